@@ -1,0 +1,1 @@
+"""Closed models of every file that a person writes."""

@@ -1,0 +1,180 @@
+"""Closed models of the files that people write, and the reading of those files.
+
+An unknown key, a wrong type or a value out of range is refused with the file, the key, what was
+found and what is allowed. YAML is read twice, as version 1.1 and as version 1.2 of the language:
+a file that means two things (`no`, `1e-5`, `012`) is refused.
+"""
+
+import json
+import types
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from nlp_core.errors import ConfigError, suggest
+
+
+class ClosedModel(BaseModel):
+    """A frozen record that refuses keys it does not know."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
+    )
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def read_config(path: Path, model: type[ModelT]) -> ModelT:
+    """Read a YAML or JSON file into a closed model.
+
+    Raises:
+        ConfigError: the file is missing, is no valid YAML or JSON, means two things, or does not
+            fit the model.
+    """
+    return parse_config(read_mapping(path), model, where=str(path))
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read a YAML or JSON file whose top level is a mapping."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as err:
+        raise ConfigError(f"{path}: there is no such file; check its name.") from err
+    except UnicodeDecodeError as err:
+        raise ConfigError(f"{path}: not UTF-8 text ({err.reason} at byte {err.start}).") from err
+    value = _load_json(path, text) if path.suffix == ".json" else _load_yaml(path, text)
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: found {_name(value)}, expected a mapping of keys to values.")
+    return value
+
+
+def parse_config(value: object, model: type[ModelT], *, where: str) -> ModelT:
+    """Check plain data against a closed model.
+
+    Args:
+        value: what JSON or YAML held.
+        model: the closed model.
+        where: the file, and the place in it, that an error message begins with.
+
+    Raises:
+        ConfigError: one paragraph that names each mistake.
+    """
+    try:
+        return model.model_validate_json(json.dumps(value))
+    except ValidationError as err:
+        lines = [_explain(dict(item), model) for item in err.errors(include_url=False)]
+        raise ConfigError(f"{where}: " + " ".join(lines)) from err
+
+
+def _load_json(path: Path, text: str) -> Any:  # Any: JSON holds anything
+    def closed(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise ConfigError(f"{path}: the key '{twice[0]}' stands twice in one object; keep one.")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=closed)
+    except json.JSONDecodeError as err:
+        place = f"line {err.lineno}, column {err.colno}"
+        raise ConfigError(f"{path}: not valid JSON at {place}: {err.msg}.") from err
+
+
+def _load_yaml(path: Path, text: str) -> Any:  # Any: YAML holds anything
+    try:
+        old = yaml.safe_load(text)
+        new = YAML(typ="safe", pure=True).load(text)
+    except (yaml.YAMLError, YAMLError) as err:
+        mark = getattr(err, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(err, "problem", None) or "cannot be parsed"
+        raise ConfigError(f"{path}: not valid YAML{place}: {problem}.") from err
+    _refuse_difference(old, new, path, "")
+    return new
+
+
+def _refuse_difference(old: object, new: object, path: Path, key: str) -> None:
+    """Refuse a value that YAML 1.1 and YAML 1.2 read differently."""
+    if isinstance(old, dict) and isinstance(new, dict) and len(old) == len(new):
+        for (old_key, old_item), (new_key, new_item) in zip(old.items(), new.items(), strict=True):
+            _refuse_difference(old_key, new_key, path, f"{key}.{new_key}")
+            _refuse_difference(old_item, new_item, path, f"{key}.{new_key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for idx, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
+            _refuse_difference(old_item, new_item, path, f"{key}[{idx}]")
+    elif type(old) is not type(new) or old != new:
+        raise ConfigError(
+            f"{path}: {key.lstrip('.')}: YAML 1.1 reads {old!r} here and YAML 1.2 reads {new!r}; "
+            "expected a value that means one thing. Quote a text, write a float with a dot "
+            "(1.0e-5) and truth as true or false."
+        )
+
+
+def _explain(error: dict[str, Any], model: type[BaseModel]) -> str:
+    """Turn one pydantic error into a sentence: key, found, expected, nearest name."""
+    location = [part for part in error["loc"] if not str(part).startswith("function-")]
+    key = ".".join(str(part) for part in location) or "(top level)"
+    found = error.get("input")
+    match error["type"]:
+        case "extra_forbidden":
+            owner = _find_model(model, location[:-1])
+            names = list(owner.model_fields) if owner else []
+            return f"{key}: unknown key. {suggest(str(location[-1]), names)}"
+        case "missing":
+            return f"{key}: this key is missing; expected a value."
+        case "value_error":
+            return f"{key}: {error['ctx']['error']}" if location else f"{error['ctx']['error']}"
+        case "literal_error" | "enum":
+            allowed = error["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+            return f"{key}: found {found!r}. {suggest(str(found), allowed)}"
+        case _:
+            return f"{key}: found {found!r}; {_lower_first(error['msg'])}."
+
+
+def _find_model(model: type[BaseModel], location: list[Any]) -> type[BaseModel] | None:
+    """Follow an error's location from the root model to the model that refused a key."""
+    candidates: list[Any] = [model]
+    for part in location:
+        following: list[Any] = []
+        for item in [form for candidate in candidates for form in _unfold(candidate)]:
+            if _is_model(item) and part in item.model_fields:
+                following.append(item.model_fields[part].annotation)
+            elif _is_model(item) and _is_tag(item, part):
+                following.append(item)
+            elif get_origin(item) in (dict, list, tuple):
+                following.extend(get_args(item)[-1:])
+        candidates = following or candidates
+    forms = [form for candidate in candidates for form in _unfold(candidate)]
+    return next((form for form in forms if _is_model(form)), None)
+
+
+def _is_model(form: Any) -> bool:  # Any: a type form
+    return isinstance(form, type) and issubclass(form, BaseModel)
+
+
+def _is_tag(model: type[BaseModel], part: object) -> bool:
+    """Say whether a part of an error's location names this member of a tagged union."""
+    field = model.model_fields.get("name")
+    return field is not None and part in get_args(field.annotation)
+
+
+def _unfold(annotation: Any) -> list[Any]:  # Any: a type form
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [item for part in get_args(annotation) for item in _unfold(part)]
+    if hasattr(annotation, "__metadata__"):
+        return _unfold(get_args(annotation)[0])
+    return [annotation]
+
+
+def _name(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,155 @@
+"""The closed model of params.yaml: the grid, and everything that changes a number."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.errors import suggest
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class OptimizerConfig(ClosedModel):
+    """How a gradient moves the weights."""
+
+    name: Literal["sgd", "adam", "adamw"]
+    lr: Positive
+    """Learning rate at its height."""
+    momentum: Share = 0.0
+    """Momentum of SGD; the others do not read it."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """Decay a step, relative to the learning rate for adamw, as an L2 term for the others."""
+    embedding_lr_scale: Positive = 1.0
+    """Factor on the learning rate of word embeddings."""
+
+    @model_validator(mode="after")
+    def _check_momentum(self) -> "OptimizerConfig":
+        if self.momentum and self.name != "sgd":
+            raise ValueError(f"found momentum with {self.name}; only sgd has a momentum.")
+        return self
+
+
+class ConstantSchedule(ClosedModel):
+    """The same learning rate throughout."""
+
+    name: Literal["constant"]
+
+
+class WarmupLinearSchedule(ClosedModel):
+    """A linear rise from 0, then a linear fall to 0 at the last step."""
+
+    name: Literal["warmup_linear"]
+    warmup: Share
+    """Share of all steps that the rise takes."""
+
+
+class ExponentialSchedule(ClosedModel):
+    """A constant factor after every epoch."""
+
+    name: Literal["exponential"]
+    gamma: Annotated[float, Field(gt=0, le=1)]
+    """Factor after each epoch."""
+    start_epoch: Count = 1
+    """First epoch (from 1) after which the factor applies."""
+    min_lr: Annotated[float, Field(ge=0)] = 0.0
+    """Floor of the learning rate."""
+
+
+Schedule = Annotated[
+    ConstantSchedule | WarmupLinearSchedule | ExponentialSchedule, Field(discriminator="name")
+]
+
+
+class RecipeConfig(ClosedModel):
+    """How to train: optimiser, schedule, batches, epochs, averaging, stopping."""
+
+    source: str
+    """Where the values come from: the paper, or tuned by us on the development split."""
+    optimizer: OptimizerConfig
+    schedule: Schedule
+    batch_size: Count
+    """Examples a step."""
+    epochs: Count
+    """Passes over the training split."""
+    validations_per_epoch: Count = 1
+    """How often an epoch the selecting metric is measured and a checkpoint kept."""
+    patience: Count | None = None
+    """Validations without a better score before training stops; null: never."""
+    clip_norm: Positive | None = None
+    """Largest L2 norm of the whole gradient; null: not clipped."""
+    ema_decay: Share | None = None
+    """Decay a step of the averaged weights that are evaluated and kept; null: none."""
+    bucket_batches: Annotated[int, Field(ge=0)] = 50
+    """Batches whose examples are sorted by length together; 0: no sorting, a plain shuffle."""
+
+
+class ExperimentConfig(ClosedModel):
+    """A cell: a model on a task, trained by a recipe, over seeds."""
+
+    table: Name
+    """The table that the cell belongs to."""
+    model: Annotated[str, Field(pattern=r"^zoo/[a-z0-9_/]+\.json$")]
+    """Path of the model file."""
+    data: Name
+    """The task: a name under datasets/ and data/processed/."""
+    init: Annotated[str, Field(pattern=r"^(data/processed|artifacts)/[a-z0-9_/]+$")]
+    """Folder of the vectors or the encoder that the model starts from."""
+    recipe: Name
+    """A key of recipes."""
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    """One run for each; none twice."""
+
+    @model_validator(mode="after")
+    def _check_seeds(self) -> "ExperimentConfig":
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"found seeds {self.seeds}; each seed may stand once.")
+        return self
+
+
+class Params(ClosedModel):
+    """The whole of params.yaml."""
+
+    numerics: Count
+    """Raised when a change of code moves a number; every trained cell depends on it."""
+    sources: Annotated[list[Name], Field(min_length=1)]
+    """What the download stage fetches: names of files under datasets/."""
+    tasks: Annotated[list[Name], Field(min_length=1)]
+    """What the preprocess stage makes; each is also a source."""
+    tables: Annotated[list[Name], Field(min_length=1)]
+    """The tables, each with a file under reports/published/."""
+    recipes: dict[Name, RecipeConfig]
+    experiments: dict[Name, ExperimentConfig]
+
+    @model_validator(mode="after")
+    def _check_references(self) -> "Params":
+        for task in self.tasks:
+            _check_known("tasks", "source", task, self.sources)
+        for cell, experiment in self.experiments.items():
+            where = f"experiments.{cell}"
+            _check_known(f"{where}.table", "table", experiment.table, self.tables)
+            _check_known(f"{where}.data", "task", experiment.data, self.tasks)
+            _check_known(f"{where}.recipe", "recipe", experiment.recipe, self.recipes)
+            folder, _, name = experiment.init.rpartition("/")
+            if folder == "data/processed":
+                _check_known(f"{where}.init", "task", name, self.tasks)
+        return self
+
+
+def read_params(path: Path) -> Params:
+    """Read and check params.yaml.
+
+    Raises:
+        ConfigError: a key, a type, a value or a reference is wrong.
+    """
+    return read_config(path, Params)
+
+
+def _check_known(where: str, sort: str, name: str, allowed: Collection[str]) -> None:
+    if name not in allowed:
+        raise ValueError(f"{where}: unknown {sort} '{name}'. {suggest(name, allowed)}")
