@@ -1,0 +1,79 @@
+"""What every block is: a module whose output shape is known before any data is read.
+
+Shape letters: B batch, T tokens, U distinct words of a batch, C characters in a word, D width.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from nlp_core.errors import ConfigError
+from nlp_core.registry import Registry
+
+WORDS = 0
+"""Rank of a raw input of word ids: the block gets `ids_BT, mask_BT`."""
+
+CHARACTERS = 1
+"""Rank of a raw input of character ids: the block gets `ids_UC, index_BT, mask_BT`."""
+
+VECTOR = 2
+"""Rank of one vector an example, [B, D]: the block gets `x_BD, None`."""
+
+SEQUENCE = 3
+"""Rank of one vector a token, [B, T, D]: the block gets `x_BTD, mask_BT`."""
+
+
+class Shape(NamedTuple):
+    """The shape of a layer's output, without the batch and its padding.
+
+    Attributes:
+        rank: VECTOR or SEQUENCE (or a raw input's WORDS or CHARACTERS).
+        dim: width of the last axis; for a raw input, the size of its vocabulary.
+    """
+
+    rank: int
+    dim: int
+
+
+class Block(nn.Module):
+    """A layer of a model graph.
+
+    The positional arguments of `__init__` are the widths of the inputs, in order; its keyword-only
+    arguments, with their types and defaults, are the options a model file may set. `forward` takes
+    each input followed by its mask (True at real tokens, None for a rank without tokens) and
+    returns one tensor; a sequence that comes out has the mask of the first input.
+
+    Every block ignores padding: more of it changes no output and no gradient.
+    """
+
+    ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((SEQUENCE,),)
+    """For each input, the ranks it may have. The last entry repeats when `variadic`."""
+
+    variadic: ClassVar[bool] = False
+    """True when the last input may be given any number of times."""
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the output's shape for inputs of allowed ranks.
+
+        Raises:
+            ConfigError: the widths do not fit together; the message says which and why.
+        """
+        raise NotImplementedError
+
+    forward: Callable[..., Tensor]
+    """Return the layer's output for inputs and masks, in turn; each block names its own."""
+
+
+BLOCKS: Registry[type[Block]] = Registry("block")
+
+
+def require_equal(what: str, first: int, second: int) -> None:
+    """Refuse two widths that should be the same.
+
+    Raises:
+        ConfigError: they differ.
+    """
+    if first != second:
+        raise ConfigError(f"{what}: found widths {first} and {second}, expected equal widths.")

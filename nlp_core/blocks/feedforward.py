@@ -1,0 +1,167 @@
+"""Blocks that work on each vector alone: dropout, linear, highway, layer normalisation.
+
+Shape letters: B batch, T tokens, D width of the input, E width of the output. They take vectors
+[B, D] as well as sequences [B, T, D], written [*N, D].
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.masking import MaskedBatchNorm, zero_padding
+from nlp_core.blocks.option import (
+    Activation,
+    PositiveInt,
+    Probability,
+    build_activation,
+    read_option,
+)
+
+
+@BLOCKS.register("dropout")
+class Dropout(Block):
+    """Zero each number with probability p while training and scale the others by 1 / (1 - p).
+
+    Args:
+        dim: width of the input.
+        p: probability of a zero, in [0, 1).
+
+    Shape: [*N, D] to [*N, D].
+
+    Source: Srivastava et al. 2014 (dropout), section 4; scaled while training, not afterwards.
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+
+    def __init__(self, dim: int, *, p: Probability = 0.5) -> None:
+        super().__init__()
+        self.p = p
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the input's shape."""
+        return inputs[0]
+
+    def forward(
+        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N D"]:
+        """Return the input with some numbers dropped."""
+        return zero_padding(functional.dropout(x, self.p, self.training), mask)
+
+
+@BLOCKS.register("linear")
+class Linear(Block):
+    """Map each vector: y = activation(W x + b), or activation(batch_norm(W x)).
+
+    Args:
+        dim: width of the input.
+        hidden_dim: width of the output, at least 1.
+        activation: the function after the map.
+        batch_norm: normalise before the activation, over all real positions of a batch; there is
+            then no b, which normalising would take away again.
+
+    Shape: [*N, D] to [*N, E] with E = hidden_dim.
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hidden_dim: PositiveInt,
+        activation: Activation = "none",
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.linear = nn.Linear(dim, hidden_dim, bias=not batch_norm)
+        self.norm = MaskedBatchNorm(hidden_dim) if batch_norm else None
+        self.activation = build_activation(activation)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the input's rank and the width `hidden_dim`."""
+        return Shape(inputs[0].rank, read_option(cls, options, "hidden_dim", int))
+
+    def forward(
+        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N E"]:
+        """Return the mapped vectors."""
+        y: Tensor = self.linear(x)
+        if self.norm is not None:
+            y = self.norm(y, mask)
+        return zero_padding(self.activation(y), mask)
+
+
+@BLOCKS.register("highway")
+class Highway(Block):
+    """Mix each vector with a map of itself: y = g * activation(W x + b) + (1 - g) * x.
+
+    The gate is g = sigmoid(V x + c), and c starts at -1, so that a new layer mostly carries.
+
+    Args:
+        dim: width of input and output.
+        num_layers: how many such layers follow each other, at least 1.
+        activation: the function after the map.
+
+    Shape: [*N, D] to [*N, D].
+
+    Source: Srivastava et al. 2015 (Highway Networks), eq. 3 and section 2.2.
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+
+    def __init__(
+        self, dim: int, *, num_layers: PositiveInt = 1, activation: Activation = "relu"
+    ) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(dim, dim) for _ in range(num_layers))
+        self.gates = nn.ModuleList(nn.Linear(dim, dim) for _ in range(num_layers))
+        self.activations = nn.ModuleList(build_activation(activation) for _ in range(num_layers))
+        for gate in self.gates:
+            nn.init.constant_(gate.get_parameter("bias"), -1.0)  # -1: Srivastava 2015, section 2.2
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the input's shape."""
+        return inputs[0]
+
+    def forward(
+        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N D"]:
+        """Return the mixed vectors."""
+        for linear, gate, activation in zip(self.maps, self.gates, self.activations, strict=True):
+            x = x + torch.sigmoid(gate(x)) * (activation(linear(x)) - x)
+        return zero_padding(x, mask)
+
+
+@BLOCKS.register("layer_norm")
+class LayerNorm(Block):
+    """Normalise each vector: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias.
+
+    Args:
+        dim: width of input and output.
+
+    Shape: [*N, D] to [*N, D].
+
+    Source: Ba et al. 2016 (layer normalisation), eq. 4.
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dim)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the input's shape."""
+        return inputs[0]
+
+    def forward(
+        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N D"]:
+        """Return the normalised vectors."""
+        return zero_padding(self.norm(x), mask)

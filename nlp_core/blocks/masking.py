@@ -1,0 +1,91 @@
+"""What makes blocks deaf to padding: masked sums, maxima, softmax and batch normalisation.
+
+Shape letters: B batch, T tokens, S tokens of a second sequence, D width. `...` are any axes.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def zero_padding(
+    x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
+) -> Float[Tensor, "*N D"]:
+    """Return `x` with zeros at padded positions; without a mask, `x` itself."""
+    return x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)
+
+
+def count_tokens(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, " B"]:
+    """Return the number of real tokens of each example."""
+    return mask_BT.sum(1)
+
+
+def pool_max(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+    """Return the maximum over real tokens; zeros for an example without any."""
+    best_BD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), -torch.inf).amax(1)
+    return best_BD.masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
+
+
+def pool_mean(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+    """Return the mean over real tokens; zeros for an example without any."""
+    total_BD = zero_padding(x_BTD, mask_BT).sum(1)
+    return total_BD / count_tokens(mask_BT).clamp(min=1).unsqueeze(-1)
+
+
+def pool_at(
+    x_BTD: Float[Tensor, "B T D"], index_B: Int[Tensor, " B"], mask_BT: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B D"]:
+    """Return the vector at one position of each example; zeros for an example without tokens."""
+    rows_B = torch.arange(x_BTD.shape[0], device=x_BTD.device)
+    return x_BTD[rows_B, index_B].masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*N S"], mask: Bool[Tensor, "*#N S"]
+) -> Float[Tensor, "*N S"]:
+    """Return the softmax of the last axis over real positions; zeros where there is none."""
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
+
+
+class MaskedBatchNorm(nn.BatchNorm1d):
+    """Batch normalisation whose statistics come from real positions only.
+
+    y = (x - mean) / sqrt(variance + eps) * weight + bias. In training a batch of one position has
+    no variance; it is normalised by the running statistics, as in evaluation.
+
+    Args:
+        num_features: width D.
+
+    Shape: [..., D] and a mask [...] (or None: all are real) to [..., D], zeros at padding.
+
+    Source: Ioffe and Szegedy 2015 (batch normalisation), algorithm 1.
+    """
+
+    def forward(  # type: ignore[override]  # the parent takes no mask
+        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N D"]:
+        """Return the normalised positions."""
+        flat_ND = x.reshape(-1, x.shape[-1])
+        if not self.training:
+            return zero_padding(self._normalise(flat_ND, training=False).view_as(x), mask)
+        if mask is None:
+            return self._normalise(flat_ND, training=len(flat_ND) > 1).view_as(x)
+        rows = mask.reshape(-1).nonzero().squeeze(1)
+        real_ND = self._normalise(flat_ND.index_select(0, rows), training=len(rows) > 1)
+        return real_ND.new_zeros(flat_ND.shape).index_copy(0, rows, real_ND).view_as(x)
+
+    def _normalise(self, x_ND: Tensor, *, training: bool) -> Tensor:
+        if training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        return functional.batch_norm(
+            x_ND,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            training=training,
+            momentum=self.momentum or 0.0,
+            eps=self.eps,
+        )

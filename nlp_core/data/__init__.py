@@ -1,0 +1,1 @@
+"""Sources, readers, examples, vocabularies and batches."""

@@ -1,0 +1,16 @@
+"""Task heads: scores, loss and decoding, found by name."""
+
+from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
+from nlp_core.heads.sentence import ClassificationHead, RegressionHead
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
+
+__all__ = [
+    "HEADS",
+    "PADDING_LABEL",
+    "CRFTaggingHead",
+    "ClassificationHead",
+    "Decoded",
+    "Head",
+    "RegressionHead",
+    "TaggingHead",
+]

@@ -1,0 +1,100 @@
+"""What every head is: scores of labels, a loss to train on and a decoding of the scores.
+
+Shape letters: B batch, T tokens, D width of the input, L labels.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks.base import VECTOR
+from nlp_core.blocks.feedforward import Linear
+from nlp_core.blocks.option import Activation
+from nlp_core.registry import Registry
+
+PADDING_LABEL = -1
+"""The label id of a padded position, in targets (where the mask decides) and in decodings."""
+
+
+class Decoded(NamedTuple):
+    """What a head says about a batch.
+
+    Attributes:
+        prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression.
+        probability: of each label, [B, L]; None for a regression and for tags.
+    """
+
+    prediction: Tensor
+    probability: Tensor | None
+
+
+class Head(nn.Module):
+    """The end of a model graph, for one task.
+
+    The positional arguments of `__init__` are the width of the input and the number of labels (of
+    no meaning in a regression); its keyword-only arguments, with their types and defaults, are the
+    options that a model file may set.
+
+    A head ignores padding, as blocks do.
+    """
+
+    kinds: ClassVar[frozenset[str]] = frozenset()
+    """The kinds of task that the head serves."""
+
+    ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((VECTOR,),)
+    """The ranks that its one input may have, written as those of a block."""
+
+    forward: Callable[..., Tensor]
+    """Return scores for `x, mask`: [B, L], [B] for a regression, [B, T, L] for tags."""
+
+    loss: Callable[..., Tensor]
+    """Return the scalar loss of `scores, target, mask`."""
+
+    decode: Callable[..., Decoded]
+    """Return the prediction that `scores, mask` make."""
+
+
+HEADS: Registry[type[Head]] = Registry("head")
+
+
+class HiddenLayers(nn.Module):
+    """A feed-forward network: hidden layers with an activation, then a plain linear map.
+
+    Args:
+        in_dim: width D of the input.
+        out_dim: width of the output.
+        hidden_dims: widths of the hidden layers, first to last; empty for the linear map alone.
+        activation: the function after each hidden layer.
+        batch_norm: normalise before each activation.
+        dropout: probability of a zero in the input of each layer, in [0, 1).
+
+    Shape: [B, D] to [B, out_dim].
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        hidden_dims: Sequence[int],
+        activation: Activation,
+        batch_norm: bool,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        widths = [in_dim, *hidden_dims]
+        self.hidden = nn.ModuleList(
+            Linear(width, hidden_dim=hidden_dim, activation=activation, batch_norm=batch_norm)
+            for width, hidden_dim in zip(widths, hidden_dims, strict=False)
+        )
+        self.out = nn.Linear(widths[-1], out_dim)
+        self.dropout = dropout
+
+    def forward(self, x_BD: Tensor) -> Tensor:
+        """Return the output of the last layer."""
+        for layer in self.hidden:
+            x_BD = layer(functional.dropout(x_BD, self.dropout, self.training), None)
+        out: Tensor = self.out(functional.dropout(x_BD, self.dropout, self.training))
+        return out

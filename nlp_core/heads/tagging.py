@@ -1,0 +1,158 @@
+"""Heads that give every token a label: softmax of each alone, or a conditional random field.
+
+Shape letters: B batch, T tokens, D width of the input, L labels.
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks.base import SEQUENCE
+from nlp_core.blocks.masking import zero_padding
+from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
+from nlp_core.heads.crf import (
+    Chain,
+    compute_log_partition,
+    compute_marginals,
+    find_best_path,
+    score_path,
+)
+
+Reduction = Literal["sentence", "token"]
+"""What the summed loss of a batch is divided by: its sentences or its real tokens."""
+
+
+def count_units(mask_BT: Bool[Tensor, "B T"], reduction: Reduction) -> Int[Tensor, ""]:
+    """Return the number of sentences that have tokens, or of tokens; at least 1."""
+    real = mask_BT.any(1) if reduction == "sentence" else mask_BT
+    return real.sum().clamp(min=1)
+
+
+@HEADS.register("tagging")
+class TaggingHead(Head):
+    """Label each token by itself: p_t = softmax(W x_t + b).
+
+    loss = sum over real tokens of -log p_t(y_t), divided by the number of sentences or tokens.
+
+    Args:
+        in_dim: width D of the input.
+        num_labels: number of labels L.
+        reduction: `sentence` or `token`, see above.
+
+    Shape: [B, T, D] to [B, T, L].
+    """
+
+    kinds = frozenset({"tagging"})
+    ranks = ((SEQUENCE,),)
+
+    def __init__(self, in_dim: int, num_labels: int, *, reduction: Reduction = "sentence") -> None:
+        super().__init__()
+        self.emission = nn.Linear(in_dim, num_labels)
+        self.reduction = reduction
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T L"]:
+        """Return the logits of the labels, zeros at padding."""
+        return zero_padding(self.emission(x_BTD), mask_BT)
+
+    def loss(
+        self,
+        scores_BTL: Float[Tensor, "B T L"],
+        target_BT: Int[Tensor, "B T"],
+        mask_BT: Bool[Tensor, "B T"],
+    ) -> Float[Tensor, ""]:
+        """Return the mean cross entropy; targets at padding are not read."""
+        target_BT = target_BT.masked_fill(~mask_BT, PADDING_LABEL)
+        total = functional.cross_entropy(
+            scores_BTL.flatten(0, 1),
+            target_BT.flatten(),
+            ignore_index=PADDING_LABEL,
+            reduction="sum",
+        )
+        return total / count_units(mask_BT, self.reduction)
+
+    def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
+        """Return each token's likeliest label, -1 at padding."""
+        return Decoded(scores_BTL.argmax(-1).masked_fill(~mask_BT, PADDING_LABEL), None)
+
+    def marginals(
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T L"]:
+        """Return the probability of each label at each token, zeros at padding."""
+        return zero_padding(scores_BTL.softmax(-1), mask_BT)
+
+
+@HEADS.register("crf_tagging")
+class CRFTaggingHead(Head):
+    """Label a sentence as a whole: p(y) = exp(score(y)) / Z, a linear-chain random field.
+
+    score(y) = start(y_1) + sum_t (W x_t + b)(y_t) + sum_t transition(y_{t-1}, y_t) + end(y_n);
+    loss = sum over sentences of log Z - score(target), divided by their number or the tokens'.
+    Transitions, start and end begin at zero.
+
+    Args:
+        in_dim: width D of the input.
+        num_labels: number of labels L.
+        reduction: `sentence` or `token`, see above.
+
+    Shape: [B, T, D] to emissions [B, T, L].
+
+    Source: Lample et al. 2016 (neural architectures for NER), section 2.2.
+    """
+
+    kinds = frozenset({"tagging"})
+    ranks = ((SEQUENCE,),)
+
+    def __init__(self, in_dim: int, num_labels: int, *, reduction: Reduction = "sentence") -> None:
+        super().__init__()
+        self.emission = nn.Linear(in_dim, num_labels)
+        self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
+        self.start = nn.Parameter(torch.zeros(num_labels))
+        self.end = nn.Parameter(torch.zeros(num_labels))
+        self.reduction = reduction
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T L"]:
+        """Return the emissions, zeros at padding."""
+        return zero_padding(self.emission(x_BTD), mask_BT)
+
+    def loss(
+        self,
+        scores_BTL: Float[Tensor, "B T L"],
+        target_BT: Int[Tensor, "B T"],
+        mask_BT: Bool[Tensor, "B T"],
+    ) -> Float[Tensor, ""]:
+        """Return the mean negative log likelihood; targets at padding are not read."""
+        chain, full_BT = self._chain(scores_BTL), _give_each_a_token(mask_BT)
+        score_B = score_path(chain, target_BT.masked_fill(~mask_BT, 0), full_BT)
+        loss_B = (compute_log_partition(chain, full_BT) - score_B) * mask_BT[:, 0]
+        total = loss_B.sum().to(self.transition.dtype)
+        return total / count_units(mask_BT, self.reduction)
+
+    def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
+        """Return the likeliest labelling of each sentence, -1 at padding."""
+        path_BT = find_best_path(self._chain(scores_BTL), _give_each_a_token(mask_BT))
+        return Decoded(path_BT.masked_fill(~mask_BT, PADDING_LABEL), None)
+
+    def marginals(
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T L"]:
+        """Return the probability of each label at each token, zeros at padding."""
+        with torch.no_grad():
+            found = compute_marginals(self._chain(scores_BTL), _give_each_a_token(mask_BT))
+        return zero_padding(found.label.to(scores_BTL.dtype), mask_BT)
+
+    def _chain(self, scores_BTL: Tensor) -> Chain:
+        parts = scores_BTL, self.transition, self.start, self.end
+        return Chain(*(part.double() for part in parts))
+
+
+def _give_each_a_token(mask_BT: Tensor) -> Tensor:
+    """Count an empty sentence's first position as real: the recursions need one."""
+    first_T = torch.arange(mask_BT.shape[1], device=mask_BT.device) == 0
+    return mask_BT | first_T

@@ -1,0 +1,313 @@
+"""What every registered block promises; each has at least one row in ROWS."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from nlp_core.blocks import BLOCKS, CHARACTERS, SEQUENCE, VECTOR, WORDS, Block, Shape
+from nlp_core.errors import ConfigError
+from nlp_core.models.options import check_options
+
+LENGTHS = [5, 1, 3]
+OTHER_LENGTHS = [2, 4, 6]
+NUM_IDS = 9
+
+
+class Row(NamedTuple):
+    block: str
+    options: dict[str, Any]
+    inputs: list[Shape]
+
+
+SEQ = Shape(SEQUENCE, 4)
+VEC = Shape(VECTOR, 4)
+CHARS = Shape(CHARACTERS, NUM_IDS)
+PAIR = [SEQ, Shape(SEQUENCE, 4)]
+
+ROWS = [
+    Row("add", {}, [SEQ, SEQ, SEQ]),
+    Row("bilstm", {"hidden_dim": 3}, [SEQ]),
+    Row("bilstm", {"hidden_dim": 2, "num_layers": 3}, [SEQ]),
+    Row("char_cnn", {"dim": 4, "filters": 6, "window": 3}, [CHARS]),
+    Row("char_cnn", {"dim": 4, "filters": 6, "window": 2, "activation": "tanh"}, [CHARS]),
+    Row("char_lstm", {"dim": 4, "hidden_dim": 3}, [CHARS]),
+    Row("combination", {}, [VEC, VEC]),
+    Row("combination", {"operations": ["product"]}, [SEQ, SEQ]),
+    Row("combination", {"operations": ["origin"]}, [VEC, Shape(VECTOR, 2), VEC]),
+    Row("concat", {}, [VEC, Shape(VECTOR, 3)]),
+    Row("concat", {}, [SEQ, Shape(SEQUENCE, 3), SEQ]),
+    Row("conv", {"filters": 6, "window": 3, "batch_norm": True}, [SEQ]),
+    Row("conv", {"filters": 6, "window": 4, "activation": "prelu"}, [SEQ]),
+    Row("conv_pooling", {"filters": 5, "batch_norm": True}, [SEQ]),
+    Row("conv_pooling", {"filters": 5, "windows": [7], "activation": "gelu"}, [SEQ]),
+    Row("conv_pooling", {"filters": 5, "windows": [2, 3], "pool": "mean"}, [SEQ]),
+    Row("cross_attention", {}, PAIR),
+    Row("cross_attention", {"scaled": True}, PAIR),
+    Row("dropout", {"p": 0.0}, [SEQ]),
+    Row("dropout", {"p": 0.0}, [VEC]),
+    Row("highway", {"num_layers": 2}, [SEQ]),
+    Row("highway", {"activation": "tanh"}, [VEC]),
+    Row("layer_norm", {}, [SEQ]),
+    Row("layer_norm", {}, [VEC]),
+    Row("linear", {"hidden_dim": 3}, [SEQ]),
+    Row("linear", {"hidden_dim": 3, "activation": "prelu", "batch_norm": True}, [SEQ]),
+    Row("linear", {"hidden_dim": 3, "activation": "sigmoid", "batch_norm": True}, [VEC]),
+    Row("linear_attention", {}, [SEQ]),
+    Row("match_attention", {}, PAIR),
+    Row("pooling", {"pool": "max"}, [SEQ]),
+    Row("pooling", {"pool": "mean"}, [SEQ]),
+    Row("pooling", {"pool": "last"}, [SEQ]),
+    Row("pooling", {"pool": "first"}, [SEQ]),
+    Row("word_embedding", {"dim": 5}, [Shape(WORDS, NUM_IDS)]),
+]
+
+each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.block}-{row.options}")
+each_padded_row = pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS if row.inputs[0].rank != VECTOR],
+    ids=lambda row: f"{row.block}-{row.options}",
+)
+
+
+@pytest.fixture(autouse=True)
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def build(row: Row) -> Block:
+    """Build a row's block with random numbers everywhere, also where they would start at 0."""
+    torch.manual_seed(1)
+    block = BLOCKS.get(row.block)(*(shape.dim for shape in row.inputs), **row.options).double()
+    with torch.no_grad():
+        for parameter in block.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(torch.rand_like(parameter) * 0.1)
+    return block
+
+
+def lengths_of(row: Row, idx: int) -> list[int]:
+    attends = "attention" in row.block and idx == 1
+    return OTHER_LENGTHS if attends else LENGTHS
+
+
+def make_mask(lengths: list[int], extra: int) -> Tensor:
+    return torch.arange(max(lengths) + extra) < torch.tensor(lengths).unsqueeze(1)
+
+
+def pad(x: Tensor, *, axis: int, extra: int, value: float) -> Tensor:
+    shape = list(x.shape)
+    shape[axis] = extra
+    return torch.cat([x, torch.full(shape, value, dtype=x.dtype)], axis)
+
+
+def make_fields(row: Row, *, extra: int = 0) -> list[Tensor | None]:
+    """Make a batch whose real part is always the same, with so much more padding."""
+    generator = torch.Generator().manual_seed(7)
+    fields: list[Tensor | None] = []
+    for idx, shape in enumerate(row.inputs):
+        lengths = lengths_of(row, idx)
+        mask = make_mask(lengths, extra)
+        size = (len(lengths), max(lengths))
+        if shape.rank == VECTOR:
+            fields += [torch.randn(3, shape.dim, generator=generator).double(), None]
+        elif shape.rank == SEQUENCE:
+            x = torch.randn(*size, shape.dim, generator=generator).double()
+            x = pad(x, axis=1, extra=extra, value=50.0)
+            fields += [x.masked_fill(~mask.unsqueeze(-1), 50.0), mask]
+        elif shape.rank == WORDS:
+            ids = torch.randint(2, NUM_IDS, size, generator=generator)
+            fields += [pad(ids, axis=1, extra=extra, value=0) * mask, mask]
+        else:
+            fields += [*make_words(size, extra, generator), mask]
+    return fields
+
+
+def make_words(size: tuple[int, int], extra: int, generator: torch.Generator) -> list[Tensor]:
+    ids = torch.randint(1, NUM_IDS, (6, 4), generator=generator)
+    ids = ids * make_mask([4, 1, 2, 3, 4, 2], 0)
+    index = torch.randint(0, 6, size, generator=generator)
+    ids = pad(pad(ids, axis=1, extra=extra, value=0), axis=0, extra=extra, value=3)
+    return [ids, pad(index, axis=1, extra=extra, value=0)]
+
+
+class Outcome(NamedTuple):
+    output: Tensor
+    inputs: list[Tensor]
+    parameters: dict[str, Tensor]
+
+
+def run(block: Block, row: Row, *, extra: int = 0) -> Outcome:
+    """Run forwards and backwards; cut the padding off what comes out."""
+    fields = make_fields(row, extra=extra)
+    leaves = [x.requires_grad_() for x in fields if x is not None and x.is_floating_point()]
+    output = block(*fields)
+    mask = fields[-1] if len(row.inputs) == 1 else fields[1]
+    if output.ndim == 3:
+        assert mask is not None
+        assert not output[~mask].any(), "padding is not zero"
+        output = output[:, : max(LENGTHS)]
+    weight = torch.randn(output.shape, generator=torch.Generator().manual_seed(3)).double()
+    (output * weight).sum().backward()
+    grads = {name: p.grad for name, p in block.named_parameters() if p.grad is not None}
+    inputs = []
+    for idx, leaf in enumerate(leaves):
+        assert leaf.grad is not None
+        grad = leaf.grad
+        if grad.ndim == 3:
+            lengths = lengths_of(row, idx)
+            assert not grad[~make_mask(lengths, extra)].any(), "padding gets a gradient"
+            grad = grad[:, : max(lengths)]
+        inputs.append(grad)
+    return Outcome(output.detach(), inputs, grads)
+
+
+def assert_same(first: Outcome, second: Outcome, tolerance: float) -> None:
+    options: dict[str, float] = {"rtol": tolerance, "atol": tolerance}
+    torch.testing.assert_close(first.output, second.output, **options)
+    torch.testing.assert_close(first.inputs, second.inputs, **options)
+    torch.testing.assert_close(first.parameters, second.parameters, **options)
+
+
+def test_every_block_has_a_row() -> None:
+    assert sorted({row.block for row in ROWS}) == BLOCKS.names()
+
+
+@each_row
+def test_options_pass_their_own_schema(row: Row) -> None:
+    block = BLOCKS.get(row.block)
+    assert check_options(block, row.options, where="here") == row.options
+    with pytest.raises(ConfigError, match="unknown key"):
+        check_options(block, {**row.options, "nonsense": 1}, where="here")
+
+
+@each_row
+def test_output_has_the_inferred_shape(row: Row) -> None:
+    shape = BLOCKS.get(row.block).infer(*row.inputs, **row.options)
+    output = build(row)(*make_fields(row))
+    expected = (3, shape.dim) if shape.rank == VECTOR else (3, max(LENGTHS), shape.dim)
+    assert output.shape == expected
+
+
+@each_padded_row
+@pytest.mark.parametrize("extra", [1, 6])
+def test_padding_changes_no_output_and_no_gradient(row: Row, extra: int) -> None:
+    plain = run(build(row), row)
+    padded = run(build(row), row, extra=extra)
+    assert_same(plain, padded, 1e-10)  # sums of another length are rounded otherwise
+
+
+@each_padded_row
+def test_padding_changes_no_statistics(row: Row) -> None:
+    plain, padded = build(row), build(row)
+    run(plain, row)
+    run(padded, row, extra=6)
+    torch.testing.assert_close(dict(plain.named_buffers()), dict(padded.named_buffers()))
+    assert_same(run(plain.eval(), row), run(padded.eval(), row), 1e-10)
+
+
+@each_row
+def test_every_parameter_gets_a_gradient(row: Row) -> None:
+    block = build(row)
+    outcome = run(block, row)
+    dead = [
+        name
+        for name, _ in block.named_parameters()
+        if name not in outcome.parameters or not outcome.parameters[name].abs().max() > 1e-9
+    ]
+    assert dead == []
+
+
+@each_row
+def test_same_seed_gives_same_bits(row: Row) -> None:
+    first, second = build(row), build(row)
+    torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)
+    assert_same(run(first, row), run(second, row), 0.0)
+
+
+@each_row
+def test_state_dict_restores_the_block(row: Row) -> None:
+    block = build(row)
+    run(block, row)
+    torch.manual_seed(99)
+    other = BLOCKS.get(row.block)(*(shape.dim for shape in row.inputs), **row.options).double()
+    other.load_state_dict(block.state_dict())
+    block.zero_grad()
+    assert_same(run(block.eval(), row), run(other.eval(), row), 0.0)
+
+
+@each_padded_row
+def test_example_without_tokens_is_zero_and_harmless(row: Row) -> None:
+    fields = [
+        field.index_fill(0, torch.tensor([1]), False)
+        if field is not None and field.dtype == torch.bool
+        else field
+        for field in make_fields(row)
+    ]
+    block = build(row)
+    leaves = [x.requires_grad_() for x in fields if x is not None and x.is_floating_point()]
+    output = block(*fields)
+    output.square().sum().backward()
+    assert output.isfinite().all()
+    assert all(x.grad is not None and x.grad.isfinite().all() for x in leaves)
+    if row.block != "word_embedding":  # its padding is id 0, not the mask
+        assert not output[1].any()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in block.parameters())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS if "lstm" not in row.block],  # oneDNN's needs more than the pinned AVX2
+    ids=lambda row: f"{row.block}-{row.options}",
+)
+def test_runs_in_bfloat16_autocast(row: Row) -> None:
+    block = build(row).float()
+    fields = [
+        field.float() if field is not None and field.is_floating_point() else field
+        for field in make_fields(row)
+    ]
+    with torch.autocast("cpu", torch.bfloat16):
+        low = block(*fields)
+    torch.testing.assert_close(low.float(), block(*fields), rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        ("cross_attention", [SEQ, Shape(SEQUENCE, 5)], "widths 4 and 5"),
+        ("match_attention", [SEQ, Shape(SEQUENCE, 5)], "widths 4 and 5"),
+        ("add", [VEC, Shape(VECTOR, 5)], "widths 4 and 5"),
+        ("concat", [VEC, SEQ], "vectors and sequences together"),
+        ("combination", [VEC, Shape(VECTOR, 5)], "difference: found widths 4 and 5"),
+        ("combination", [VEC, VEC, VEC], "difference: found 3 inputs, expected two"),
+    ],
+)
+def test_misfits_are_refused(name: str, inputs: list[Shape], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        BLOCKS.get(name).infer(*inputs)
+
+
+@pytest.mark.parametrize("operations", [[], ["origin", "origin"]])
+def test_combination_refuses_no_operation_and_repeated_ones(operations: list[str]) -> None:
+    with pytest.raises(ConfigError, match="each once"):
+        BLOCKS.get("combination").infer(VEC, VEC, operations=operations)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dropout", {"p": 1.0}),
+        ("bilstm", {"hidden_dim": 0}),
+        ("conv", {"filters": 3, "window": 0}),
+        ("conv", {"window": 3}),
+        ("conv_pooling", {"filters": 3, "windows": []}),
+        ("linear", {"hidden_dim": 3, "activation": "swish"}),
+    ],
+)
+def test_options_out_of_range_are_refused(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="here"):
+        check_options(BLOCKS.get(name), options, where="here")

@@ -1,0 +1,283 @@
+"""What every registered head promises, each with a row in ROWS, and values worked out by hand."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from nlp_core.blocks import SEQUENCE
+from nlp_core.errors import ConfigError
+from nlp_core.heads import (
+    HEADS,
+    ClassificationHead,
+    CRFTaggingHead,
+    Head,
+    RegressionHead,
+    TaggingHead,
+)
+from nlp_core.models.options import check_options
+
+DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
+KINDS = {
+    "classification",
+    "pair_classification",
+    "pair_regression",
+    "ranking",
+    "regression",
+    "tagging",
+}
+
+
+class Row(NamedTuple):
+    head: str
+    options: dict[str, Any]
+
+
+ROWS = [
+    Row("classification", {}),
+    Row("classification", {"hidden_dims": [5, 6], "batch_norm": True}),
+    Row("classification", {"class_weights": [0.1, 0.6, 0.3], "dropout": 0.0}),
+    Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
+    Row("regression", {"output": "sigmoid", "low": 0.0, "high": 5.0}),
+    Row("tagging", {}),
+    Row("tagging", {"reduction": "token"}),
+    Row("crf_tagging", {}),
+    Row("crf_tagging", {"reduction": "token"}),
+]
+
+each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.head}-{row.options}")
+each_tagger = pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS if "tagging" in row.head],
+    ids=lambda row: f"{row.head}-{row.options}",
+)
+
+
+@pytest.fixture(autouse=True)
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def build(row: Row) -> Head:
+    torch.manual_seed(1)
+    head = HEADS.get(row.head)(DIM, LABELS, **row.options).double()
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.add_(torch.rand_like(parameter) * 0.1)
+    return head
+
+
+class Batch(NamedTuple):
+    x: Tensor
+    target: Tensor
+    mask: Tensor | None
+
+
+def make_batch(head: Head, *, extra: int = 0) -> Batch:
+    generator = torch.Generator().manual_seed(7)
+    if head.ranks == ((SEQUENCE,),):
+        time = max(LENGTHS) + extra
+        mask = torch.arange(time) < torch.tensor(LENGTHS).unsqueeze(1)
+        x = torch.full((3, time, DIM), 50.0).double()
+        x[:, : max(LENGTHS)] = torch.randn(3, max(LENGTHS), DIM, generator=generator).double()
+        target = torch.full((3, time), -1)
+        target[:, : max(LENGTHS)] = torch.arange(15).view(3, 5) % LABELS
+        x = x.masked_fill(~mask.unsqueeze(-1), 50.0)
+        return Batch(x.requires_grad_(), target.masked_fill(~mask, -1), mask)
+    x = torch.randn(3, DIM, generator=generator).double().requires_grad_()
+    if "regression" in head.kinds:
+        return Batch(x, torch.tensor([0.0, 2.5, 5.0]).double(), None)
+    return Batch(x, torch.tensor([2, 0, 1]), None)
+
+
+class Outcome(NamedTuple):
+    loss: Tensor
+    prediction: Tensor
+    x: Tensor
+    parameters: dict[str, Tensor]
+
+
+def run(head: Head, *, extra: int = 0) -> Outcome:
+    batch = make_batch(head, extra=extra)
+    scores = head(batch.x, batch.mask)
+    loss = head.loss(scores, batch.target, batch.mask)
+    loss.backward()
+    prediction = head.decode(scores.detach(), batch.mask).prediction
+    assert batch.x.grad is not None
+    grad = batch.x.grad
+    if batch.mask is not None:
+        assert not grad[~batch.mask].any(), "padding gets a gradient"
+        assert (prediction[~batch.mask] == -1).all()
+        grad, prediction = grad[:, : max(LENGTHS)], prediction[:, : max(LENGTHS)]
+    grads = {name: p.grad for name, p in head.named_parameters() if p.grad is not None}
+    return Outcome(loss.detach(), prediction, grad, grads)
+
+
+def test_every_head_has_a_row() -> None:
+    assert sorted({row.head for row in ROWS}) == HEADS.names()
+
+
+def test_every_kind_has_a_head() -> None:
+    assert set().union(*(HEADS.get(name).kinds for name in HEADS.names())) == KINDS
+
+
+@each_row
+def test_options_pass_their_own_schema(row: Row) -> None:
+    assert check_options(HEADS.get(row.head), row.options, where="here") == row.options
+
+
+@each_row
+def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
+    head = build(row)
+    batch = make_batch(head)
+    scores = head(batch.x, batch.mask)
+    decoded = head.decode(scores, batch.mask)
+    assert head.loss(scores, batch.target, batch.mask).shape == ()
+    assert decoded.prediction.shape == batch.target.shape
+    if batch.mask is not None:
+        assert scores.shape == (*batch.target.shape, LABELS)
+        assert decoded.probability is None
+    elif "regression" in head.kinds:
+        assert scores.shape == (3,)
+        assert decoded.probability is None
+    else:
+        assert scores.shape == (3, LABELS)
+        assert decoded.probability is not None
+        torch.testing.assert_close(decoded.probability.sum(-1), torch.ones(3).double())
+
+
+@each_tagger
+@pytest.mark.parametrize("extra", [1, 6])
+def test_padding_changes_no_loss_prediction_or_gradient(row: Row, extra: int) -> None:
+    plain, padded = run(build(row)), run(build(row), extra=extra)
+    # sums of another length are rounded otherwise
+    torch.testing.assert_close(plain._asdict(), padded._asdict(), rtol=1e-10, atol=1e-10)
+
+
+@each_row
+def test_every_parameter_gets_a_gradient(row: Row) -> None:
+    head = build(row)
+    grads = run(head).parameters
+    dead = [n for n, _ in head.named_parameters() if n not in grads or not grads[n].any()]
+    assert dead == []
+
+
+@each_row
+def test_same_seed_gives_same_bits(row: Row) -> None:
+    first, second = run(build(row)), run(build(row))
+    torch.testing.assert_close(first._asdict(), second._asdict(), rtol=0, atol=0)
+
+
+@each_row
+def test_state_dict_restores_the_head(row: Row) -> None:
+    head = build(row)
+    run(head)
+    torch.manual_seed(99)
+    other = HEADS.get(row.head)(DIM, LABELS, **row.options).double()
+    other.load_state_dict(head.state_dict())
+    head.zero_grad()
+    first, second = run(head.eval()), run(other.eval())
+    torch.testing.assert_close(first._asdict(), second._asdict(), rtol=0, atol=0)
+
+
+@each_tagger
+def test_empty_sentence_costs_nothing(row: Row) -> None:
+    head = build(row)
+    batch = make_batch(head)
+    assert batch.mask is not None
+    mask = batch.mask.clone()
+    mask[1] = False
+    keep = [0, 2]
+    loss = head.loss(head(batch.x, mask), batch.target, mask)
+    scores = head(batch.x[keep], mask[keep])
+    torch.testing.assert_close(loss, head.loss(scores, batch.target[keep], mask[keep]))
+    assert (head.decode(head(batch.x, mask), mask).prediction[1] == -1).all()
+
+
+@each_tagger
+def test_marginals_are_probabilities(row: Row) -> None:
+    head = build(row)
+    assert isinstance(head, TaggingHead | CRFTaggingHead)
+    batch = make_batch(head)
+    assert batch.mask is not None
+    total = head.marginals(head(batch.x, batch.mask), batch.mask).sum(-1)
+    torch.testing.assert_close(total, batch.mask.double())
+
+
+def test_class_weights_make_a_weighted_mean() -> None:
+    head = ClassificationHead(2, 2, class_weights=[0.1, 0.9])
+    scores = torch.tensor([[0.0, 0.0], [math.log(3.0), 0.0]])
+    loss = head.loss(scores, torch.tensor([0, 1]))
+    assert float(loss) == pytest.approx(0.1 * math.log(2.0) + 0.9 * math.log(4.0))
+
+
+def test_class_weights_are_one_a_label() -> None:
+    with pytest.raises(ConfigError, match="found 2 weights, expected one for each of 3 labels"):
+        ClassificationHead(4, 3, class_weights=[0.5, 0.5])
+
+
+def test_classification_decodes_probabilities() -> None:
+    decoded = ClassificationHead(2, 2).decode(torch.tensor([[math.log(3.0), 0.0]]))
+    assert decoded.prediction.tolist() == [0]
+    assert decoded.probability is not None
+    torch.testing.assert_close(decoded.probability, torch.tensor([[0.75, 0.25]]))
+
+
+def test_sigmoid_regression_stays_in_its_range() -> None:
+    head = RegressionHead(1, 1, output="sigmoid", low=1.0, high=5.0)
+    with torch.no_grad():
+        head.layers.out.weight.fill_(1.0)
+        head.layers.out.bias.zero_()
+    found = head(torch.tensor([[0.0], [math.log(3.0)], [-100.0]]))
+    torch.testing.assert_close(found, torch.tensor([3.0, 4.0, 1.0]))
+
+
+def test_regression_loss_is_the_mean_square() -> None:
+    loss = RegressionHead(1, 1).loss(torch.tensor([1.0, 3.0]), torch.tensor([2.0, 5.0]))
+    assert float(loss) == pytest.approx(2.5)
+
+
+def test_regression_range_is_checked() -> None:
+    with pytest.raises(ConfigError, match=r"low 5.0 and high 0.0"):
+        RegressionHead(4, 1, low=5.0, high=0.0)
+
+
+@pytest.mark.parametrize(("reduction", "units"), [("sentence", 2), ("token", 3)])
+@pytest.mark.parametrize("name", ["tagging", "crf_tagging"])
+def test_loss_of_equal_scores_is_log_labels_a_token(name: str, reduction: str, units: int) -> None:
+    head = HEADS.get(name)(4, 3, reduction=reduction)
+    mask = torch.tensor([[True, True], [True, False]])
+    target = torch.tensor([[0, 2], [1, -1]])
+    loss = head.loss(torch.zeros(2, 2, 3), target, mask)
+    assert float(loss.detach()) == pytest.approx(3 * math.log(3.0) / units)
+
+
+def test_crf_with_zero_transitions_is_a_softmax() -> None:
+    torch.manual_seed(0)
+    crf, softmax = CRFTaggingHead(4, 3), TaggingHead(4, 3)
+    softmax.load_state_dict({f"emission.{k}": v for k, v in crf.emission.state_dict().items()})
+    x, mask = torch.randn(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
+    target = torch.tensor([[0, 1, 2], [1, -1, -1]])
+    first = crf.loss(crf(x, mask), target, mask)
+    torch.testing.assert_close(first, softmax.loss(softmax(x, mask), target, mask))
+    assert torch.equal(
+        crf.decode(crf(x, mask), mask).prediction, softmax.decode(softmax(x, mask), mask).prediction
+    )
+
+
+def test_crf_learns_an_order_of_labels() -> None:
+    torch.manual_seed(0)
+    head = CRFTaggingHead(1, 2)
+    x, mask = torch.zeros(1, 6, 1), torch.ones(1, 6, dtype=torch.bool)
+    target = torch.tensor([[1, 0, 1, 0, 1, 0]])
+    optimiser = torch.optim.SGD(head.parameters(), lr=0.5)
+    for _ in range(30):
+        optimiser.zero_grad()
+        head.loss(head(x, mask), target, mask).backward()
+        optimiser.step()
+    assert head.decode(head(x, mask), mask).prediction.tolist() == target.tolist()
