@@ -1,0 +1,76 @@
+"""Ragged columns, and the order in which their examples come in batches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths, flat.
+
+    Attributes:
+        values: all rows one behind the other, [total].
+        offsets: where each row begins, and the end, [N + 1].
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Length of each row, [N]."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: np.ndarray, padding: int = 0) -> np.ndarray:
+        """Return some rows padded to the longest of them, [B, T]."""
+        lengths = self.lengths[rows]
+        steps = np.arange(max(int(lengths.max()), 1))
+        inside = steps < lengths[:, None]
+        places = np.where(inside, self.offsets[rows][:, None] + steps, 0)
+        return np.where(inside, self.values[places], padding)
+
+    def mask(self, rows: np.ndarray) -> np.ndarray:
+        """Return where `take` gives real values, [B, T] bool."""
+        lengths = self.lengths[rows]
+        mask: np.ndarray = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
+        return mask
+
+
+def order_training_batches(
+    lengths: np.ndarray, *, batch_size: int, bucket_batches: int, seed: int, epoch: int
+) -> list[np.ndarray]:
+    """Return the batches of an epoch, each an array of row numbers.
+
+    All rows are shuffled; pools of `bucket_batches` batches are sorted by length, so that a batch
+    needs little padding; then the batches are shuffled. The order depends on seed and epoch alone,
+    so a run resumes at any batch without replaying the ones before.
+
+    Args:
+        lengths: tokens of each example, [N].
+        batch_size: examples a batch; the last one may be smaller.
+        bucket_batches: batches a pool; 0 leaves the plain shuffle.
+        seed: of the run.
+        epoch: from 1.
+    """
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(len(lengths))
+    if bucket_batches:
+        pool = batch_size * bucket_batches
+        pools = [order[start : start + pool] for start in range(0, len(order), pool)]
+        pools = [rows[np.argsort(lengths[rows], kind="stable")] for rows in pools]
+        batches = [batch for rows in pools for batch in _cut(rows, batch_size)]
+        generator.shuffle(batches)
+        return batches
+    return list(_cut(order, batch_size))
+
+
+def order_evaluation_batches(lengths: np.ndarray, *, batch_size: int) -> list[np.ndarray]:
+    """Return batches of rows of like lengths, the shortest first."""
+    return list(_cut(np.argsort(lengths, kind="stable"), batch_size))
+
+
+def _cut(rows: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+    for start in range(0, len(rows), batch_size):
+        yield rows[start : start + batch_size]

@@ -1,0 +1,142 @@
+"""A processed task in memory: columns of each split, and what its manifest says."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from nlp_core.errors import DataError, suggest
+from nlp_core.files import digest_json
+
+DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split")
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """The tokens of one text column, flat.
+
+    Attributes:
+        tokens: all tokens of all examples, in order.
+        offsets: where each example begins, and the end, [N + 1].
+    """
+
+    tokens: list[str]
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example, [N]."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The examples of one split, by column.
+
+    Attributes:
+        name: train, dev, test, held_out ...
+        ids: row number of each example in the official file, [N].
+        texts: text columns by name: tokens, tokens_a, tokens_b.
+        target: label (text), value or tags of each example; None where the split has none.
+        group: question number of each candidate, [N]; None when the kind has no groups.
+    """
+
+    name: str
+    ids: np.ndarray
+    texts: dict[str, TextColumn]
+    target: list[Any]
+    group: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A processed task.
+
+    Attributes:
+        name: its name under datasets/.
+        kind: classification, regression, tagging ...
+        labels: all labels, sorted; empty for regression.
+        metrics: names of its metrics; the first one chooses the epoch.
+        select_split: the split that chooses the epoch.
+        report_split: the split that the table reports.
+        scheme: tagging scheme, or None.
+        footnotes: what is to be said of data that is not the official release.
+        digest: sha256 of what training reads: the splits' own digests, the labels, the choices.
+        folder: where it lies.
+    """
+
+    name: str
+    kind: str
+    labels: list[str]
+    metrics: list[str]
+    select_split: str
+    report_split: str
+    scheme: str | None
+    footnotes: list[str]
+    digest: str
+    folder: Path
+
+    def read_split(self, name: str) -> Split:
+        """Read one split.
+
+        Raises:
+            DataError: the task has no such split.
+        """
+        path = self.folder / f"{name}.parquet"
+        if not path.exists():
+            splits = [item.stem for item in self.folder.glob("*.parquet")]
+            raise DataError(f"{self.folder}: found no split '{name}'. {suggest(name, splits)}")
+        table = pq.read_table(path)
+        texts = {}
+        for column in table.column_names:
+            if column.startswith("tokens"):
+                lists = table.column(column).combine_chunks()
+                offsets = lists.offsets.to_numpy()
+                texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
+        target = table.column("tags" if self.kind == "tagging" else "label").to_pylist()
+        group = table.column("group").to_numpy() if "group" in table.column_names else None
+        return Split(name, table.column("id").to_numpy(), texts, target, group)
+
+
+def read_task(folder: Path) -> Task:
+    """Read the manifest of a processed task.
+
+    Raises:
+        DataError: the task has not been processed, or is no task with examples.
+    """
+    path = folder / "manifest.json"
+    if not path.exists():
+        raise DataError(
+            f"{path}: there is no such file, so task '{folder.name}' is not processed yet; run "
+            f"`dvc repro preprocess@{folder.name}`."
+        )
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    if manifest["kind"] == "vectors":
+        raise DataError(
+            f"{path}: found word vectors, expected a task with examples; name the vectors in "
+            "'init' and a task in 'data'."
+        )
+    splits = {name: split["sha256"] for name, split in manifest["splits"].items()}
+    footnotes = [
+        f"{member}: {source['label']}"
+        for member, source in sorted(manifest["source"].items())
+        if source["label"]
+    ]
+    return Task(
+        name=manifest["task"],
+        kind=manifest["kind"],
+        labels=manifest["labels"],
+        metrics=manifest["metrics"],
+        select_split=manifest["select_split"],
+        report_split=manifest["report_split"],
+        scheme=manifest["scheme"],
+        footnotes=footnotes,
+        digest=digest_json({key: manifest[key] for key in DIGESTED} | {"splits": splits}),
+        folder=folder,
+    )

@@ -1,0 +1,1 @@
+"""Model graphs: planning with shapes, building, saving."""

@@ -1,0 +1,201 @@
+"""From the text of a task to the arrays that a model's raw-input layers read.
+
+Each layer that reads words or characters has a vocabulary of its own, made from the training
+split; layers that share parameters share it, and it then counts the words of all their columns.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlp_core.blocks import CHARACTERS, WORDS
+from nlp_core.data.batching import Ragged
+from nlp_core.data.task import Split, Task
+from nlp_core.data.vocabulary import (
+    CharacterVocabulary,
+    WordRules,
+    WordVocabulary,
+    read_vectors,
+)
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.models.plan import LayerPlan, ModelPlan
+
+Vocabulary = WordVocabulary | CharacterVocabulary
+IGNORED = -1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a model reads in one step.
+
+    Attributes:
+        features: for each raw-input layer its ids: (ids_BT,) or (ids_UC, index_BT).
+        masks: for each model input where its tokens are, mask_BT.
+        target: label ids [B] or [B, T] (-1 at padding), or values [B]; None without labels.
+        rows: row numbers of the examples in their split, [B].
+    """
+
+    features: dict[str, tuple[Tensor, ...]]
+    masks: dict[str, Tensor]
+    target: Tensor | None
+    rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """A split as arrays.
+
+    Attributes:
+        split: the examples themselves.
+        words: for each raw-input layer the ids, or the numbers of distinct words, of its tokens.
+        spellings: for each layer of characters the characters of those distinct words, [U, C].
+        inputs: for each model input the lengths of its texts.
+        target: label ids or values; None without labels.
+    """
+
+    split: Split
+    words: dict[str, Ragged]
+    spellings: dict[str, np.ndarray]
+    inputs: dict[str, Ragged]
+    target: Ragged | np.ndarray | None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example over all inputs, which decide its batch, [N]."""
+        total: np.ndarray = sum(
+            (column.lengths for column in self.inputs.values()), np.zeros(len(self.split), int)
+        )
+        return total
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        """Return some examples as tensors."""
+        features: dict[str, tuple[Tensor, ...]] = {}
+        for layer, words in self.words.items():
+            taken = words.take(rows)
+            features[layer] = (torch.from_numpy(taken),)
+            if layer in self.spellings:
+                features[layer] = _spell(taken, words.mask(rows), self.spellings[layer])
+        masks = {name: torch.from_numpy(item.mask(rows)) for name, item in self.inputs.items()}
+        target = None
+        if isinstance(self.target, Ragged):
+            target = torch.from_numpy(self.target.take(rows, padding=IGNORED))
+        elif self.target is not None:
+            target = torch.from_numpy(self.target[rows])
+        return Batch(features, masks, target, rows)
+
+
+@dataclass(frozen=True)
+class Featurizer:
+    """Vocabularies of a model's raw-input layers.
+
+    Attributes:
+        plan: the model.
+        vocabularies: by the layer that owns the parameters.
+        labels: all labels of the task.
+    """
+
+    plan: ModelPlan
+    vocabularies: dict[str, Vocabulary]
+    labels: list[str]
+
+    @classmethod
+    def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
+        """Make the vocabularies from the training split.
+
+        Raises:
+            ConfigError: the model reads a column that the task does not have.
+            DataError: a vector table is missing or has another width.
+        """
+        for name, column in plan.inputs.items():
+            if column.partition(".")[0] not in train.texts:
+                raise ConfigError(
+                    f"{plan.where}: inputs: '{name}' reads '{column}', which task '{task.name}' of "
+                    f"kind {task.kind} does not have. {suggest(column, train.texts)}"
+                )
+        vocabularies: dict[str, Vocabulary] = {}
+        for layer in raw_layers(plan):
+            if layer.owner == layer.name:
+                words = _training_words(plan, layer.owner, train)
+                vocabularies[layer.owner] = _build_vocabulary(layer, words, init)
+        return cls(plan, vocabularies, task.labels)
+
+    def encode(self, split: Split) -> EncodedSplit:
+        """Turn the texts and targets of a split into arrays.
+
+        Raises:
+            DataError: a label that the task does not name.
+        """
+        words, spellings = {}, {}
+        for layer in raw_layers(self.plan):
+            text = split.texts[_column(self.plan, layer)]
+            vocabulary = self.vocabularies[layer.owner]
+            if isinstance(vocabulary, WordVocabulary):
+                words[layer.name] = Ragged(vocabulary.encode(text.tokens), text.offsets)
+            else:
+                distinct = sorted(set(text.tokens))
+                number = {word: idx for idx, word in enumerate(distinct)}
+                numbers = np.array([number[word] for word in text.tokens], dtype=np.int64)
+                words[layer.name] = Ragged(numbers, text.offsets)
+                spellings[layer.name] = vocabulary.encode(distinct)
+        inputs = {}
+        for name, column in self.plan.inputs.items():
+            text = split.texts[column.partition(".")[0]]
+            inputs[name] = Ragged(np.empty(0), text.offsets)
+        return EncodedSplit(split, words, spellings, inputs, self._encode_target(split))
+
+    def _encode_target(self, split: Split) -> Ragged | np.ndarray | None:
+        if any(item is None for item in split.target):
+            return None
+        if not self.labels:
+            return np.array(split.target, dtype=np.float32)
+        number = {label: idx for idx, label in enumerate(self.labels)}
+        tagged = bool(split.target) and isinstance(split.target[0], list)
+        flat = list(chain.from_iterable(split.target)) if tagged else split.target
+        unknown = sorted(set(flat) - set(number))
+        if unknown:
+            raise DataError(
+                f"split {split.name}: found the label '{unknown[0]}', which the task's manifest "
+                f"does not name. {suggest(unknown[0], number)}"
+            )
+        ids = np.array([number[label] for label in flat], dtype=np.int64)
+        if not tagged:
+            return ids
+        return Ragged(ids, np.cumsum([0, *(len(tags) for tags in split.target)]))
+
+
+def raw_layers(plan: ModelPlan) -> Iterator[LayerPlan]:
+    """Yield the layers that read words or characters."""
+    for layer in plan.layers:
+        if layer.shapes[0].rank in (WORDS, CHARACTERS):
+            yield layer
+
+
+def _column(plan: ModelPlan, layer: LayerPlan) -> str:
+    return plan.inputs[layer.inputs[0]].partition(".")[0]
+
+
+def _training_words(plan: ModelPlan, owner: str, train: Split) -> list[str]:
+    columns = sorted({_column(plan, layer) for layer in raw_layers(plan) if layer.owner == owner})
+    return [token for column in columns for token in train.texts[column].tokens]
+
+
+def _build_vocabulary(layer: LayerPlan, words: list[str], init: Path) -> Vocabulary:
+    if layer.shapes[0].rank == CHARACTERS:
+        return CharacterVocabulary.build(words)
+    rules = WordRules.from_options(layer.options)
+    name = layer.options.get("vectors")
+    table = read_vectors(init, name, layer.options["dim"]) if name else None
+    return WordVocabulary.build(words, rules, table)
+
+
+def _spell(numbers: np.ndarray, mask: np.ndarray, spellings: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Return the characters of the distinct words of a batch, and which word stands where."""
+    distinct, index = np.unique(np.where(mask, numbers, numbers[0, 0]), return_inverse=True)
+    ids = spellings[distinct]
+    width = max(int((ids != 0).sum(axis=1).max()), 1)
+    return torch.from_numpy(ids[:, :width]), torch.from_numpy(index.reshape(numbers.shape))

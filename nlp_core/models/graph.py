@@ -1,0 +1,122 @@
+"""A model graph as a torch module, built from its plan."""
+
+import torch
+from torch import Tensor, nn
+
+from nlp_core.blocks import VECTOR, Block
+from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.data.vocabulary import WordVocabulary
+from nlp_core.errors import ConfigError
+from nlp_core.heads import Decoded, Head
+from nlp_core.models.features import Batch, Featurizer, raw_layers
+from nlp_core.models.plan import ModelPlan
+
+
+class GraphModel(nn.Module):
+    """Blocks in the order of their plan, and the heads that read them.
+
+    Args:
+        plan: the checked model file.
+        blocks: for each layer that owns parameters its block.
+        heads: by name.
+    """
+
+    def __init__(self, plan: ModelPlan, blocks: dict[str, Block], heads: dict[str, Head]) -> None:
+        super().__init__()
+        self.plan = plan
+        self.blocks = nn.ModuleDict(blocks)
+        self.heads = nn.ModuleDict(heads)
+
+    def forward(self, batch: Batch) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """Return for each head its scores and the mask of their tokens (None for a vector)."""
+        values: dict[str, Tensor] = {}
+        masks: dict[str, Tensor | None] = dict(batch.masks)
+        for layer in self.plan.layers:
+            fields: list[Tensor | None] = []
+            for name in layer.inputs:
+                raw = name in self.plan.inputs
+                fields += batch.features[layer.name] if raw else (values[name],)
+                fields.append(masks[name])
+            values[layer.name] = self.blocks[layer.owner](*fields)
+            is_vector = layer.shape.rank == VECTOR
+            masks[layer.name] = None if is_vector else masks[layer.inputs[0]]
+        return {
+            name: (self.heads[name](values[head.input], masks[head.input]), masks[head.input])
+            for name, head in self.plan.heads.items()
+        }
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the sum of the heads' losses, a scalar."""
+        assert batch.target is not None, "a loss needs targets"
+        scores = self(batch)
+        losses = [
+            self._head(name).loss(score, batch.target, mask)
+            for name, (score, mask) in scores.items()
+        ]
+        return torch.stack(losses).sum()
+
+    def decode(self, batch: Batch) -> dict[str, Decoded]:
+        """Return for each head its predictions."""
+        return {
+            name: self._head(name).decode(score, mask)
+            for name, (score, mask) in self(batch).items()
+        }
+
+    def _head(self, name: str) -> Head:
+        head = self.heads[name]
+        assert isinstance(head, Head), name
+        return head
+
+
+def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphModel:
+    """Build a model; its random weights come from torch's global generator.
+
+    Args:
+        plan: the checked model file.
+        featurizer: vocabularies of the task.
+        kind: kind of the task.
+
+    Raises:
+        ConfigError: a head does not serve tasks of that kind.
+    """
+    blocks: dict[str, Block] = {}
+    for layer in plan.layers:
+        if layer.owner == layer.name:
+            dims = [shape.dim for shape in layer.shapes]
+            vocabulary = featurizer.vocabularies.get(layer.name)
+            dims = dims if vocabulary is None else [len(vocabulary)]
+            blocks[layer.name] = layer.block(*dims, **layer.options)
+    for layer in raw_layers(plan):
+        block = blocks[layer.owner]
+        vocabulary = featurizer.vocabularies[layer.owner]
+        if isinstance(block, WordEmbedding) and isinstance(vocabulary, WordVocabulary):
+            fill_embedding(block, vocabulary)
+    heads = {}
+    for name, head in plan.heads.items():
+        if kind not in head.head.kinds:
+            raise ConfigError(
+                f"{plan.where}: head '{name}': found a head for "
+                f"{', '.join(sorted(head.head.kinds))}, expected one for a task of kind {kind}."
+            )
+        try:
+            heads[name] = head.head(head.shape.dim, len(featurizer.labels), **head.options)
+        except ConfigError as err:
+            raise ConfigError(f"{plan.where}: head '{name}': {err}") from err
+    return GraphModel(plan, blocks, heads)
+
+
+def fill_embedding(block: WordEmbedding, vocabulary: WordVocabulary) -> None:
+    """Give a word embedding its pretrained vectors and its list of rare words."""
+    if vocabulary.table is not None:
+        vectors = torch.from_numpy(vocabulary.table.vectors)
+        block.load_vectors(vectors, torch.from_numpy(vocabulary.rows()))
+    block.mark_rare(torch.from_numpy(vocabulary.rare()))
+
+
+def count_parameters(model: nn.Module) -> dict[str, int]:
+    """Return how many numbers a model holds, and how many of them are trained."""
+    sizes = [(item.numel(), item.requires_grad) for item in model.parameters()]
+    return {
+        "total": sum(size for size, _ in sizes),
+        "trainable": sum(size for size, trained in sizes if trained),
+    }

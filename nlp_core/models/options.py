@@ -1,0 +1,38 @@
+"""The options a model file may set: the keyword-only arguments of what it names."""
+
+import inspect
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from nlp_core.config.base import parse_config
+
+
+def check_options(owner: type, options: dict[str, Any], *, where: str) -> dict[str, Any]:
+    """Return the options of a block or a head, checked against its constructor.
+
+    Args:
+        owner: a block or head class.
+        options: what the model file set.
+        where: file and layer, as an error message begins.
+
+    Raises:
+        ConfigError: an unknown key, a wrong type, a value out of range, a missing option.
+    """
+    return parse_config(options, options_model(owner), where=where).model_dump(exclude_unset=True)
+
+
+@cache
+def options_model(owner: type) -> type[BaseModel]:
+    """Return the closed model of a class's keyword-only constructor arguments."""
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(owner).parameters.values():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            required = parameter.default is inspect.Parameter.empty
+            fields[parameter.name] = (
+                parameter.annotation,
+                ... if required else parameter.default,
+            )
+    config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    return create_model(f"{owner.__name__}Options", __config__=config, **fields)

@@ -1,0 +1,247 @@
+"""Plan a model graph: order, sharing and shapes of its layers, before any data is read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nlp_core.blocks import BLOCKS, CHARACTERS, WORDS, Block, Shape
+from nlp_core.config.base import read_config
+from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig
+from nlp_core.errors import ConfigError, suggest
+from nlp_core.heads import HEADS, Head
+from nlp_core.models.options import check_options
+
+RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence"}
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """A layer that fits.
+
+    Attributes:
+        name: its name in the model file.
+        owner: the layer whose parameters it uses: itself, or the one it shares.
+        block: the class of the block.
+        options: checked options of the block.
+        inputs: names of model inputs or layers.
+        shapes: shape of each input.
+        shape: shape of its output.
+    """
+
+    name: str
+    owner: str
+    block: type[Block]
+    options: dict[str, Any]
+    inputs: list[str]
+    shapes: list[Shape]
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """A head that fits: class, checked options, the layer it reads and that layer's shape."""
+
+    name: str
+    head: type[Head]
+    options: dict[str, Any]
+    input: str
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """A model file that can be built.
+
+    Attributes:
+        where: path of the file, for error messages.
+        inputs: the column that each model input reads.
+        layers: in an order in which each layer follows its inputs.
+        heads: by name.
+    """
+
+    where: str
+    inputs: dict[str, str]
+    layers: list[LayerPlan]
+    heads: dict[str, HeadPlan]
+
+
+def read_plan(path: Path) -> ModelPlan:
+    """Read and plan a model file.
+
+    Raises:
+        ConfigError: see `plan_model`.
+    """
+    return plan_model(read_config(path, ModelConfig), where=str(path))
+
+
+def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
+    """Check a model graph and work out its shapes.
+
+    Args:
+        config: the model file.
+        where: its path, for error messages.
+
+    Raises:
+        ConfigError: a name used twice or unknown, a cycle, a layer that nothing reads, a wrong
+            rank, widths that do not fit together, a wrong option.
+    """
+    _refuse_twice(config, where)
+    shapes = {
+        name: Shape(CHARACTERS if column.endswith(".characters") else WORDS, 0)
+        for name, column in config.inputs.items()
+    }
+    plans: dict[str, LayerPlan] = {}
+    for layer in _sort_layers(config, where):
+        plans[layer.name] = _plan_layer(layer, plans, shapes, f"{where}: layer '{layer.name}'")
+        shapes[layer.name] = plans[layer.name].shape
+    heads = {
+        name: _plan_head(name, head, shapes, f"{where}: head '{name}'")
+        for name, head in config.heads.items()
+    }
+    _refuse_unread(config, where)
+    return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
+
+
+def _refuse_twice(config: ModelConfig, where: str) -> None:
+    seen = set(config.inputs)
+    for layer in config.layers:
+        if layer.name in seen:
+            raise ConfigError(
+                f"{where}: layer '{layer.name}': this name stands twice; give each input and "
+                "each layer a name of its own."
+            )
+        if layer.name in BLOCKS.names() and layer.name != layer.block:
+            raise ConfigError(
+                f"{where}: layer '{layer.name}': this is the name of a block; expected another "
+                "name, since a layer's name in 'block' means shared parameters."
+            )
+        seen.add(layer.name)
+
+
+def _sort_layers(config: ModelConfig, where: str) -> list[LayerConfig]:
+    """Return the layers so that each follows what it reads and what it shares."""
+    layers = {layer.name: layer for layer in config.layers}
+    known = {*config.inputs, *layers}
+    done: set[str] = set(config.inputs)
+    ordered: list[LayerConfig] = []
+    waiting = list(config.layers)
+    for layer in config.layers:
+        for name in layer.inputs:
+            if name not in known:
+                raise ConfigError(
+                    f"{where}: layer '{layer.name}': inputs: unknown input or layer '{name}'. "
+                    f"{suggest(name, known - {layer.name})}"
+                )
+    while waiting:
+        ready = [layer for layer in waiting if _needs(layer, layers) <= done]
+        if not ready:
+            names = ", ".join(sorted(layer.name for layer in waiting))
+            raise ConfigError(
+                f"{where}: layer '{waiting[0].name}': the layers {names} wait for each other, a "
+                "cycle; expected each layer to read only inputs and layers that do not read it."
+            )
+        ordered.extend(ready)
+        done.update(layer.name for layer in ready)
+        waiting = [layer for layer in waiting if layer.name not in done]
+    return ordered
+
+
+def _needs(layer: LayerConfig, layers: dict[str, LayerConfig]) -> set[str]:
+    shared = layer.block in layers and layer.block != layer.name
+    return {*layer.inputs, *([layer.block] if shared else [])}
+
+
+def _plan_layer(
+    layer: LayerConfig, plans: dict[str, LayerPlan], known: dict[str, Shape], where: str
+) -> LayerPlan:
+    shapes = [known[name] for name in layer.inputs]
+    shared = plans.get(layer.block)
+    if shared is not None:
+        return _plan_shared(layer, shared, shapes, where)
+    if layer.block not in BLOCKS.names():
+        allowed = [*BLOCKS.names(), *plans]
+        raise ConfigError(
+            f"{where}: block: unknown block '{layer.block}'. {suggest(layer.block, allowed)}"
+        )
+    block = BLOCKS.get(layer.block)
+    options = check_options(block, layer.options, where=where)
+    _check_ranks(block, layer.inputs, shapes, where)
+    return LayerPlan(
+        layer.name,
+        layer.name,
+        block,
+        options,
+        layer.inputs,
+        shapes,
+        _infer(block, shapes, options, where),
+    )
+
+
+def _plan_shared(
+    layer: LayerConfig, shared: LayerPlan, shapes: list[Shape], where: str
+) -> LayerPlan:
+    if layer.options:
+        raise ConfigError(
+            f"{where}: found the options {', '.join(sorted(layer.options))}; a layer that shares "
+            f"the parameters of '{shared.name}' has no options of its own; remove them."
+        )
+    _check_ranks(shared.block, layer.inputs, shapes, where)
+    if [shape.dim for shape in shapes] != [shape.dim for shape in shared.shapes]:
+        raise ConfigError(
+            f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
+            f"'{shared.name}', whose parameters it shares: {[s.dim for s in shared.shapes]}."
+        )
+    shape = _infer(shared.block, shapes, shared.options, where)
+    return LayerPlan(
+        layer.name, shared.owner, shared.block, shared.options, layer.inputs, shapes, shape
+    )
+
+
+def _infer(block: type[Block], shapes: list[Shape], options: dict[str, Any], where: str) -> Shape:
+    try:
+        return block.infer(*shapes, **options)
+    except ConfigError as err:
+        raise ConfigError(f"{where}: {err}") from err
+
+
+def _check_ranks(block: type[Block], names: list[str], shapes: list[Shape], where: str) -> None:
+    ranks = list(block.ranks)
+    if block.variadic:
+        ranks += [ranks[-1]] * (len(shapes) - len(ranks))
+    if len(shapes) != len(ranks):
+        raise ConfigError(f"{where}: inputs: found {len(shapes)}, expected {len(ranks)}.")
+    for name, shape, allowed in zip(names, shapes, ranks, strict=True):
+        if shape.rank not in allowed:
+            expected = " or ".join(RANK_NAMES[rank] for rank in allowed)
+            raise ConfigError(
+                f"{where}: inputs: '{name}' is {RANK_NAMES[shape.rank]}, expected {expected}."
+            )
+
+
+def _plan_head(name: str, head: HeadConfig, known: dict[str, Shape], where: str) -> HeadPlan:
+    kind = head.head
+    if kind not in HEADS.names():
+        raise ConfigError(f"{where}: head: unknown head '{kind}'. {suggest(kind, HEADS.names())}")
+    layer = head.inputs[0]
+    if layer not in known:
+        raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
+    options = check_options(HEADS.get(kind), head.options, where=where)
+    shape = known[layer]
+    (allowed,) = HEADS.get(kind).ranks
+    if shape.rank not in allowed:
+        expected = " or ".join(RANK_NAMES[rank] for rank in allowed)
+        raise ConfigError(
+            f"{where}: inputs: '{layer}' is {RANK_NAMES[shape.rank]}, expected {expected}."
+        )
+    return HeadPlan(name, HEADS.get(kind), options, layer, shape)
+
+
+def _refuse_unread(config: ModelConfig, where: str) -> None:
+    read = {name for layer in config.layers for name in layer.inputs}
+    read |= {name for head in config.heads.values() for name in head.inputs}
+    for name in [*config.inputs, *(layer.name for layer in config.layers)]:
+        if name not in read:
+            raise ConfigError(
+                f"{where}: layer or input '{name}': nothing reads it; remove it, or name it in the "
+                "inputs of a layer or a head."
+            )

@@ -1,0 +1,56 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlp_core.data.batching import Ragged, order_evaluation_batches, order_training_batches
+
+lengths_of = st.lists(st.integers(1, 30), min_size=1, max_size=200).map(np.array)
+
+
+@given(lengths_of, st.integers(1, 16), st.integers(0, 4), st.integers(1, 5))
+def test_every_row_comes_once_an_epoch(
+    lengths: np.ndarray, batch_size: int, pool: int, epoch: int
+) -> None:
+    batches = order_training_batches(
+        lengths, batch_size=batch_size, bucket_batches=pool, seed=3, epoch=epoch
+    )
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    assert max(len(batch) for batch in batches) <= batch_size
+
+
+def test_order_depends_on_seed_and_epoch_alone() -> None:
+    lengths = np.arange(1, 200)
+
+    def order(seed: int, epoch: int) -> list[int]:
+        batches = order_training_batches(
+            lengths, batch_size=8, bucket_batches=3, seed=seed, epoch=epoch
+        )
+        return [int(row) for batch in batches for row in batch]
+
+    assert order(1, 1) == order(1, 1)
+    assert order(1, 1) != order(1, 2)
+    assert order(1, 1) != order(2, 1)
+
+
+def test_buckets_need_less_padding_than_a_plain_shuffle() -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, size=2000)
+
+    def padding(pool: int) -> int:
+        batches = order_training_batches(
+            lengths, batch_size=32, bucket_batches=pool, seed=1, epoch=1
+        )
+        return sum(int(lengths[rows].max() * len(rows) - lengths[rows].sum()) for rows in batches)
+
+    assert padding(50) < 0.2 * padding(0)
+
+
+def test_evaluation_batches_are_sorted_by_length() -> None:
+    batches = order_evaluation_batches(np.array([5, 1, 3, 1]), batch_size=2)
+    assert [rows.tolist() for rows in batches] == [[1, 3], [2, 0]]
+
+
+def test_ragged_rows_are_padded_behind_their_end() -> None:
+    ragged = Ragged(np.array([7, 8, 9, 5]), np.array([0, 3, 3, 4]))
+    rows = np.array([2, 0, 1])
+    assert ragged.take(rows, padding=-1).tolist() == [[5, -1, -1], [7, 8, 9], [-1, -1, -1]]
+    assert ragged.mask(rows).sum(axis=1).tolist() == [1, 3, 0]

@@ -1,0 +1,130 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core.config.base import read_config, read_mapping
+from nlp_core.config.params import Params, read_params
+from nlp_core.errors import ConfigError
+from tests.tiny import make_recipe
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def make_params() -> dict[str, Any]:
+    recipe = make_recipe().model_dump(mode="json")
+    experiment = {
+        "table": "glue",
+        "model": "zoo/glue/rte_bilstm.json",
+        "data": "rte",
+        "init": "data/processed/glove",
+        "recipe": "fast",
+        "seeds": [1, 2],
+    }
+    return {
+        "numerics": 1,
+        "sources": ["rte", "glove"],
+        "tasks": ["rte", "glove"],
+        "tables": ["glue"],
+        "recipes": {"fast": recipe},
+        "experiments": {"rte_bilstm": experiment},
+    }
+
+
+def put(path: str, value: object) -> Change:
+    def change(params: dict[str, Any]) -> None:
+        *parents, last = path.split(".")
+        for parent in parents:
+            params = params[parent]
+        params[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (put("experiments.rte_bilstm.data", "rt"), "experiments.rte_bilstm.data: unknown task 'rt'. Did you mean 'rte'?"),  # noqa: E501
+        (put("experiments.rte_bilstm.recipe", "fats"), "unknown recipe 'fats'. Did you mean 'fast'?"),  # noqa: E501
+        (put("experiments.rte_bilstm.table", "glu"), "unknown table 'glu'. Did you mean 'glue'?"),
+        (put("experiments.rte_bilstm.init", "data/processed/glov"), "unknown task 'glov'. Did you mean 'glove'?"),  # noqa: E501
+        (put("experiments.rte_bilstm.init", "/tmp/x"), "experiments.rte_bilstm.init: found '/tmp/x'"),  # noqa: E501
+        (put("experiments.rte_bilstm.seed", [1]), "experiments.rte_bilstm.seed: unknown key. Did you mean 'seeds'?"),  # noqa: E501
+        (put("experiments.rte_bilstm.seeds", [1, 1]), "each seed may stand once"),
+        (put("experiments.rte_bilstm.seeds", []), "experiments.rte_bilstm.seeds: found []"),
+        (put("experiments.rte_bilstm.seeds", ["1"]), "found '1'"),
+        (put("recipes.fast.epochs", 0), "recipes.fast.epochs: found 0"),
+        (put("recipes.fast.epoch", 3), "recipes.fast.epoch: unknown key. Did you mean 'epochs'?"),
+        (put("recipes.fast.batch_size", "32"), "recipes.fast.batch_size: found '32'"),
+        (put("recipes.fast.optimizer.name", "adamx"), "found 'adamx'. Did you mean 'adam'?"),
+        (put("recipes.fast.optimizer.momentum", 0.9), "only sgd has a momentum"),
+        (put("recipes.fast.schedule.warm_up", 0.1), "warm_up: unknown key. Did you mean 'warmup'?"),
+        (put("tasks", ["rte", "glove", "sst2"]), "tasks: unknown source 'sst2'"),
+        (put("numerics", None), "numerics: found None"),
+        (lambda params: params.pop("tables"), "tables: this key is missing"),
+    ],
+)  # fmt: skip
+def test_mistake_is_named_with_key_and_remedy(
+    tmp_path: Path, change: Change, expected: str
+) -> None:
+    params = make_params()
+    change(params)
+    path = tmp_path / "params.json"
+    path.write_text(json.dumps(params), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_config(path, Params)
+    assert str(caught.value).startswith(str(path))
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_project_s_own_grid_is_valid() -> None:
+    params = read_params(Path("params.yaml"))
+    assert {cell.table for cell in params.experiments.values()} <= set(params.tables)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: no\n", "YAML 1.1 reads False here and YAML 1.2 reads 'no'"),
+        ("a: 1e-5\n", "YAML 1.1 reads '1e-5' here"),
+        ("a: 012\n", "YAML 1.1 reads 10 here and YAML 1.2 reads 12"),
+        ("a: [1\n", "not valid YAML at line"),
+        ("- 1\n", "found a list, expected a mapping"),
+        ("", "found nothing, expected a mapping"),
+        ("a: 1\na: 2\n", "not valid YAML"),
+    ],
+)
+def test_yaml_that_means_two_things_or_nothing_is_refused(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"x\.yaml") as caught:
+        read_mapping(path)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'{"a": 1,}', "not valid JSON at line 1"),
+        (b'{"a": 1, "a": 2}', "the key 'a' stands twice"),
+        (b'{"a": "\xff"}', "not UTF-8 text"),
+    ],
+)
+def test_broken_json_is_refused_with_its_place(
+    tmp_path: Path, content: bytes, expected: str
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"x\.json") as caught:
+        read_mapping(path)
+    assert expected in str(caught.value)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        read_mapping(tmp_path / "params.yaml")

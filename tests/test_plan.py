@@ -1,0 +1,128 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core.blocks import SEQUENCE, VECTOR, Shape
+from nlp_core.errors import ConfigError
+from nlp_core.models.plan import read_plan
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def make_model() -> dict[str, Any]:
+    return {
+        "description": "a pair model",
+        "source": "a test",
+        "inputs": {"first": "tokens_a", "second": "tokens_b"},
+        "layers": [
+            {"name": "word", "block": "word_embedding", "inputs": ["first"], "dim": 8},
+            {"name": "word_b", "block": "word", "inputs": ["second"]},
+            {"name": "lstm", "block": "bilstm", "inputs": ["word"], "hidden_dim": 4},
+            {"name": "lstm_b", "block": "lstm", "inputs": ["word_b"]},
+            {"name": "max_a", "block": "pooling", "inputs": ["lstm"], "pool": "max"},
+            {"name": "max_b", "block": "pooling", "inputs": ["lstm_b"], "pool": "max"},
+            {"name": "pair", "block": "concat", "inputs": ["max_a", "max_b"]},
+        ],
+        "heads": {"label": {"head": "classification", "inputs": ["pair"]}},
+    }
+
+
+def write(tmp_path: Path, model: dict[str, Any]) -> Path:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model), encoding="utf-8")
+    return path
+
+
+def layer(target: str, /, **changes: object) -> Change:
+    def change(model: dict[str, Any]) -> None:
+        (found,) = [item for item in model["layers"] if item["name"] == target]
+        found.update(changes)
+
+    return change
+
+
+def drop_option(name: str, option: str) -> Change:
+    def change(model: dict[str, Any]) -> None:
+        (found,) = [item for item in model["layers"] if item["name"] == name]
+        del found[option]
+
+    return change
+
+
+def test_shapes_and_sharing_are_known_before_data(tmp_path: Path) -> None:
+    plan = read_plan(write(tmp_path, make_model()))
+    shapes = {item.name: item.shape for item in plan.layers}
+    assert shapes["lstm_b"] == Shape(SEQUENCE, 8)
+    assert shapes["pair"] == Shape(VECTOR, 16)
+    assert {item.name: item.owner for item in plan.layers}["lstm_b"] == "lstm"
+
+
+def test_layers_may_stand_in_any_order(tmp_path: Path) -> None:
+    model = make_model()
+    model["layers"].reverse()
+    names = [item.name for item in read_plan(write(tmp_path, model)).layers]
+    assert names.index("word") < names.index("lstm") < names.index("lstm_b") < names.index("pair")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (layer("lstm", block="bilstn"), "layer 'lstm': block: unknown block 'bilstn'. Did you mean 'bilstm'?"),  # noqa: E501
+        (layer("lstm", hidden=3), "layer 'lstm': hidden: unknown key. Did you mean 'hidden_dim'?"),
+        (layer("lstm", hidden_dim="4"), "layer 'lstm': hidden_dim: found '4'"),
+        (layer("lstm", hidden_dim=0), "layer 'lstm': hidden_dim: found 0"),
+        (layer("lstm", hidden_dim=4.5), "layer 'lstm': hidden_dim: found 4.5"),
+        (layer("lstm", dropout=1.0), "layer 'lstm': dropout: found 1.0"),
+        (drop_option("word", "dim"), "layer 'word': dim: this key is missing"),
+        (layer("max_a", pool="maximum"), "layer 'max_a': pool: found 'maximum'"),
+        (layer("lstm", inputs=["wrd"]), "layer 'lstm': inputs: unknown input or layer 'wrd'. Did you mean 'word'?"),  # noqa: E501
+        (layer("lstm", inputs=["word", "word_b"]), "layer 'lstm': inputs: found 2, expected 1"),
+        (layer("lstm", inputs=["first"]), "layer 'lstm': inputs: 'first' is words, expected a sequence"),  # noqa: E501
+        (layer("pair", inputs=["max_a", "lstm_b"]), "layer 'pair'"),
+        (layer("lstm", inputs=["lstm"]), "a cycle"),
+        (layer("word", inputs=["pair"]), "a cycle"),
+        (layer("lstm_b", hidden_dim=4), "layer 'lstm_b': found the options hidden_dim; a layer that shares"),  # noqa: E501
+        (layer("max_b", name="max_a"), "layer 'max_a': this name stands twice"),
+        (layer("lstm", name="bilstm", block="pooling"), "this is the name of a block"),
+        (layer("lstm", name="Lstm"), "layers.2.name: found 'Lstm'"),
+        (lambda m: m["layers"].append({"name": "extra", "block": "dropout", "inputs": ["lstm"]}), "'extra': nothing reads it"),  # noqa: E501
+        (lambda m: m["inputs"].update(third="tokens"), "'third': nothing reads it"),
+        (lambda m: m["inputs"].update(first="text"), "inputs.first: found 'text'"),
+        (lambda m: m["heads"]["label"].update(head="classify"), "head 'label': head: unknown head 'classify'. Did you mean 'classification'?"),  # noqa: E501
+        (lambda m: m["heads"]["label"].update(inputs=["lstm"]), "head 'label': inputs: 'lstm' is a sequence, expected a vector"),  # noqa: E501
+        (lambda m: m["heads"]["label"].update(hiden_dims=[3]), "head 'label': hiden_dims: unknown key. Did you mean 'hidden_dims'?"),  # noqa: E501
+        (lambda m: m.update(heads={}), "heads: found {}"),
+        (lambda m: m.update(layer=[]), "layer: unknown key. Did you mean 'layers'?"),
+        (lambda m: m.pop("source"), "source: this key is missing"),
+    ],
+)  # fmt: skip
+def test_mistake_is_named_with_file_layer_and_key(
+    tmp_path: Path, change: Change, expected: str
+) -> None:
+    model = make_model()
+    change(model)
+    path = write(tmp_path, model)
+    with pytest.raises(ConfigError) as caught:
+        read_plan(path)
+    assert str(caught.value).startswith(str(path))
+    assert expected in str(caught.value)
+
+
+def test_sharing_needs_the_same_widths(tmp_path: Path) -> None:
+    model = make_model()
+    model["layers"][1] = {
+        "name": "word_b",
+        "block": "word_embedding",
+        "inputs": ["second"],
+        "dim": 9,
+    }
+    with pytest.raises(ConfigError, match=r"layer 'lstm_b': inputs: found widths \[9\]"):
+        read_plan(write(tmp_path, model))
+
+
+@pytest.mark.parametrize("path", sorted(Path("zoo").rglob("*.json")), ids=str)
+def test_every_model_of_the_zoo_fits(path: Path) -> None:
+    assert read_plan(path).heads
