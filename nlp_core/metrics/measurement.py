@@ -1,0 +1,57 @@
+"""Measure predictions by the metrics of their kind.
+
+The module that computes a kind's metrics is loaded when it is first needed: scikit-learn and
+seqeval take more than a second to import, and a training process should be at its first step by
+then.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+from nlp_core.errors import DataError
+from nlp_core.metrics.base import Predictions, check_metrics
+
+Metric = Callable[[Predictions], float]
+
+MODULES: Mapping[str, str] = {
+    "classification": "nlp_core.metrics.classification",
+    "pair_classification": "nlp_core.metrics.classification",
+    "regression": "nlp_core.metrics.regression",
+    "pair_regression": "nlp_core.metrics.regression",
+    "ranking": "nlp_core.metrics.ranking",
+    "tagging": "nlp_core.metrics.tagging",
+}
+"""Where the metrics of a kind are computed."""
+
+
+def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict[str, float]:
+    """Measure predictions by each of the named metrics.
+
+    Args:
+        kind: the task's kind.
+        metrics: names of metrics, see `nlp_core.metrics.METRICS`.
+        predictions: at least one example.
+
+    Returns:
+        The value of each metric in points (100 times the usual scale), not rounded.
+
+    Raises:
+        ConfigError: the kind or a metric is unknown.
+        DataError: there is nothing to measure, or a metric is not defined on these examples.
+    """
+    check_metrics(kind, metrics)
+    _check_lengths(predictions)
+    compute: Mapping[str, Metric] = import_module(MODULES[kind]).COMPUTE
+    return {name: 100.0 * compute[name](predictions) for name in metrics}
+
+
+def _check_lengths(predictions: Predictions) -> None:
+    size = len(predictions.target)
+    assert len(predictions.prediction) == size, (len(predictions.prediction), size)
+    for array in (predictions.score, predictions.group):
+        assert array is None or len(array) == size, (len(array), size)
+    if size == 0:
+        raise DataError(
+            "metrics: found no examples, expected at least one. Is the split empty, or a part of "
+            "it without labels?"
+        )

@@ -1,0 +1,55 @@
+"""Metrics of a task with one tag a token, where tags write entities."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import cast
+
+from seqeval.metrics import f1_score
+from seqeval.scheme import IOB2, IOBES
+from sklearn.metrics import accuracy_score
+
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.metrics.base import Predictions
+
+SCHEMES = {"BIO": IOB2, "BIOES": IOBES}
+
+
+def measure_f1(predictions: Predictions) -> float:
+    """Return the F1 of whole entities: a hit has the right type, first and last token.
+
+    Tags that the scheme forbids (an I without a B before it) make no entity.
+
+    Raises:
+        ConfigError: the scheme is not one that entities can be read from.
+        DataError: a tag is not of the scheme.
+    """
+    name = predictions.scheme or _guess_scheme(predictions.labels)
+    if name not in SCHEMES:
+        raise ConfigError(f"metrics: f1: unknown tagging scheme '{name}'. {suggest(name, SCHEMES)}")
+    target, prediction = _tags(predictions.target), _tags(predictions.prediction)
+    try:
+        f1 = f1_score(target, prediction, mode="strict", scheme=SCHEMES[name], zero_division=0)
+    except ValueError as err:
+        raise DataError(
+            f"metrics: f1: found a tag that the scheme {name} does not have ({err}) Check the "
+            "task's scheme."
+        ) from err
+    return float(f1)
+
+
+def measure_accuracy(predictions: Predictions) -> float:
+    """Return the share of tokens whose tag is right."""
+    target = list(chain.from_iterable(_tags(predictions.target)))
+    prediction = list(chain.from_iterable(_tags(predictions.prediction)))
+    return float(accuracy_score(target, prediction))
+
+
+def _guess_scheme(labels: Sequence[str]) -> str:
+    return "BIOES" if any(label.startswith(("E-", "S-")) for label in labels) else "BIO"
+
+
+def _tags(sentences: Sequence[object]) -> list[list[str]]:
+    return [list(cast(Sequence[str], sentence)) for sentence in sentences]
+
+
+COMPUTE = {"accuracy": measure_accuracy, "f1": measure_f1}

@@ -1,0 +1,1 @@
+"""The training of one cell: loop, optimiser, schedule, resume."""

@@ -1,0 +1,90 @@
+"""The whole state of a run in one safetensors file, written whole or not at all."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.optim import Optimizer
+
+from nlp_core.files import replacing
+
+
+@dataclass
+class Best:
+    """The best validation so far of one way of choosing the epoch."""
+
+    score: float
+    epoch: float
+
+
+@dataclass
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        epoch: the epoch under way, from 1.
+        batch: batches done in it.
+        step: steps done in all.
+        stale: validations since the best one.
+        best: by selection, the best validation.
+        events: what history.jsonl will hold.
+    """
+
+    epoch: int = 1
+    batch: int = 0
+    step: int = 0
+    stale: int = 0
+    best: dict[str, Best] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: object = None) -> None:
+    """Write named tensors; the note is JSON in the one metadata key that keeps bytes stable."""
+    metadata = None if note is None else {"note": json.dumps(note, sort_keys=True)}
+    stored = {name: tensors[name].detach().contiguous() for name in sorted(tensors)}
+    with replacing(path) as temporary:
+        save_file(stored, temporary, metadata=metadata)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
+    """Read what `save_tensors` wrote: the tensors and the note."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return tensors, json.loads(metadata.get("note", "null"))
+
+
+def save_checkpoint(
+    path: Path, progress: Progress, states: Mapping[str, Mapping[str, Tensor]], optimizer: Optimizer
+) -> None:
+    """Write progress, states by name (model, average, best ...), optimiser and generator."""
+    tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
+    for idx, slots in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{idx}/{name}": value for name, value in slots.items()}
+    tensors["generator/torch"] = torch.get_rng_state()
+    save_tensors(path, tensors, asdict(progress))
+
+
+def load_checkpoint(
+    path: Path, optimizer: Optimizer
+) -> tuple[Progress, dict[str, dict[str, Tensor]]]:
+    """Read a checkpoint: set optimiser and generator, return progress and states."""
+    tensors, note = load_tensors(path)
+    states: dict[str, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        part, _, name = key.partition("/")
+        states.setdefault(part, {})[name] = value
+    torch.set_rng_state(states.pop("generator")["torch"])
+    slots: dict[int, dict[str, Tensor]] = {}
+    for key, value in states.pop("optimizer", {}).items():
+        idx, _, name = key.partition("/")
+        slots.setdefault(int(idx), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
+    best = {name: Best(**item) for name, item in note.pop("best").items()}
+    return Progress(**note, best=best), states

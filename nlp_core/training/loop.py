@@ -1,0 +1,228 @@
+"""The training of one seed: steps, validations, checkpoints, and the best weights."""
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from nlp_core.config.params import RecipeConfig
+from nlp_core.data.batching import order_training_batches
+from nlp_core.data.task import Task
+from nlp_core.errors import TrainingError
+from nlp_core.models.features import EncodedSplit
+from nlp_core.models.graph import GraphModel
+from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
+from nlp_core.training.optimizer import (
+    LearningRate,
+    WeightAverage,
+    build_optimizer,
+    set_learning_rate,
+)
+from nlp_core.training.prediction import predict, score_predictions
+
+log = logging.getLogger(__name__)
+
+LOGS_PER_EPOCH = 10
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The end of a run.
+
+    Attributes:
+        states: for each selection ("honest", "paper") the weights of its best validation.
+        progress: the best validations and the history.
+    """
+
+    states: Mapping[str, dict[str, Tensor]]
+    progress: Progress
+
+
+class Trainer:
+    """Train one model with one seed.
+
+    Args:
+        model: freshly built, from the seed.
+        task: what is learnt; its first metric chooses the epoch.
+        train: the training split.
+        selections: for each way of choosing the epoch ("honest", "paper") the split it looks at.
+        recipe: how to train.
+        seed: orders the data.
+        checkpoint: path of the checkpoint; where it exists, the run goes on from it.
+        on_step: called after each step with the steps done.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        task: Task,
+        *,
+        train: EncodedSplit,
+        selections: Mapping[str, EncodedSplit],
+        recipe: RecipeConfig,
+        seed: int,
+        checkpoint: Path,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.train_split = train
+        self.selections = selections
+        self.recipe = recipe
+        self.seed = seed
+        self.checkpoint = checkpoint
+        self.on_step = on_step
+        self.steps_per_epoch = math.ceil(len(train.split) / recipe.batch_size)
+        self.optimizer = build_optimizer(recipe.optimizer, model)
+        self.average = WeightAverage(model, recipe.ema_decay) if recipe.ema_decay else None
+        self.learning_rate = LearningRate(
+            recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs
+        )
+        self.progress = Progress()
+        self.best_states: dict[str, dict[str, Tensor]] = {}
+        self.losses: list[float] = []
+
+    def run(self) -> Trained:
+        """Train to the last epoch, or until patience ends, and return the best weights.
+
+        Raises:
+            TrainingError: a loss is not finite.
+        """
+        if self.checkpoint.exists():
+            self._restore()
+        while self.progress.epoch <= self.recipe.epochs and not self._is_out_of_patience():
+            self._run_epoch()
+        return Trained(self.best_states, self.progress)
+
+    def _run_epoch(self) -> None:
+        progress = self.progress
+        batches = order_training_batches(
+            self.train_split.lengths,
+            batch_size=self.recipe.batch_size,
+            bucket_batches=self.recipe.bucket_batches,
+            seed=self.seed,
+            epoch=progress.epoch,
+        )
+        share = self.recipe.validations_per_epoch
+        pauses = {math.ceil(len(batches) * k / share) for k in range(1, share + 1)}
+        every = max(len(batches) // LOGS_PER_EPOCH, 1)
+        for idx in range(progress.batch, len(batches)):
+            self._step(self.train_split, batches[idx])
+            progress.batch = idx + 1
+            if progress.batch % every == 0:
+                self._log_loss()
+            if progress.batch in pauses:
+                self._validate(progress.epoch - 1 + progress.batch / len(batches))
+                if progress.batch == len(batches):
+                    progress.epoch, progress.batch = progress.epoch + 1, 0
+                self._save()
+                if self._is_out_of_patience():
+                    return
+
+    def _step(self, train: EncodedSplit, rows: object) -> None:
+        progress = self.progress
+        self.model.train()
+        lr = self.learning_rate.at(progress.step)
+        set_learning_rate(self.optimizer, lr)
+        batch = train.batch(rows)  # type: ignore[arg-type]
+        if progress.step == 0:
+            log.info("finetune first batch task=%s rows=%d", self.task.name, len(batch.rows))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.model.loss(batch)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise TrainingError(self._describe_divergence(value, lr))
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.recipe.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        self.optimizer.step()
+        progress.step += 1
+        self.losses.append(value)
+        if self.average is not None:
+            self.average.update(self.model, progress.step)
+        self.on_step(progress.step)
+
+    def _describe_divergence(self, loss: float, lr: float) -> str:
+        kept = self.checkpoint.exists()
+        return (
+            f"{self.task.name}: found a loss of {loss} at step {self.progress.step + 1} of epoch "
+            f"{self.progress.epoch} with learning rate {lr:.3g}, expected a finite one. "
+            f"The last good checkpoint is {self.checkpoint if kept else 'none'}. Lower the "
+            "recipe's learning rate or set its clip_norm."
+        )
+
+    def _log_loss(self) -> None:
+        progress = self.progress
+        loss = sum(self.losses) / len(self.losses)
+        self.losses.clear()
+        lr = self.learning_rate.at(progress.step - 1)
+        event = {"epoch": progress.epoch, "step": progress.step, "lr": lr, "loss": loss}
+        progress.events.append({"event": "train", **event})
+        log.info("finetune step epoch=%d step=%d lr=%.3g loss=%.4f", *event.values())
+
+    def _validate(self, epoch: float) -> None:
+        """Measure each selection's split and keep the weights of the best."""
+        progress = self.progress
+        if self.losses:
+            self._log_loss()
+        raw = {name: value.clone() for name, value in self.model.state_dict().items()}
+        if self.average is not None:
+            self.model.load_state_dict({**raw, **self.average.state})
+        progress.stale += 1
+        for selection, encoded in self.selections.items():
+            predictions = predict(self.model, encoded, self.task.labels)
+            metrics = score_predictions(self.task, predictions)
+            split = encoded.split.name
+            progress.events.append(
+                {
+                    "event": "validate",
+                    "epoch": epoch,
+                    "step": progress.step,
+                    "split": split,
+                    "metrics": metrics,
+                }
+            )
+            score = metrics[self.task.metrics[0]]
+            best = progress.best.get(selection)
+            if best is None or score > best.score:
+                progress.best[selection] = Best(score, epoch)
+                state = self.model.state_dict()
+                self.best_states[selection] = {name: v.clone() for name, v in state.items()}
+                if selection == "honest":
+                    progress.stale = 0
+            text = " ".join(f"{name}={value:.2f}" for name, value in metrics.items())
+            log.info("finetune validate epoch=%.2f split=%s %s", epoch, split, text)
+        self.model.load_state_dict(raw)
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.recipe.patience
+        return patience is not None and self.progress.stale >= patience
+
+    def _save(self) -> None:
+        states: dict[str, Mapping[str, Tensor]] = {"model": self.model.state_dict()}
+        if self.average is not None:
+            states["average"] = self.average.state
+        states |= {f"best-{name}": state for name, state in self.best_states.items()}
+        save_checkpoint(self.checkpoint, self.progress, states, self.optimizer)
+
+    def _restore(self) -> None:
+        self.progress, states = load_checkpoint(self.checkpoint, self.optimizer)
+        self.model.load_state_dict(states["model"])
+        if self.average is not None:
+            self.average.state = {name: states["average"][name] for name in self.average.state}
+        self.best_states = {
+            part.removeprefix("best-"): state
+            for part, state in states.items()
+            if part.startswith("best-")
+        }
+        log.info("finetune resume epoch=%d step=%d", self.progress.epoch, self.progress.step)
+
+
+def load_weights(model: GraphModel, state: Mapping[str, Tensor]) -> None:
+    """Give a model the weights of a finished run."""
+    with torch.no_grad():
+        model.load_state_dict(dict(state))

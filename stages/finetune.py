@@ -1,0 +1,25 @@
+"""Train a cell of params.yaml over its seeds: `python -m stages.finetune CELL`."""
+
+import argparse
+from pathlib import Path
+
+from nlp_core.config.params import read_params
+from nlp_core.training.cell import read_cell, train_cell
+from stages._cli import run_stage
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the stage's command line."""
+    parser = argparse.ArgumentParser(prog="stages.finetune", description=__doc__)
+    parser.add_argument("cell", help="a key of experiments in params.yaml")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Train the cell."""
+    params = read_params(Path("params.yaml"))
+    train_cell(read_cell(arguments.cell, params))
+
+
+if __name__ == "__main__":
+    run_stage(main, build_parser())

@@ -1,0 +1,72 @@
+import pytest
+import torch
+from torch import nn
+
+from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.config.params import (
+    ConstantSchedule,
+    ExponentialSchedule,
+    OptimizerConfig,
+    WarmupLinearSchedule,
+)
+from nlp_core.training.optimizer import (
+    LearningRate,
+    WeightAverage,
+    build_optimizer,
+    set_learning_rate,
+)
+
+
+def test_warmup_rises_to_the_peak_and_falls_to_the_end() -> None:
+    schedule = WarmupLinearSchedule(name="warmup_linear", warmup=0.2)
+    rates = LearningRate(schedule, 1.0, steps_per_epoch=5, epochs=2)
+    found = [rates.at(step) for step in range(10)]
+    assert found == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
+
+
+def test_exponential_decays_from_its_start_epoch_to_its_floor() -> None:
+    schedule = ExponentialSchedule(name="exponential", gamma=0.5, start_epoch=2, min_lr=0.2)
+    rates = LearningRate(schedule, 1.0, steps_per_epoch=1, epochs=6)
+    assert [rates.at(step) for step in range(6)] == [1.0, 1.0, 0.5, 0.25, 0.2, 0.2]
+
+
+def test_constant_stays() -> None:
+    rates = LearningRate(ConstantSchedule(name="constant"), 0.1, steps_per_epoch=3, epochs=2)
+    assert {rates.at(step) for step in range(6)} == {0.1}
+
+
+def test_embeddings_have_their_own_rate_and_frozen_weights_none() -> None:
+    frozen = WordEmbedding(5, dim=2, trainable=False)
+    model = nn.ModuleList([WordEmbedding(5, dim=2), frozen, nn.Linear(2, 2)])
+    config = OptimizerConfig(name="adam", lr=0.1, embedding_lr_scale=0.2)
+    optimizer = build_optimizer(config, model)
+    set_learning_rate(optimizer, 0.1)
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    assert rates[id(model[0].weight)] == pytest.approx(0.02)
+    assert rates[id(model[2].weight)] == pytest.approx(0.1)
+    assert id(frozen.weight) not in rates
+
+
+def test_average_follows_the_weights_by_hand() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(layer.weight, 1.0)
+    average = WeightAverage(layer, decay=0.9)
+    nn.init.constant_(layer.weight, 2.0)
+    average.update(layer, num_updates=1)  # decay min(0.9, 2 / 11)
+    assert average.state["weight"].item() == pytest.approx(2 - 2 / 11)
+    average.update(layer, num_updates=1000)
+    assert average.state["weight"].item() == pytest.approx(2 - 0.9 * 2 / 11)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_every_optimizer_lowers_a_quadratic(name: str) -> None:
+    layer = nn.Linear(3, 1, bias=False)
+    optimizer = build_optimizer(OptimizerConfig.model_validate({"name": name, "lr": 0.05}), layer)
+    before = layer.weight.square().sum().item()
+    for _ in range(20):
+        set_learning_rate(optimizer, 0.05)
+        optimizer.zero_grad()
+        layer.weight.square().sum().backward()
+        optimizer.step()
+    assert layer.weight.square().sum().item() < 0.5 * before
+    assert torch.isfinite(layer.weight).all()

@@ -1,0 +1,328 @@
+"""The loop, its checkpoints and the cell: what is kept, what is repeated, what comes out."""
+
+import fcntl
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
+from nlp_core.data.task import read_task
+from nlp_core.errors import ConfigError, DataError, TrainingError
+from nlp_core.files import digest_file
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
+from nlp_core.models.plan import read_plan
+from nlp_core.models.saving import load_model
+from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.checkpoint import load_tensors, save_tensors
+from nlp_core.training.determinism import seed_everything
+from nlp_core.training.loop import Trainer
+from nlp_core.training.prediction import predict
+from tests.tiny import make_recipe, write_task, write_vectors
+
+
+def layer(name: str, block: str, *inputs: str, **options: object) -> dict[str, object]:
+    return {"name": name, "block": block, "inputs": list(inputs), **options}
+
+
+def model(inputs: dict[str, str], layers: list[dict[str, object]], head: str) -> dict[str, object]:
+    heads = {"out": {"head": head, "inputs": [layers[-1]["name"]]}}
+    return {"inputs": inputs, "layers": layers, "heads": heads}
+
+
+PAIR = {"first": "tokens_a", "second": "tokens_b"}
+MODELS = {
+    "classification": model(
+        {"words": "tokens"},
+        [
+            layer("word", "word_embedding", "words", dim=8, vectors="8d"),
+            layer("drop", "dropout", "word", p=0.2),
+            layer("lstm", "bilstm", "drop", hidden_dim=6),
+            layer("top", "pooling", "lstm", pool="max"),
+        ],
+        "classification",
+    ),
+    "tagging": model(
+        {"words": "tokens", "characters": "tokens.characters"},
+        [
+            layer("word", "word_embedding", "words", dim=8, vectors="8d", rare_unknown_prob=0.5),
+            layer("character", "char_cnn", "characters", dim=4, filters=5),
+            layer("both", "concat", "word", "character"),
+            layer("lstm", "bilstm", "both", hidden_dim=6),
+        ],
+        "crf_tagging",
+    ),
+    "ranking": model(
+        PAIR,
+        [
+            layer("word", "word_embedding", "first", dim=8, vectors="8d", trainable=False),
+            layer("word_b", "word", "second"),
+            layer("cnn", "conv_pooling", "word", filters=6, windows=[1, 2]),
+            layer("cnn_b", "cnn", "word_b"),
+            layer("pair", "combination", "cnn", "cnn_b", operations=["origin", "product"]),
+        ],
+        "classification",
+    ),
+    "pair_regression": model(
+        PAIR,
+        [
+            layer("word", "word_embedding", "first", dim=8),
+            layer("word_b", "word", "second"),
+            layer("mean", "pooling", "word", pool="mean"),
+            layer("mean_b", "pooling", "word_b", pool="mean"),
+            layer("pair", "concat", "mean", "mean_b"),
+        ],
+        "regression",
+    ),
+}
+FIRST_METRIC = {
+    "classification": "accuracy",
+    "tagging": "f1",
+    "ranking": "auc",
+    "pair_regression": "pearson",
+}
+
+
+class KilledError(Exception):
+    """Stands for a kill signal in the middle of a run."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project with word vectors; the working folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    write_vectors(tmp_path)
+    for kind, graph in MODELS.items():
+        path = tmp_path / "zoo" / f"{kind}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"description": kind, "source": "a test", **graph}))
+    return tmp_path
+
+
+def make_cell(project: Path, kind: str, *, held_out: bool = False, **recipe: object) -> Cell:
+    if not (project / "data/processed" / f"tiny_{kind}").exists():
+        write_task(project, kind, held_out=held_out)
+    return read_cell("tiny", make_params(kind, make_recipe(**recipe)))
+
+
+def make_params(kind: str, recipe: RecipeConfig, seeds: tuple[int, ...] = (1, 2)) -> Params:
+    experiment = ExperimentConfig(
+        table="sample",
+        model=f"zoo/{kind}.json",
+        data=f"tiny_{kind}",
+        init="data/processed/tiny_vectors",
+        recipe="short",
+        seeds=list(seeds),
+    )
+    return Params(
+        numerics=1,
+        sources=["tiny_vectors", f"tiny_{kind}"],
+        tasks=["tiny_vectors", f"tiny_{kind}"],
+        tables=["sample"],
+        recipes={"short": recipe},
+        experiments={"tiny": experiment},
+    )
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): digest_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def make_trainer(cell: Cell, checkpoint: Path, on_step: Callable[[int], None]) -> Trainer:
+    seed_everything(7)
+    train = cell.task.read_split("train")
+    featurizer = Featurizer.build(cell.plan, cell.task, train, cell.init)
+    return Trainer(
+        build_model(cell.plan, featurizer, kind=cell.task.kind),
+        cell.task,
+        train=featurizer.encode(train),
+        selections={"honest": featurizer.encode(cell.task.read_split(cell.task.select_split))},
+        recipe=cell.recipe,
+        seed=7,
+        checkpoint=checkpoint,
+        on_step=on_step,
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(MODELS))
+def test_cell_learns_and_writes_what_the_contract_names(project: Path, kind: str) -> None:
+    folder = train_cell(make_cell(project, kind, epochs=20, optimizer={"name": "adam", "lr": 0.03}))
+    note = json.loads((folder / "cell.json").read_text())
+    assert note["seeds"] == [1, 2]
+    assert note["runs"]["1"]["weights"] != note["runs"]["2"]["weights"]
+    assert note["tasks"][f"tiny_{kind}"]["footnotes"] == ["tiny.tsv: made up for a test"]
+    rows = pq.read_table(folder / f"seed-1/predictions/tiny_{kind}.parquet").to_pylist()
+    assert {(row["split"], row["selection"]) for row in rows} == {
+        ("dev", "honest"),
+        ("test", "honest"),
+    }
+    lines = (folder / "seed-1/history.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    scores = [e["metrics"][FIRST_METRIC[kind]] for e in events if e["event"] == "validate"]
+    assert len(scores) == 20
+    assert max(scores) > 80, scores
+    losses = [e["loss"] for e in events if e["event"] == "train"]
+    assert losses[-1] < losses[0]
+
+
+def test_two_runs_give_the_same_bytes(project: Path) -> None:
+    cell = make_cell(project, "tagging")
+    first = digests(train_cell(cell))
+    (project / "artifacts").rename(project / "first")
+    assert digests(train_cell(cell)) == first
+
+
+@pytest.mark.parametrize("killed_at", [1, 7, 13])
+@pytest.mark.parametrize(
+    "optimizer", [{"name": "sgd", "lr": 0.1, "momentum": 0.9}, {"name": "adamw", "lr": 0.01}]
+)
+def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
+    project: Path, killed_at: int, optimizer: dict[str, object]
+) -> None:
+    cell = make_cell(project, "tagging", optimizer=optimizer, validations_per_epoch=2)
+    whole = make_trainer(cell, project / "whole.safetensors", lambda step: None).run()
+
+    def kill(step: int) -> None:
+        if step == killed_at:
+            raise KilledError
+
+    path = project / "killed.safetensors"
+    with pytest.raises(KilledError):
+        make_trainer(cell, path, kill).run()
+    resumed = make_trainer(cell, path, lambda step: None)
+    torch.rand(100)  # what another process would have drawn
+    ended = resumed.run()
+    assert ended.progress == whole.progress
+    for name, value in whole.states["honest"].items():
+        assert torch.equal(value, ended.states["honest"][name]), name
+
+
+def test_finished_seed_is_kept_when_a_seed_is_added(project: Path) -> None:
+    kind = "classification"
+    write_task(project, kind)
+    train_cell(read_cell("tiny", make_params(kind, make_recipe(), seeds=(1,))))
+    (kept,) = (project / "artifacts/work/sample/tiny").glob("*/seed-1")
+    before = (kept / "model.safetensors").stat().st_mtime_ns
+    folder = train_cell(read_cell("tiny", make_params(kind, make_recipe(), seeds=(1, 2))))
+    assert (kept / "model.safetensors").stat().st_mtime_ns == before
+    assert (folder / "seed-2/model.safetensors").exists()
+
+
+def test_changed_recipe_starts_afresh_and_drops_the_old_work(project: Path) -> None:
+    first = train_cell(make_cell(project, "classification"))
+    weights = digest_file(first / "seed-1/model.safetensors")
+    second = train_cell(make_cell(project, "classification", epochs=4))
+    assert digest_file(second / "seed-1/model.safetensors") != weights
+    assert len(list((project / "artifacts/work/sample/tiny").iterdir())) == 1
+
+
+def test_task_reported_on_dev_has_both_ways_of_choosing_the_epoch(project: Path) -> None:
+    folder = train_cell(make_cell(project, "classification", held_out=True))
+    rows = pq.read_table(folder / "seed-1/predictions/tiny_classification.parquet").to_pylist()
+    assert {(row["split"], row["selection"]) for row in rows} == {
+        ("held_out", "honest"),
+        ("dev", "honest"),
+        ("dev", "paper"),
+    }
+    assert set(json.loads((folder / "cell.json").read_text())["runs"]["1"]["epochs"]) == {
+        "honest",
+        "paper",
+    }
+
+
+def test_patience_stops_a_run_that_no_longer_gains(project: Path) -> None:
+    cell = make_cell(project, "classification", epochs=40, patience=2)
+    trainer = make_trainer(cell, project / "x.safetensors", lambda step: None)
+    progress = trainer.run().progress
+    assert progress.stale == 2
+    assert progress.epoch < 40
+
+
+def test_loss_that_is_not_finite_names_step_rate_and_checkpoint(project: Path) -> None:
+    cell = make_cell(project, "pair_regression", optimizer={"name": "sgd", "lr": 1e30})
+    path = project / "x.safetensors"
+    with pytest.raises(TrainingError) as caught:
+        make_trainer(cell, path, lambda step: None).run()
+    for part in ("tiny_pair_regression", "of epoch 1", "learning rate", "checkpoint", "clip_norm"):
+        assert part in str(caught.value)
+
+
+def test_saved_model_predicts_as_the_trained_one(project: Path) -> None:
+    cell = make_cell(project, "tagging")
+    folder = train_cell(cell)
+    model, featurizer = load_model(folder / "seed-2", cell.plan, kind="tagging", init=cell.init)
+    found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.labels)
+    rows = pq.read_table(folder / "seed-2/predictions/tiny_tagging.parquet").to_pylist()
+    assert found.prediction == [row["prediction"] for row in rows if row["split"] == "test"]
+
+
+def test_weights_of_another_model_are_refused(project: Path) -> None:
+    folder = train_cell(make_cell(project, "classification"))
+    other = read_plan(Path("zoo/tagging.json"))
+    with pytest.raises(DataError, match="weights of another model"):
+        load_model(
+            folder / "seed-1", other, kind="tagging", init=Path("data/processed/tiny_vectors")
+        )
+
+
+def test_head_must_serve_the_kind_of_the_task(project: Path) -> None:
+    cell = make_cell(project, "classification")
+    train = cell.task.read_split("train")
+    featurizer = Featurizer.build(cell.plan, cell.task, train, cell.init)
+    with pytest.raises(ConfigError, match="expected one for a task of kind tagging"):
+        build_model(cell.plan, featurizer, kind="tagging")
+
+
+def test_model_that_reads_a_column_the_task_lacks_is_refused(project: Path) -> None:
+    cell = make_cell(project, "classification")
+    ranking = read_task(write_task(project, "ranking"))
+    with pytest.raises(ConfigError, match="'words' reads 'tokens', which task 'tiny_ranking'"):
+        Featurizer.build(cell.plan, ranking, ranking.read_split("train"), cell.init)
+
+
+def test_cell_that_is_not_in_the_grid_names_the_nearest(project: Path) -> None:
+    write_task(project, "classification")
+    with pytest.raises(ConfigError, match=r"unknown cell 'tinny'. Did you mean 'tiny'"):
+        read_cell("tinny", make_params("classification", make_recipe()))
+
+
+def test_task_that_is_not_processed_says_which_command_makes_it(project: Path) -> None:
+    with pytest.raises(DataError, match="run `dvc repro preprocess@tiny_tagging`"):
+        read_cell("tiny", make_params("tagging", make_recipe()))
+
+
+def test_work_folder_in_use_is_refused(project: Path) -> None:
+    cell = make_cell(project, "classification")
+    work = project / "artifacts/work/sample/tiny" / cell.key[:16]
+    work.mkdir(parents=True)
+    with (work / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(TrainingError, match="another process trains this cell"):
+            train_cell(cell)
+    assert not (project / "artifacts/finetune").exists()
+
+
+def test_tensors_come_back_with_their_note_and_the_same_bytes(tmp_path: Path) -> None:
+    tensors = {"b": torch.arange(3), "a": torch.ones(2, 2)}
+    save_tensors(tmp_path / "x", tensors, {"step": 3, "more": [1]})
+    save_tensors(tmp_path / "y", dict(reversed(tensors.items())), {"more": [1], "step": 3})
+    assert digest_file(tmp_path / "x") == digest_file(tmp_path / "y")
+    found, note = load_tensors(tmp_path / "x")
+    assert note == {"step": 3, "more": [1]}
+    assert torch.equal(found["b"], tensors["b"])
+
+
+def test_mistake_found_by_a_head_names_file_and_head(project: Path) -> None:
+    graph = json.loads((project / "zoo/classification.json").read_text())
+    graph["heads"]["out"]["class_weights"] = [1.0, 2.0, 3.0]
+    (project / "zoo/classification.json").write_text(json.dumps(graph))
+    with pytest.raises(ConfigError, match=r"zoo/classification\.json: head 'out': "):
+        train_cell(make_cell(project, "classification"))
