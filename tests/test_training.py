@@ -299,6 +299,15 @@ def test_task_that_is_not_processed_says_which_command_makes_it(project: Path) -
         read_cell("tiny", make_params("tagging", make_recipe()))
 
 
+def test_init_that_holds_no_vectors_is_refused(project: Path) -> None:
+    folder = write_task(project, "classification")
+    (project / "data/processed/tiny_vectors/manifest.json").write_bytes(
+        (folder / "manifest.json").read_bytes()
+    )
+    with pytest.raises(ConfigError, match="which holds classification data, expected word vectors"):
+        read_cell("tiny", make_params("classification", make_recipe()))
+
+
 def test_work_folder_in_use_is_refused(project: Path) -> None:
     cell = make_cell(project, "classification")
     work = project / "artifacts/work/sample/tiny" / cell.key[:16]

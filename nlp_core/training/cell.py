@@ -105,6 +105,12 @@ def read_cell(name: str, params: Params) -> Cell:
             f"{init / 'manifest.json'}: there is no such file, so '{init}', the init of cell "
             f"'{name}', is not made yet; run `dvc repro preprocess@{init.name}`."
         )
+    kind = read_mapping(init / "manifest.json")["kind"]
+    if kind != "vectors":
+        raise ConfigError(
+            f"params.yaml: experiments.{name}.init: found '{init}', which holds {kind} data, "
+            "expected word vectors, such as data/processed/glove."
+        )
     return Cell(
         name=name,
         experiment=experiment,

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlp_core.config.params import RecipeConfig
@@ -111,7 +113,7 @@ class Trainer:
         pauses = {math.ceil(len(batches) * k / share) for k in range(1, share + 1)}
         every = max(len(batches) // LOGS_PER_EPOCH, 1)
         for idx in range(progress.batch, len(batches)):
-            self._step(self.train_split, batches[idx])
+            self.step(batches[idx])
             progress.batch = idx + 1
             if progress.batch % every == 0:
                 self._log_loss()
@@ -123,12 +125,17 @@ class Trainer:
                 if self._is_out_of_patience():
                     return
 
-    def _step(self, train: EncodedSplit, rows: object) -> None:
+    def step(self, rows: NDArray[np.int64]) -> None:
+        """Train on some examples of the training split: one update of the weights.
+
+        Raises:
+            TrainingError: the loss is not finite.
+        """
         progress = self.progress
         self.model.train()
         lr = self.learning_rate.at(progress.step)
         set_learning_rate(self.optimizer, lr)
-        batch = train.batch(rows)  # type: ignore[arg-type]
+        batch = self.train_split.batch(rows)
         if progress.step == 0:
             log.info("finetune first batch task=%s rows=%d", self.task.name, len(batch.rows))
         self.optimizer.zero_grad(set_to_none=True)

@@ -1,0 +1,124 @@
+"""The command `reglue`: what is there to be had, and what has come."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
+from nlp_core.errors import NlpCoreError
+
+EXIT_USER_ERROR = 2
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command.
+
+    Args:
+        arguments: what stands behind `reglue`; None: the process's own.
+
+    Raises:
+        SystemExit: with 2 when the arguments or a file under datasets/ are wrong.
+    """
+    options = _build_parser().parse_args(arguments)
+    try:
+        rows = [describe(name, item, options.data_dir) for name, item in _read(options).items()]
+    except NlpCoreError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        raise SystemExit(EXIT_USER_ERROR) from None
+    if options.json:
+        sys.stdout.write(json.dumps(rows, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    else:
+        Console().print(_build_table(rows))
+
+
+def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, object]:
+    """Return all that the registry says of a dataset, and whether its files are there.
+
+    Args:
+        name: the dataset.
+        dataset: its file under datasets/.
+        data_dir: the folder that holds raw/ and processed/.
+    """
+    task = dataset.task
+    splits = {split: config.rows for split, config in task.splits.items()} if task else {}
+    return {
+        "name": name,
+        "title": dataset.title,
+        "kind": dataset.kind,
+        "splits": splits,
+        "select_split": task.select_split if task else None,
+        "report_split": task.report_split if task else None,
+        "metrics": task.metrics if task else [],
+        "licence": dataset.licence,
+        "citation": dataset.citation,
+        "homepage": dataset.homepage,
+        "note": dataset.note,
+        "from": [_name_origin(file) for file in dataset.files] or ["generated"],
+        "labels_of_digests": _list_digest_labels(dataset),
+        "present": {
+            folder: (data_dir / folder / name / "manifest.json").is_file()
+            for folder in ("raw", "processed")
+        },
+    }
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="reglue", description=__doc__)
+    groups = parser.add_subparsers(required=True, metavar="data")
+    data = groups.add_parser("data", help="the datasets").add_subparsers(
+        required=True, metavar="list"
+    )
+    listing = data.add_parser("list", help="show every dataset with licence and citation")
+    listing.add_argument("--json", action="store_true", help="as JSON, for other programs")
+    listing.add_argument("--datasets-dir", type=Path, default=Path("datasets"), help="datasets/")
+    listing.add_argument("--data-dir", type=Path, default=Path("data"), help="data/")
+    return parser
+
+
+def _read(options: argparse.Namespace) -> dict[str, DatasetConfig]:
+    return read_registry(options.datasets_dir)
+
+
+def _name_origin(file: FileConfig) -> str:
+    if file.package:
+        return f"package {file.package.name}=={file.package.version}"
+    return file.url or f"mirror or local file {file.mirror}"
+
+
+def _list_digest_labels(dataset: DatasetConfig) -> dict[str, list[str]]:
+    """Return, for each member that may be no official release, what it then is."""
+    labels: dict[str, list[str]] = {}
+    for file in dataset.files:
+        for member in file.wanted:
+            found = [item.label for item in [*member.sha256, *file.sha256] if item.label]
+            if found:
+                labels.setdefault(member.name, []).extend(found)
+    return labels
+
+
+def _build_table(rows: list[dict[str, object]]) -> Table:
+    table = Table(show_lines=True)
+    for column in ("name", "kind", "splits", "licence", "citation", "from", "present"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        splits, present = row["splits"], row["present"]
+        labels, origins = row["labels_of_digests"], row["from"]
+        assert isinstance(splits, dict)
+        assert isinstance(present, dict)
+        assert isinstance(labels, dict)
+        assert isinstance(origins, list)
+        accepted = [f"accepted: {text}" for texts in labels.values() for text in texts]
+        table.add_row(
+            f"{row['name']}\n{row['title']}",
+            str(row["kind"]),
+            "\n".join(f"{split} {count}" for split, count in splits.items()),
+            str(row["licence"]),
+            f"{row['citation']}\n{row['homepage']}",
+            "\n".join([*origins, *accepted]),
+            "\n".join(folder for folder, is_there in present.items() if is_there) or "no",
+        )
+    return table

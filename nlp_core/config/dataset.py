@@ -1,0 +1,349 @@
+"""The closed model of datasets/*.yaml: where a source comes from and how it is read as a task."""
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.errors import ConfigError, suggest
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+RelativePath = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
+FileName = Annotated[str, Field(pattern=rf"^{_PART}$")]
+SplitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Kind = Literal[
+    "classification",
+    "pair_classification",
+    "regression",
+    "pair_regression",
+    "ranking",
+    "tagging",
+]
+REGRESSION_KINDS = ("regression", "pair_regression")
+PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")
+HELD_OUT = "held_out"
+
+
+class DigestConfig(ClosedModel):
+    """One accepted digest."""
+
+    digest: Sha256
+    """sha256 of the bytes, in hex."""
+    label: str | None = None
+    """What these bytes are when they are not the official release; shown in footnotes."""
+
+
+class MemberConfig(ClosedModel):
+    """A file inside an archive that is wanted."""
+
+    path: RelativePath
+    """Path inside the archive; for xz the name of what comes out."""
+    save_as: FileName | None = None
+    """Name below data/raw/<source>/; null: the last part of `path`."""
+    sha256: list[DigestConfig] = Field(default_factory=list)
+    """Accepted digests; empty: the archive's own digest vouches for it."""
+
+    @property
+    def name(self) -> str:
+        """Return the name below data/raw/<source>/."""
+        return self.save_as or PurePosixPath(self.path).name
+
+
+class PackageConfig(ClosedModel):
+    """A pinned package whose wheel is the file."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    """Name on the package index."""
+    version: Annotated[str, Field(pattern=r"^[0-9][A-Za-z0-9.]*$")]
+    """Exact version."""
+
+
+class FileConfig(ClosedModel):
+    """A file to fetch. Two files may hold the same member; the first that can be had gives it."""
+
+    name: FileName
+    """File name, as the official release calls it."""
+    mirror: RelativePath
+    """Path below $REGLUE_MIRROR."""
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    """Official address; null: there is none."""
+    package: PackageConfig | None = None
+    """A package on the package index whose wheel is this file."""
+    unpack: Literal["none", "zip", "xz"] = "none"
+    """Kind of archive; a wheel is a zip."""
+    sha256: list[DigestConfig] = Field(default_factory=list)
+    """Accepted digests of the file itself, required where a member has none of its own."""
+    members: list[MemberConfig] = Field(default_factory=list)
+    """What is taken out of the archive; nothing for a plain file."""
+    digest_note: str | None = None
+    """What to know about digests that are not pinned here; the refusal message ends with it."""
+
+    @property
+    def wanted(self) -> list[MemberConfig]:
+        """Return the members; a plain file is its own only member."""
+        if self.unpack == "none":
+            return [MemberConfig(path=self.name, sha256=self.sha256)]
+        return self.members
+
+    @model_validator(mode="after")
+    def _check_members(self) -> "FileConfig":
+        if (self.unpack == "none") == bool(self.members):
+            raise ValueError(
+                f"found {len(self.members)} members with unpack: {self.unpack}; an archive "
+                "needs members and a plain file has none."
+            )
+        if self.unpack == "xz" and len(self.members) != 1:
+            raise ValueError("found several members; an xz file holds exactly one.")
+        for member in self.wanted:
+            if not member.sha256 and not self.sha256:
+                raise ValueError(
+                    f"found no digest for {member.path}; give sha256 to it or to its archive."
+                )
+        return self
+
+
+class GeneratorConfig(ClosedModel):
+    """A seeded generator of our own that writes the members instead of a download."""
+
+    name: Literal["sample_sentence", "sample_ner", "sample_answer", "sample_vectors"]
+    """The generator, a function of nlp_core/data/sample.py."""
+    seed: Annotated[int, Field(ge=0)]
+    """Seed of all that is drawn."""
+    sizes: dict[FileName, Annotated[int, Field(ge=1)]]
+    """Sentences, questions or dimensions for each member."""
+    sha256: dict[FileName, Sha256]
+    """Digest of each member: the same bytes on every machine."""
+
+    @model_validator(mode="after")
+    def _check_names(self) -> "GeneratorConfig":
+        if sorted(self.sizes) != sorted(self.sha256):
+            raise ValueError(
+                f"sizes names {sorted(self.sizes)} and sha256 names {sorted(self.sha256)}; "
+                "expected the same members in both."
+            )
+        return self
+
+
+class TsvReaderConfig(ClosedModel):
+    """Tab-separated columns, nothing quoted."""
+
+    name: Literal["tsv"]
+    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
+    """Columns of the text, or of the two texts."""
+    label: str
+    """Column of the label."""
+
+
+class MrpcReaderConfig(ClosedModel):
+    """The raw Microsoft paraphrase files, of which a list of ids cuts out dev."""
+
+    name: Literal["mrpc"]
+    dev_ids: FileName
+    """File with the pairs of ids that make up dev."""
+
+
+class ConllReaderConfig(ClosedModel):
+    """One token a line, a blank line after each sentence."""
+
+    name: Literal["conll"]
+    columns: Annotated[int, Field(ge=2)]
+    """Columns of a line, separated by one space; the first is the token, the last the tag."""
+    scheme: Literal["IOB1", "BIO", "BIOES"]
+    """Tagging scheme of the file."""
+    docstart: Literal["keep", "drop"]
+    """Whether -DOCSTART- lines count as sentences."""
+
+
+class WikiqaReaderConfig(ClosedModel):
+    """Question, sentence and label, tab-separated; equal questions in a row are one group."""
+
+    name: Literal["wikiqa"]
+
+
+ReaderConfig = Annotated[
+    TsvReaderConfig | MrpcReaderConfig | ConllReaderConfig | WikiqaReaderConfig,
+    Field(discriminator="name"),
+]
+
+
+class SplitConfig(ClosedModel):
+    """One split of the task."""
+
+    file: FileName
+    """Member that holds it."""
+    rows: Annotated[int, Field(ge=1)]
+    """Official number of examples; any other number is refused."""
+    columns: list[str] | None = None
+    """Names of the columns of a file without a header line; null: the first line names them."""
+    labelled: bool = True
+    """False: the file has no labels."""
+
+
+class HeldOutConfig(ClosedModel):
+    """The part of train that selects the epoch when the task reports on dev."""
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the train rows (of the sentences, by phrase_root)."""
+    seed: Annotated[int, Field(ge=0)]
+    """Seed of the choice."""
+    by: Literal["row", "text_a", "phrase_root"]
+    """What stays together: a row, all rows with one first text, or all phrases of a sentence."""
+
+
+class TaskConfig(ClosedModel):
+    """How a source is read as examples of one kind."""
+
+    kind: Kind
+    reader: ReaderConfig
+    tokens: Literal["spaces", "words"]
+    """How a text becomes tokens: split at spaces, or Penn Treebank words."""
+    labels: list[str]
+    """All labels, sorted; entity types for tagging; empty for regression."""
+    label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    """Least and greatest value of a regression label."""
+    scheme: Literal["BIO", "BIOES"] | None = None
+    """Tagging scheme of the examples; tagging only."""
+    metrics: Annotated[list[str], Field(min_length=1)]
+    """Metrics, of which the first selects the epoch."""
+    splits: Annotated[dict[SplitName, SplitConfig], Field(min_length=1)]
+    select_split: SplitName | None
+    """Split that selects the epoch; null: the source only has a test set."""
+    report_split: SplitName | None
+    """Split that is reported."""
+    held_out: HeldOutConfig | None = None
+    """How select_split: held_out is cut out of train."""
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> "TaskConfig":
+        is_regression = self.kind in REGRESSION_KINDS
+        if is_regression == bool(self.labels) or is_regression != bool(self.label_range):
+            raise ValueError(
+                f"found {len(self.labels)} labels and label_range {self.label_range} with kind "
+                f"{self.kind}; regression needs label_range, every other kind labels."
+            )
+        if self.labels != sorted(set(self.labels)):
+            raise ValueError(f"found labels {self.labels}; expected them sorted, each once.")
+        if (self.kind == "tagging") != (self.scheme is not None):
+            raise ValueError(f"found scheme {self.scheme} with kind {self.kind}; only tagging has.")
+        return self
+
+    @model_validator(mode="after")
+    def _check_splits(self) -> "TaskConfig":
+        held_out = {HELD_OUT} if self.held_out else set()
+        known = sorted(set(self.splits) | held_out)
+        if HELD_OUT in self.splits or (self.held_out and "train" not in self.splits):
+            raise ValueError("held_out is cut out of train; it cannot be a split of its own.")
+        for key, split in (("select", self.select_split), ("report", self.report_split)):
+            if split is not None and split not in known:
+                raise ValueError(f"{key}_split: unknown split '{split}'. {suggest(split, known)}")
+        if (self.select_split == HELD_OUT) != (self.held_out is not None):
+            raise ValueError("held_out and select_split: held_out go together; found only one.")
+        return self
+
+    @model_validator(mode="after")
+    def _check_reader(self) -> "TaskConfig":
+        reader = self.reader
+        expected = "tagging" if reader.name == "conll" else None
+        expected = "ranking" if reader.name == "wikiqa" else expected
+        if expected and self.kind != expected:
+            raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
+        num_texts = 2 if self.kind in PAIR_KINDS else 1
+        if reader.name == "tsv" and len(reader.texts) != num_texts:
+            raise ValueError(
+                f"reader.texts: found {reader.texts}; the kind {self.kind} needs {num_texts}."
+            )
+        return self
+
+
+class VectorTableConfig(ClosedModel):
+    """One table of word vectors in text form: a word and its numbers a line."""
+
+    file: FileName
+    """Member that holds it."""
+    dim: Annotated[int, Field(ge=1)]
+    """Numbers a word."""
+
+
+class DatasetConfig(ClosedModel):
+    """The whole of one datasets/<name>.yaml."""
+
+    title: str
+    """What it is, in a few words."""
+    licence: str
+    """Under what terms it may be used."""
+    citation: str
+    """Whom to cite."""
+    homepage: str
+    """Where to read about it and, where that needs a licence, to ask for it."""
+    note: str | None = None
+    """What a user should know before using it."""
+    max_bytes: Annotated[int, Field(ge=1)] = 1_000_000_000
+    """Cap on the bytes that are fetched a file and unpacked an archive."""
+    files: list[FileConfig] = Field(default_factory=list)
+    generator: GeneratorConfig | None = None
+    task: TaskConfig | None = None
+    vectors: dict[FileName, VectorTableConfig] | None = None
+    """Tables of word vectors by name."""
+    encoder: list[FileName] | None = None
+    """Members that make up a pretrained encoder."""
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of what preprocessing makes, or "source" for a bare source."""
+        if self.task:
+            return self.task.kind
+        return "vectors" if self.vectors else "encoder" if self.encoder else "source"
+
+    @property
+    def member_names(self) -> list[str]:
+        """Return the names below data/raw/<name>/, sorted."""
+        if self.generator:
+            return sorted(self.generator.sizes)
+        return sorted({member.name for file in self.files for member in file.wanted})
+
+    @model_validator(mode="after")
+    def _check_origin(self) -> "DatasetConfig":
+        if bool(self.files) == (self.generator is not None):
+            raise ValueError("expected either files or a generator, not both and not neither.")
+        if sum(part is not None for part in (self.task, self.vectors, self.encoder)) > 1:
+            raise ValueError("expected at most one of task, vectors and encoder.")
+        known = self.member_names
+        for name in self._list_used():
+            if name not in known:
+                raise ValueError(f"no file gives the member '{name}'. {suggest(name, known)}")
+        return self
+
+    def _list_used(self) -> list[str]:
+        used = list(self.encoder or [])
+        used += [table.file for table in (self.vectors or {}).values()]
+        if self.task:
+            used += [split.file for split in self.task.splits.values()]
+            used += [self.task.reader.dev_ids] if self.task.reader.name == "mrpc" else []
+        return used
+
+
+def read_dataset(name: str, folder: Path = Path("datasets")) -> DatasetConfig:
+    """Read `<folder>/<name>.yaml`.
+
+    Raises:
+        ConfigError: there is no such dataset (the nearest name is given) or its file is wrong.
+    """
+    names = _list_names(folder)
+    if name not in names:
+        raise ConfigError(f"{folder}: there is no dataset '{name}'. {suggest(name, names)}")
+    return read_config(folder / f"{name}.yaml", DatasetConfig)
+
+
+def read_registry(folder: Path = Path("datasets")) -> dict[str, DatasetConfig]:
+    """Read every dataset of a folder, sorted by name.
+
+    Raises:
+        ConfigError: one of the files is wrong.
+    """
+    return {name: read_dataset(name, folder) for name in _list_names(folder)}
+
+
+def _list_names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))

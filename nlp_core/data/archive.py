@@ -1,0 +1,137 @@
+"""Take the wanted members out of an archive: nothing outside the folder, no links, a size cap."""
+
+import hashlib
+import lzma
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Literal, NamedTuple
+
+from nlp_core.errors import DownloadError
+from nlp_core.files import CHUNK
+
+UNPACK_ERRORS = (
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    NotImplementedError,  # a compression method that zipfile does not know
+    RuntimeError,  # a member behind a password
+    OSError,
+)
+
+
+class Unpacked(NamedTuple):
+    """A member on disk.
+
+    Attributes:
+        sha256: digest of its bytes, in hex.
+        num_bytes: its size.
+    """
+
+    sha256: str
+    num_bytes: int
+
+
+def unpack_members(
+    archive_path: Path,
+    members: Mapping[str, Path],
+    *,
+    form: Literal["none", "zip", "xz"],
+    max_bytes: int,
+) -> dict[str, Unpacked]:
+    """Write the wanted members of an archive to their paths.
+
+    Args:
+        archive_path: the archive; with form "none" the one member itself.
+        members: path inside the archive -> path to write.
+        form: how the archive is packed.
+        max_bytes: cap on the bytes of all members together.
+
+    Returns:
+        Digest and size of each member.
+
+    Raises:
+        DownloadError: the archive is damaged, lacks a member, holds a path outside its folder or a
+            link, or unpacks to more than the cap. Then none of the members stays.
+    """
+    unpacked: dict[str, Unpacked] = {}
+    try:
+        with _opening(archive_path, form) as opener:
+            for member, path in members.items():
+                left = max_bytes - sum(item.num_bytes for item in unpacked.values())
+                with opener.open(member) as stream:
+                    unpacked[member] = _copy(stream, path, left, f"{archive_path}: {member}")
+    except (DownloadError, *UNPACK_ERRORS) as err:
+        for path in members.values():
+            path.unlink(missing_ok=True)
+        if isinstance(err, DownloadError):
+            raise
+        raise DownloadError(
+            f"{archive_path}: cannot be unpacked ({err or type(err).__name__}); expected a whole "
+            f"{form} archive. The file is damaged or cut short: fetch it again."
+        ) from err
+    return unpacked
+
+
+class _Opener:
+    """Open members of an archive by name."""
+
+    def __init__(self, archive_path: Path, archive: zipfile.ZipFile | None, form: str) -> None:
+        self._path, self._archive, self._form = archive_path, archive, form
+
+    def open(self, member: str) -> IO[bytes]:
+        """Return the member's bytes as a stream."""
+        if self._form == "none":
+            return self._path.open("rb")
+        if self._archive is None:
+            return lzma.open(self._path, "rb")
+        if member not in self._archive.namelist():
+            raise DownloadError(
+                f"{self._path}: holds no member '{member}'; found {len(self._archive.namelist())} "
+                "others. This is not the archive that was expected."
+            )
+        return self._archive.open(member)
+
+
+@contextmanager
+def _opening(archive_path: Path, form: str) -> Iterator[_Opener]:
+    if form != "zip":
+        yield _Opener(archive_path, None, form)
+        return
+    with zipfile.ZipFile(archive_path) as archive:
+        for info in archive.infolist():
+            _refuse_unsafe(info, archive_path)
+        yield _Opener(archive_path, archive, form)
+
+
+def _refuse_unsafe(info: zipfile.ZipInfo, archive_path: Path) -> None:
+    parts = PurePosixPath(info.filename.replace("\\", "/")).parts
+    if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0]:
+        raise DownloadError(
+            f"{archive_path}: the member '{info.filename}' lies outside the archive's folder; "
+            "the archive is refused. Fetch it from its official address."
+        )
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise DownloadError(
+            f"{archive_path}: the member '{info.filename}' is a link; expected plain files only. "
+            "The archive is refused. Fetch it from its official address."
+        )
+
+
+def _copy(stream: IO[bytes], path: Path, max_bytes: int, where: str) -> Unpacked:
+    sha, num_bytes = hashlib.sha256(), 0
+    with path.open("wb") as target:
+        while chunk := stream.read(CHUNK):
+            num_bytes += len(chunk)
+            if num_bytes > max_bytes:
+                raise DownloadError(
+                    f"{where}: unpacks to more than the {max_bytes} bytes that are left of the "
+                    "cap; refused. If that size is right, raise max_bytes in its file in datasets/."
+                )
+            sha.update(chunk)
+            target.write(chunk)
+    return Unpacked(sha.hexdigest(), num_bytes)

@@ -1,0 +1,101 @@
+"""The typed parquet files of a processed task: one schema a kind, the same bytes every time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nlp_core.data.readers.example import Example, Sentence
+from nlp_core.data.tokenization import Tokenizer
+
+# Fixed, because the size of a row group shows in the bytes and bounds the memory.
+ROWS_A_GROUP = 16384
+ZSTD_LEVEL = 3
+_TOKENS = pa.list_(pa.string())
+
+
+def build_schema(kind: str) -> pa.Schema:
+    """Return the columns of a kind, in their order."""
+    label = ("label", pa.float64() if kind.endswith("regression") else pa.string())
+    if kind == "tagging":
+        return pa.schema([("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)])
+    if kind in ("classification", "regression"):
+        columns = [("id", pa.int64()), ("text", pa.string()), ("tokens", _TOKENS), label]
+        return pa.schema(columns)
+    columns = [("id", pa.int64())]
+    columns += [(f"text_{side}", pa.string()) for side in "ab"]
+    columns += [(f"tokens_{side}", _TOKENS) for side in "ab"]
+    columns.append(label)
+    if kind == "ranking":
+        columns.append(("group", pa.int64()))
+    return pa.schema(columns)
+
+
+def write_examples(
+    path: Path, kind: str, ids: Sequence[int], examples: Sequence[Example], tokenize: Tokenizer
+) -> None:
+    """Write rows on texts to a parquet file.
+
+    Args:
+        path: the file.
+        kind: any kind but tagging.
+        ids: row number of each example in its official file.
+        examples: the rows.
+        tokenize: turns a text into tokens.
+    """
+
+    def build(rows: slice) -> dict[str, list[object]]:
+        part = examples[rows]
+        values: dict[str, list[object]] = {"id": list(ids[rows])}
+        values["text"] = values["text_a"] = [item.text_a for item in part]
+        values["tokens"] = values["tokens_a"] = [tokenize(item.text_a) for item in part]
+        if kind.startswith("pair_") or kind == "ranking":
+            values["text_b"] = [item.text_b for item in part]
+            values["tokens_b"] = [tokenize(item.text_b or "") for item in part]
+        values["group"] = [item.group for item in part]
+        values["label"] = [_type_label(item.label, kind) for item in part]
+        return values
+
+    _write(path, build_schema(kind), len(examples), build)
+
+
+def write_sentences(path: Path, ids: Sequence[int], sentences: Sequence[Sentence]) -> None:
+    """Write tagged sentences to a parquet file."""
+
+    def build(rows: slice) -> dict[str, list[object]]:
+        part = sentences[rows]
+        tokens: list[object] = [item.tokens for item in part]
+        return {"id": list(ids[rows]), "tokens": tokens, "tags": [item.tags for item in part]}
+
+    _write(path, build_schema("tagging"), len(sentences), build)
+
+
+def _type_label(label: str | None, kind: str) -> str | float | None:
+    return float(label) if label is not None and kind.endswith("regression") else label
+
+
+def _write(
+    path: Path,
+    schema: pa.Schema,
+    num_rows: int,
+    build: Callable[[slice], dict[str, list[object]]],
+) -> None:
+    with pq.ParquetWriter(
+        path,
+        schema,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        store_schema=False,
+    ) as writer:
+        for rows in _slice(num_rows):
+            values = build(rows)
+            columns = [pa.array(values[field.name], field.type) for field in schema]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema), ROWS_A_GROUP)
+
+
+def _slice(num_rows: int) -> Iterator[slice]:
+    for start in range(0, num_rows, ROWS_A_GROUP):
+        yield slice(start, start + ROWS_A_GROUP)

@@ -1,0 +1,101 @@
+"""Cut a held-out part out of train, so that no choice is made on the split that is reported.
+
+What is cut out depends only on the texts and the seed: groups are ranked by the sha256 of seed and
+key, which no library version changes.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# A phrase of at least this many tokens that lies in no longer one is taken for a sentence.
+MIN_SENTENCE_TOKENS = 6
+
+
+class Partition(NamedTuple):
+    """Row numbers of train after the cut, in their order; some rows may be in neither.
+
+    Attributes:
+        train: what stays.
+        held_out: what was cut out.
+    """
+
+    train: list[int]
+    held_out: list[int]
+
+
+def cut_by_key(keys: Sequence[str], *, share: float, seed: int) -> Partition:
+    """Hold out whole groups of rows until their rows make up the share.
+
+    Args:
+        keys: the group of each row; rows with one key stay together.
+        share: share of the rows, in (0, 1); the last group may exceed it.
+        seed: seed of the choice.
+    """
+    sizes = Counter(keys)
+    wanted, num_rows = round(share * len(keys)), 0
+    chosen: set[str] = set()
+    for key in _rank(sizes, seed):
+        if num_rows >= wanted:
+            break
+        chosen.add(key)
+        num_rows += sizes[key]
+    rows = range(len(keys))
+    return Partition(
+        [row for row in rows if keys[row] not in chosen],
+        [row for row in rows if keys[row] in chosen],
+    )
+
+
+def cut_by_row(num_rows: int, *, share: float, seed: int) -> Partition:
+    """Hold out single rows."""
+    return cut_by_key([str(row) for row in range(num_rows)], share=share, seed=seed)
+
+
+def cut_by_phrase_root(phrases: Sequence[Sequence[str]], *, share: float, seed: int) -> Partition:
+    """Hold out sentences together with all of their phrases (SST-2).
+
+    The train rows of SST-2 are phrases of sentences, so that a random part of them would share
+    most of its words with train. A phrase belongs to the longest phrase that contains it, its
+    root. A share of the roots that are long enough to be sentences is held out: their own rows
+    become the held-out part, and the rows of their phrases leave train.
+
+    Args:
+        phrases: the tokens of each row.
+        share: share of the sentences, in (0, 1).
+        seed: seed of the choice.
+    """
+    texts = [" ".join(phrase) for phrase in phrases]
+    roots = _find_roots(phrases, texts)
+    sentences = {
+        text
+        for text, phrase in zip(texts, phrases, strict=True)
+        if roots[text] == text and len(phrase) >= MIN_SENTENCE_TOKENS
+    }
+    chosen = set(_rank(sentences, seed)[: round(share * len(sentences))])
+    rows = range(len(texts))
+    return Partition(
+        [row for row in rows if roots[texts[row]] not in chosen],
+        [row for row in rows if texts[row] in chosen],
+    )
+
+
+def _find_roots(phrases: Sequence[Sequence[str]], texts: Sequence[str]) -> dict[str, str]:
+    """Return the root of each phrase; of two equally long containers the earlier row wins."""
+    known = set(texts)
+    roots: dict[str, str] = {}
+    for row in sorted(range(len(texts)), key=lambda row: (-len(phrases[row]), row)):
+        root, tokens = texts[row], phrases[row]
+        if root in roots:
+            continue
+        for start in range(len(tokens)):
+            for end in range(start + 1, len(tokens) + 1):
+                span = " ".join(tokens[start:end])
+                if span in known:
+                    roots.setdefault(span, root)
+    return roots
+
+
+def _rank(keys: Counter[str] | set[str], seed: int) -> list[str]:
+    return sorted(keys, key=lambda key: (hashlib.sha256(f"{seed}:{key}".encode()).hexdigest(), key))

@@ -1,0 +1,234 @@
+"""Turn the checked members of a source into typed parquet files and a manifest.
+
+The manifest is written last and the folder renamed into place: its presence means complete.
+"""
+
+import json
+import logging
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from safetensors.numpy import save_file
+
+from nlp_core.config.dataset import (
+    HELD_OUT,
+    REGRESSION_KINDS,
+    ConllReaderConfig,
+    DatasetConfig,
+    HeldOutConfig,
+    MrpcReaderConfig,
+    SplitConfig,
+    TaskConfig,
+    TsvReaderConfig,
+)
+from nlp_core.data.columns import write_examples, write_sentences
+from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
+from nlp_core.data.readers.conll import read_conll
+from nlp_core.data.readers.example import Example, Sentence
+from nlp_core.data.readers.lines import refuse
+from nlp_core.data.readers.mrpc import read_mrpc
+from nlp_core.data.readers.tsv import read_tsv
+from nlp_core.data.readers.vectors import read_vectors
+from nlp_core.data.readers.wikiqa import read_wikiqa
+from nlp_core.data.source import MANIFEST, read_members
+from nlp_core.data.tagging_scheme import list_tags
+from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.errors import DataError
+from nlp_core.files import digest_file, replacing_folder, write_json, write_text
+
+log = logging.getLogger(__name__)
+Rows = list[Example] | list[Sentence]
+
+
+class _Split(NamedTuple):
+    """The rows of a split and their numbers in the official file."""
+
+    ids: list[int]
+    rows: Rows
+
+
+def preprocess_source(name: str, dataset: DatasetConfig, data_dir: Path = Path("data")) -> None:
+    """Write data/processed/<name>/ from data/raw/<name>/.
+
+    Args:
+        name: the source, which is also the task.
+        dataset: its file in datasets/.
+        data_dir: the folder that holds raw/ and processed/.
+
+    Raises:
+        DataError: a member is missing or was changed, a line is malformed, or a split has another
+            number of rows than the official one. Then data/processed/<name>/ is left as it was.
+    """
+    raw_dir = data_dir / "raw" / name
+    source = _check_members(raw_dir)
+    with replacing_folder(data_dir / "processed" / name) as folder:
+        if dataset.task:
+            manifest = _write_task(dataset.task, raw_dir, folder)
+        elif dataset.vectors:
+            manifest = _write_vectors(dataset, raw_dir, folder)
+        elif dataset.encoder:
+            manifest = _write_encoder(dataset.encoder, raw_dir, folder)
+        else:
+            raise DataError(
+                f"datasets/{name}.yaml: has neither task, vectors nor encoder, so there is nothing "
+                "to preprocess. Remove it from tasks in params.yaml."
+            )
+        manifest |= {"task": name, "kind": dataset.kind, "source": source}
+        write_json(folder / MANIFEST, manifest)
+    log.info("preprocess done task=%s kind=%s", name, dataset.kind)
+
+
+def _check_members(raw_dir: Path) -> dict[str, dict[str, str | None]]:
+    """Return digest and label of each member, after checking that none was changed."""
+    source: dict[str, dict[str, str | None]] = {}
+    for member, (digest, label) in sorted(read_members(raw_dir).items()):
+        path = raw_dir / member
+        found = digest_file(path) if path.is_file() else "no such file"
+        if found != digest:
+            raise DataError(
+                f"{path}: found {found}, expected sha256 {digest} as {raw_dir / MANIFEST} says; "
+                f"run `python -m stages.download {raw_dir.name}`."
+            )
+        source[member] = {"sha256": digest, "label": label}
+    return source
+
+
+def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
+    splits = {split: _read_split(task, split, raw_dir) for split in sorted(task.splits)}
+    if task.held_out:
+        splits |= _cut(splits["train"], task.held_out)
+    tokenize = TOKENIZERS.get(task.tokens)
+    entries: dict[str, object] = {}
+    for split, (ids, rows) in splits.items():
+        path = folder / f"{split}.parquet"
+        examples = [row for row in rows if isinstance(row, Example)]
+        sentences = [row for row in rows if isinstance(row, Sentence)]
+        if task.kind == "tagging":
+            write_sentences(path, ids, sentences)
+        else:
+            write_examples(path, task.kind, ids, examples, tokenize)
+        entries[split] = {
+            "rows": len(rows),
+            "sha256": digest_file(path),
+            "labels": _count_labels(rows, task),
+        }
+        log.info("preprocess split split=%s rows=%d", split, len(rows))
+    return {
+        "labels": list_tags(task.labels, task.scheme) if task.scheme else task.labels,
+        "splits": entries,
+        "select_split": task.select_split,
+        "report_split": task.report_split,
+        "metrics": task.metrics,
+        "scheme": task.scheme,
+    }
+
+
+def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
+    split = task.splits[name]
+    path = raw_dir / split.file
+    rows = _read_rows(task, name, split, path)
+    if len(rows) != split.rows:
+        raise DataError(
+            f"{path}: found {len(rows)} examples for {name}, expected the official {split.rows}. "
+            f"The file is cut short or not the official one: run "
+            f"`python -m stages.download {raw_dir.name}`."
+        )
+    if split.labelled:
+        for row in rows:
+            if isinstance(row, Example):
+                _check_label(row, task, path)
+    return _Split(list(range(len(rows))), rows)
+
+
+def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> Rows:
+    reader = task.reader
+    if isinstance(reader, TsvReaderConfig):
+        label = reader.label if split.labelled else None
+        return read_tsv(path, texts=reader.texts, label=label, columns=split.columns)
+    if isinstance(reader, MrpcReaderConfig):
+        return read_mrpc(path, split=name, dev_ids_path=path.with_name(reader.dev_ids))
+    if isinstance(reader, ConllReaderConfig):
+        assert task.scheme is not None
+        return read_conll(
+            path,
+            num_columns=reader.columns,
+            source_scheme=reader.scheme,
+            target_scheme=task.scheme,
+            tags=list_tags(task.labels, task.scheme),
+            keep_docstart=reader.docstart == "keep",
+        )
+    return read_wikiqa(path)
+
+
+def _check_label(row: Example, task: TaskConfig, path: Path) -> None:
+    if task.kind not in REGRESSION_KINDS:
+        if row.label not in task.labels:
+            allowed = ", ".join(f"'{label}'" for label in task.labels)
+            raise refuse(path, row.line, f"found the label '{row.label}', expected {allowed}")
+        return
+    assert task.label_range is not None
+    low, high = task.label_range
+    try:
+        is_inside = low <= float(row.label or "") <= high
+    except ValueError:
+        is_inside = False
+    if not is_inside:
+        raise refuse(
+            path, row.line, f"found the label '{row.label}', expected a number from {low} to {high}"
+        )
+
+
+def _cut(train: _Split, held_out: HeldOutConfig) -> dict[str, _Split]:
+    rows = [row for row in train.rows if isinstance(row, Example)]
+    assert len(rows) == len(train.rows), "only rows on texts can be held out"
+    parts = _partition(rows, held_out)
+    return {
+        "train": _Split(parts.train, [rows[row] for row in parts.train]),
+        HELD_OUT: _Split(parts.held_out, [rows[row] for row in parts.held_out]),
+    }
+
+
+def _partition(rows: list[Example], held_out: HeldOutConfig) -> Partition:
+    share, seed = held_out.share, held_out.seed
+    if held_out.by == "row":
+        return cut_by_row(len(rows), share=share, seed=seed)
+    if held_out.by == "text_a":
+        return cut_by_key([row.text_a for row in rows], share=share, seed=seed)
+    return cut_by_phrase_root([row.text_a.split() for row in rows], share=share, seed=seed)
+
+
+def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
+    """Count each label, or each tag; nothing for regression and for rows without labels."""
+    counts: Counter[str] = Counter()
+    if task.kind in REGRESSION_KINDS:
+        return {}
+    for row in rows:
+        if isinstance(row, Sentence):
+            counts.update(row.tags)
+        elif row.label is not None:
+            counts[row.label] += 1
+    return dict(sorted(counts.items()))
+
+
+def _write_vectors(dataset: DatasetConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
+    tables: dict[str, object] = {}
+    for name, config in sorted((dataset.vectors or {}).items()):
+        words, vectors = read_vectors(raw_dir / config.file, dim=config.dim)
+        path = folder / f"{name}.safetensors"
+        save_file({"vectors": vectors}, path)
+        write_text(folder / f"{name}.words.txt", "".join(f"{word}\n" for word in words))
+        tables[name] = {"rows": len(words), "dim": config.dim, "sha256": digest_file(path)}
+        log.info("preprocess table table=%s rows=%d", name, len(words))
+    return {"tables": tables}
+
+
+def _write_encoder(members: list[str], raw_dir: Path, folder: Path) -> dict[str, object]:
+    """Copy the encoder's files, so that a model starts from data/processed/ like any other."""
+    for member in members:
+        shutil.copyfile(raw_dir / member, folder / member)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return {"files": {member: digest_file(folder / member) for member in sorted(members)}} | {
+        "model_type": str(config.get("model_type"))
+    }

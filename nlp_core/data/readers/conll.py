@@ -1,0 +1,85 @@
+"""Read column files: a token a line, its tag in the last column, a blank line between sentences."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from nlp_core.data.readers.example import Sentence
+from nlp_core.data.readers.lines import Line, read_lines, refuse
+from nlp_core.data.tagging_scheme import TagError, convert_tags
+
+DOCUMENT_START = "-DOCSTART-"
+
+
+def read_conll(
+    path: Path,
+    *,
+    num_columns: int,
+    source_scheme: str,
+    target_scheme: str,
+    tags: Collection[str],
+    keep_docstart: bool,
+) -> list[Sentence]:
+    """Read the sentences of a column file.
+
+    Args:
+        path: the file.
+        num_columns: columns of a line, separated by one space.
+        source_scheme: tagging scheme of the file.
+        target_scheme: tagging scheme of what is returned.
+        tags: every tag that is allowed in `target_scheme`.
+        keep_docstart: whether a -DOCSTART- line counts as a sentence of one token.
+
+    Raises:
+        DataError: a line has another number of columns, or a tag that does not belong there.
+    """
+    sentences: list[Sentence] = []
+    rows: list[list[str]] = []
+    start = 1
+
+    def finish() -> None:
+        if rows and (keep_docstart or rows[0][0] != DOCUMENT_START):
+            found = [row[-1] for row in rows]
+            converted = _convert(found, source_scheme, target_scheme, path=path, start=start)
+            _check_tags(converted, tags, path=path, start=start)
+            sentences.append(Sentence(start, [row[0] for row in rows], converted))
+        rows.clear()
+
+    for line in read_lines(path):
+        if not line.text.strip():
+            finish()
+            continue
+        if not rows:
+            start = line.number
+        rows.append(_split(line, path, num_columns))
+    finish()
+    return sentences
+
+
+def _split(line: Line, path: Path, num_columns: int) -> list[str]:
+    parts = line.text.split(" ")
+    if len(parts) != num_columns or not all(parts):
+        found = len([part for part in parts if part])
+        raise refuse(
+            path,
+            line.number,
+            f"found {found} columns, expected {num_columns} separated by one space",
+        )
+    return parts
+
+
+def _convert(tags: list[str], source: str, target: str, *, path: Path, start: int) -> list[str]:
+    try:
+        return convert_tags(tags, source, target)
+    except TagError as err:
+        raise refuse(path, start + min(err.index, len(tags) - 1), str(err)) from err
+
+
+def _check_tags(tags: list[str], allowed: Collection[str], *, path: Path, start: int) -> None:
+    for index, tag in enumerate(tags):
+        if tag not in allowed:
+            kinds = sorted({name.partition("-")[2] for name in allowed} - {""})
+            raise refuse(
+                path,
+                start + index,
+                f"found the entity type '{tag.partition('-')[2]}', expected {', '.join(kinds)}",
+            )

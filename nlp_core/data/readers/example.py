@@ -1,0 +1,35 @@
+"""What readers give: the rows of a file in its own order, as text, nothing encoded."""
+
+from typing import NamedTuple
+
+
+class Example(NamedTuple):
+    """One row of a task on one or two texts.
+
+    Attributes:
+        line: its line in the file, counted from 1.
+        text_a: the text, the first text or the question.
+        text_b: the second text or the candidate; None for one text.
+        label: as the file spells it; None without labels.
+        group: number of the question in a ranking; None elsewhere.
+    """
+
+    line: int
+    text_a: str
+    text_b: str | None
+    label: str | None
+    group: int | None = None
+
+
+class Sentence(NamedTuple):
+    """One tagged sentence.
+
+    Attributes:
+        line: line of its first token in the file, counted from 1.
+        tokens: the words.
+        tags: a tag for each word.
+    """
+
+    line: int
+    tokens: list[str]
+    tags: list[str]

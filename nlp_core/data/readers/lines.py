@@ -1,0 +1,56 @@
+"""Read a text file line by line, with line numbers for error messages."""
+
+import codecs
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from nlp_core.errors import DataError
+
+
+class Line(NamedTuple):
+    """One line of a file.
+
+    Attributes:
+        number: counted from 1.
+        text: without its end.
+    """
+
+    number: int
+    text: str
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a UTF-8 file; only LF (or CR LF) ends a line, a leading BOM is dropped.
+
+    Raises:
+        DataError: the file is missing or empty, or a line is not UTF-8 or has a NUL.
+    """
+    try:
+        with path.open("rb") as file:
+            number = 0
+            for number, raw in enumerate(file, start=1):
+                yield Line(number, _decode(raw, path, number))
+    except FileNotFoundError as err:
+        raise DataError(
+            f"{path}: there is no such file; run `python -m stages.download {path.parent.name}`."
+        ) from err
+    if number == 0:
+        raise DataError(f"{path}: the file is empty; expected at least one line. Fetch it again.")
+
+
+def refuse(path: Path, number: int, message: str) -> DataError:
+    """Return the error for a malformed line: file, line number, what is wrong, what to do."""
+    return DataError(f"{path}: line {number}: {message}. Correct the line or fetch the file again.")
+
+
+def _decode(raw: bytes, path: Path, number: int) -> str:
+    if number == 1:
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as err:
+        raise refuse(path, number, f"not UTF-8 text ({err.reason} at byte {err.start})") from err
+    if "\0" in text:
+        raise refuse(path, number, f"a NUL character at position {text.index(chr(0)) + 1}")
+    return text.removesuffix("\n").removesuffix("\r")

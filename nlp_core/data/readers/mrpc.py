@@ -1,0 +1,45 @@
+"""Read the raw Microsoft Research Paraphrase Corpus; dev is what a list of id pairs cuts out."""
+
+from pathlib import Path
+
+from nlp_core.data.readers.example import Example
+from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.tsv import split_columns
+from nlp_core.errors import DataError
+
+# Quality, id of the first, id of the second, first text, second text.
+NUM_COLUMNS = 5
+
+
+def read_mrpc(path: Path, *, split: str, dev_ids_path: Path) -> list[Example]:
+    """Read one split of the corpus, in the order of its file.
+
+    Args:
+        path: msr_paraphrase_train.txt for train and dev, msr_paraphrase_test.txt for test.
+        split: "train" gives the rows that are not in the list, "dev" those that are, any other
+            name all rows.
+        dev_ids_path: GLUE's list of id pairs.
+
+    Raises:
+        DataError: a line is malformed, or a pair of the list is not in the file.
+    """
+    lines = read_lines(path)
+    next(lines)
+    rows = [split_columns(line, path, NUM_COLUMNS) for line in lines]
+    examples = [Example(n, row[3], row[4], row[0]) for n, row in enumerate(rows, start=2)]
+    if split not in ("train", "dev"):
+        return examples
+    dev_ids = _read_ids(dev_ids_path)
+    pairs = [(row[1], row[2]) for row in rows]
+    if lost := sorted(dev_ids - set(pairs)):
+        raise DataError(
+            f"{dev_ids_path}: the pair {lost[0][0]}, {lost[0][1]} is not in {path}; "
+            "expected every pair there. Fetch both files again."
+        )
+    kept = zip(pairs, examples, strict=True)
+    return [example for pair, example in kept if (pair in dev_ids) == (split == "dev")]
+
+
+def _read_ids(path: Path) -> set[tuple[str, str]]:
+    rows = [split_columns(line, path, 2) for line in read_lines(path)]
+    return {(row[0], row[1]) for row in rows}

@@ -1,0 +1,26 @@
+"""Read WikiQA's tokenised .txt files: question, sentence and label, separated by tabs."""
+
+from pathlib import Path
+
+from nlp_core.data.readers.example import Example
+from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.tsv import split_columns
+
+# Question, candidate sentence, label.
+NUM_COLUMNS = 3
+
+
+def read_wikiqa(path: Path) -> list[Example]:
+    """Read questions and candidates; equal questions that follow each other are one group.
+
+    Raises:
+        DataError: a line has not exactly three columns.
+    """
+    examples: list[Example] = []
+    group = -1
+    for line in read_lines(path):
+        question, candidate, label = split_columns(line, path, NUM_COLUMNS)
+        if not examples or question != examples[-1].text_a:
+            group += 1
+        examples.append(Example(line.number, question, candidate, label, group))
+    return examples

@@ -1,0 +1,110 @@
+"""Entity spans and the tagging schemes that write them: IOB1, BIO and BIOES."""
+
+from typing import NamedTuple
+
+from nlp_core.errors import DataError
+
+OUTSIDE = "O"
+PREFIXES = {"IOB1": "BI", "BIO": "BI", "BIOES": "BIES"}
+
+
+class Span(NamedTuple):
+    """An entity.
+
+    Attributes:
+        start: index of its first token.
+        end: index after its last token.
+        label: its type, such as "LOC".
+    """
+
+    start: int
+    end: int
+    label: str
+
+
+class TagError(DataError):
+    """A tag that its scheme does not allow.
+
+    Attributes:
+        index: position of the tag in its sentence.
+    """
+
+    def __init__(self, index: int, message: str) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+def read_spans(tags: list[str], scheme: str) -> list[Span]:
+    """Return the entities of a sentence, in order.
+
+    In IOB1 an entity begins with I-, and with B- only behind another of its type; in BIO always
+    with B-; in BIOES one token is S-, several are B- I- E-.
+
+    Raises:
+        TagError: a tag has no such form, or cannot follow the one before it.
+    """
+    spans: list[Span] = []
+    start, label = 0, ""
+    for index, tag in enumerate([*tags, OUTSIDE]):
+        prefix, kind = _parse_tag(index, tag, scheme)
+        if not (prefix in ("I", "E") and kind == label):
+            _check_start(index, tag, label, scheme)
+            if label:
+                spans.append(Span(start, index, label))
+            start, label = index, kind
+        if prefix in ("E", "S"):
+            spans.append(Span(start, index + 1, label))
+            label = ""
+    return spans
+
+
+def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
+    """Return the tags of a sentence's entities in BIO or BIOES.
+
+    Args:
+        spans: the entities, none over another.
+        length: tokens of the sentence.
+        scheme: "BIO" or "BIOES".
+    """
+    assert scheme in ("BIO", "BIOES"), scheme
+    tags = [OUTSIDE] * length
+    for start, end, label in spans:
+        tags[start:end] = [f"I-{label}"] * (end - start)
+        tags[start] = f"B-{label}"
+        if scheme == "BIOES":
+            tags[end - 1] = f"S-{label}" if end - start == 1 else f"E-{label}"
+    return tags
+
+
+def convert_tags(tags: list[str], source: str, target: str) -> list[str]:
+    """Return a sentence's tags in another scheme.
+
+    Raises:
+        TagError: the tags break the rules of their own scheme.
+    """
+    return write_tags(read_spans(tags, source), len(tags), target)
+
+
+def list_tags(labels: list[str], scheme: str) -> list[str]:
+    """Return every tag that entity types can have in a scheme, sorted, with O among them."""
+    tags = [f"{prefix}-{label}" for prefix in PREFIXES[scheme] for label in labels]
+    return sorted([OUTSIDE, *tags])
+
+
+def _parse_tag(index: int, tag: str, scheme: str) -> tuple[str, str]:
+    """Return prefix and entity type of a tag; both are empty for O."""
+    if tag == OUTSIDE:
+        return "", ""
+    prefix, _, kind = tag.partition("-")
+    if not (prefix and kind and prefix in PREFIXES[scheme]):
+        allowed = ", ".join(f"{letter}-TYPE" for letter in PREFIXES[scheme])
+        raise TagError(index, f"found the tag '{tag}', expected O, {allowed}")
+    return prefix, kind
+
+
+def _check_start(index: int, tag: str, label: str, scheme: str) -> None:
+    """Refuse what BIO and BIOES forbid: an entity that begins inside, or one that never ends."""
+    if scheme != "IOB1" and tag[0] in "IE":
+        raise TagError(index, f"the tag {tag} continues no entity of its type ({scheme})")
+    if scheme == "BIOES" and label:
+        raise TagError(index, f"the tag {tag} cuts an open {label} entity short ({scheme})")

@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nlp_core.data import columns
+from nlp_core.data.columns import build_schema, write_examples, write_sentences
+from nlp_core.data.readers.example import Example, Sentence
+from nlp_core.data.tokenization import split_spaces
+
+PAIRS = [Example(2, "a b", "c", "1", 0), Example(3, "", "d e ", None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("classification", ["id", "text", "tokens", "label"]),
+        ("regression", ["id", "text", "tokens", "label"]),
+        ("pair_regression", ["id", "text_a", "text_b", "tokens_a", "tokens_b", "label"]),
+        ("ranking", ["id", "text_a", "text_b", "tokens_a", "tokens_b", "label", "group"]),
+        ("tagging", ["id", "tokens", "tags"]),
+    ],
+)
+def test_schema_of_each_kind(kind: str, names: list[str]) -> None:
+    schema = build_schema(kind)
+    assert schema.names == names
+    if "label" in names:
+        is_number = kind.endswith("regression")
+        assert schema.field("label").type == (pa.float64() if is_number else pa.string())
+
+
+def test_ranking_rows_are_read_back(tmp_path: Path) -> None:
+    write_examples(tmp_path / "a.parquet", "ranking", [4, 7], PAIRS, split_spaces)
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.schema.metadata is None
+    assert table.to_pylist()[0] == {
+        "id": 4,
+        "text_a": "a b",
+        "text_b": "c",
+        "tokens_a": ["a", "b"],
+        "tokens_b": ["c"],
+        "label": "1",
+        "group": 0,
+    }
+    assert table["label"].to_pylist() == ["1", None]
+    assert table["text_b"].to_pylist()[1] == "d e "
+    assert table["tokens_a"].to_pylist()[1] == ["<empty>"]
+
+
+def test_regression_label_is_a_number(tmp_path: Path) -> None:
+    rows = [Example(1, "a", None, "3.800"), Example(2, "b", None, None)]
+    write_examples(tmp_path / "a.parquet", "regression", [0, 1], rows, split_spaces)
+    assert pq.read_table(tmp_path / "a.parquet")["label"].to_pylist() == [3.8, None]
+
+
+def test_bytes_are_the_same_twice_over_several_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "ROWS_A_GROUP", 3)
+    rows = [Sentence(n, [f"w{n}", "x"], ["O", "S-LOC"]) for n in range(8)]
+    for name in ("a", "b"):
+        write_sentences(tmp_path / name, range(8), rows)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert pq.read_metadata(tmp_path / "a").num_row_groups == 3
+    assert pq.read_table(tmp_path / "a")["id"].to_pylist() == list(range(8))

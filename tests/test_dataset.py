@@ -1,0 +1,129 @@
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core.config.base import parse_config
+from nlp_core.config.dataset import DatasetConfig, read_dataset, read_registry
+from nlp_core.errors import ConfigError
+
+ROOT = Path(__file__).parent.parent
+DATASETS = ROOT / "datasets"
+GLUE = ["ax", "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
+SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_vectors"]
+TASK: dict[str, Any] = {
+    "kind": "classification",
+    "reader": {"name": "tsv", "texts": ["text"], "label": "label"},
+    "tokens": "spaces",
+    "labels": ["0", "1"],
+    "metrics": ["accuracy"],
+    "splits": {"train": {"file": "a.tsv", "rows": 3}, "dev": {"file": "a.tsv", "rows": 3}},
+    "select_split": "dev",
+    "report_split": "dev",
+}
+DATASET: dict[str, Any] = {
+    "title": "t",
+    "licence": "l",
+    "citation": "c",
+    "homepage": "h",
+    "files": [{"name": "a.tsv", "mirror": "a.tsv", "sha256": [{"digest": "0" * 64}]}],
+    "task": TASK,
+}
+
+
+def change(**parts: object) -> dict[str, Any]:
+    """Return the dataset with values put at dotted paths (a double underscore is a dot)."""
+    value = deepcopy(DATASET)
+    for path, item in parts.items():
+        *parents, last = path.split("__")
+        place: Any = value
+        for parent in parents:
+            place = place[int(parent)] if isinstance(place, list) else place[parent]
+        place[last] = item
+    return value
+
+
+def test_registry_holds_every_source() -> None:
+    names = sorted([*GLUE, *SAMPLES, "conll2003", "wikiqa", "glove", "minilm"])
+    assert sorted(read_registry(DATASETS)) == names
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_glue_is_selected_off_the_reported_split(name: str) -> None:
+    task = read_dataset(name, DATASETS).task
+    assert task is not None
+    expected = (None, None) if name == "ax" else ("held_out", "dev")
+    report = task.report_split.split("_")[0] if task.report_split else None
+    assert (task.select_split, report) == expected
+
+
+@pytest.mark.parametrize("name", ["conll2003", "wikiqa", "sample_ner", "sample_answer"])
+def test_others_are_selected_on_dev_and_reported_on_test(name: str) -> None:
+    task = read_dataset(name, DATASETS).task
+    assert task is not None
+    assert (task.select_split, task.report_split) == ("dev", "test")
+
+
+def test_unknown_dataset_is_named_with_its_neighbour() -> None:
+    with pytest.raises(ConfigError, match=r"no dataset 'sst-2'\. Did you mean 'sst2'"):
+        read_dataset("sst-2", DATASETS)
+
+
+@pytest.mark.parametrize("name", ["../secrets", "", "/etc/passwd"])
+def test_dataset_name_is_no_path(name: str) -> None:
+    with pytest.raises(ConfigError, match="there is no dataset"):
+        read_dataset(name, DATASETS)
+
+
+def test_label_that_means_two_things_is_refused(tmp_path: Path) -> None:
+    text = (DATASETS / "rte.yaml").read_text().replace('"entailment"', "no")
+    (tmp_path / "rte.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"task\.labels\[0\]: YAML 1\.1 reads False"):
+        read_dataset("rte", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (change(licencex="x"), r"licencex: unknown key\. Did you mean 'licence'"),
+        (change(task__metric=["x"]), r"task\.metric: unknown key\. Did you mean 'metrics'"),
+        (change(task__kind="classificatio"), r"task\.kind: found .* Did you mean 'classification'"),
+        (change(files=[]), "either files or a generator"),
+        (change(files__0__sha256=[]), r"found no digest for a\.tsv"),
+        (change(files__0__sha256=[{"digest": "abc"}]), r"digest: found 'abc'"),
+        (change(files__0__unpack="zip"), "found 0 members with unpack: zip"),
+        (change(files__0__mirror="../a.tsv"), r"mirror: found '\.\./a\.tsv'"),
+        (change(files__0__url="ftp://x/a"), r"url: found 'ftp://x/a'"),
+        (change(task__splits__dev__file="b.tsv"), r"no file gives the member 'b\.tsv'"),
+        (change(task__splits__dev__rows=0), "rows: found 0"),
+        (change(task__labels=["1", "0"]), "expected them sorted"),
+        (change(task__labels=[]), "found 0 labels"),
+        (change(task__scheme="BIO"), "only tagging has"),
+        (change(task__kind="pair_classification"), r"reader\.texts: .* needs 2"),
+        (change(task__kind="ranking"), r"reader\.texts: .* needs 2"),
+        (change(task__reader={"name": "wikiqa"}), "the reader wikiqa gives ranking"),
+        (change(task__select_split="held_out"), "unknown split 'held_out'"),
+        (change(task__report_split="test"), "report_split: unknown split 'test'"),
+        (
+            change(task__held_out={"share": 0.1, "seed": 1, "by": "row"}),
+            "held_out and select_split: held_out go together",
+        ),
+        (
+            change(task__held_out={"share": 1.5, "seed": 1, "by": "row"}),
+            "share: found 1.5",
+        ),
+    ],
+)
+def test_wrong_dataset_is_refused_with_its_key(value: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        parse_config(value, DatasetConfig, where="datasets/d.yaml")
+    assert str(caught.value).startswith("datasets/d.yaml: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_members_know_their_names() -> None:
+    glove = read_dataset("glove", DATASETS)
+    assert glove.member_names == ["glove.6B.100d.txt", "glove.6B.50d.txt"]
+    assert glove.kind == "vectors"
+    assert read_dataset("minilm", DATASETS).kind == "encoder"

@@ -1,0 +1,230 @@
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from nlp_core.config.base import parse_config
+from nlp_core.config.dataset import DatasetConfig
+from nlp_core.data.preprocess import preprocess_source
+from nlp_core.errors import DataError
+from nlp_core.files import digest_file, write_json
+
+ABOUT = {"title": "t", "licence": "l", "citation": "c", "homepage": "h"}
+REVIEWS = "text\tlabel\n" + "".join(f"word {n} is fine\t{n % 2}\n" for n in range(20))
+UNSEEN = "id\ttext\n0\tnobody knows\n"
+TASK: dict[str, Any] = {
+    "kind": "classification",
+    "reader": {"name": "tsv", "texts": ["text"], "label": "label"},
+    "tokens": "spaces",
+    "labels": ["0", "1"],
+    "metrics": ["accuracy"],
+    "splits": {
+        "train": {"file": "train.tsv", "rows": 20},
+        "dev": {"file": "dev.tsv", "rows": 20},
+        "test": {"file": "test.tsv", "rows": 1, "labelled": False},
+    },
+    "select_split": "held_out",
+    "report_split": "dev",
+    "held_out": {"share": 0.1, "seed": 1, "by": "row"},
+}
+FILES = {"train.tsv": REVIEWS, "dev.tsv": REVIEWS, "test.tsv": UNSEEN}
+
+
+def build(content: dict[str, Any], members: list[str]) -> DatasetConfig:
+    pin = [{"digest": "0" * 64}]
+    files = [{"name": name, "mirror": name, "sha256": pin} for name in members]
+    return parse_config(ABOUT | {"files": files} | content, DatasetConfig, where="d.yaml")
+
+
+def put(data_dir: Path, files: dict[str, str], label: str | None = None) -> None:
+    """Write checked members as the download stage leaves them."""
+    folder = data_dir / "raw" / "d"
+    folder.mkdir(parents=True, exist_ok=True)
+    members: dict[str, object] = {}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        members[name] = {"sha256": digest_file(folder / name), "bytes": 0, "label": label}
+    write_json(folder / "manifest.json", {"source": "d", "members": members})
+
+
+def run(data_dir: Path, task: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:
+    put(data_dir, files)
+    preprocess_source("d", build({"task": task}, sorted(files)), data_dir)
+    manifest: dict[str, Any] = json.loads((data_dir / "processed/d/manifest.json").read_text())
+    return manifest
+
+
+def read(data_dir: Path, split: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(
+        data_dir / "processed" / "d" / f"{split}.parquet"
+    ).to_pylist()
+    return rows
+
+
+def test_classification_with_a_held_out_part(tmp_path: Path) -> None:
+    manifest = run(tmp_path, TASK, FILES)
+    assert {split: item["rows"] for split, item in manifest["splits"].items()} == {
+        "train": 18,
+        "dev": 20,
+        "test": 1,
+        "held_out": 2,
+    }
+    train, held_out = read(tmp_path, "train"), read(tmp_path, "held_out")
+    assert sorted(row["id"] for row in train + held_out) == list(range(20))
+    assert train[0]["text"] == f"word {train[0]['id']} is fine"
+    assert read(tmp_path, "test")[0]["label"] is None
+    assert manifest["splits"]["dev"]["labels"] == {"0": 10, "1": 10}
+    assert manifest["splits"]["test"]["labels"] == {}
+
+
+def test_manifest_says_what_the_contract_says(tmp_path: Path) -> None:
+    manifest = run(tmp_path, TASK, FILES)
+    keys = "kind labels metrics report_split scheme select_split source splits task"
+    assert " ".join(sorted(manifest)) == keys
+    assert (manifest["task"], manifest["kind"]) == ("d", "classification")
+    assert (manifest["select_split"], manifest["report_split"]) == ("held_out", "dev")
+    for split, item in manifest["splits"].items():
+        assert digest_file(tmp_path / "processed" / "d" / f"{split}.parquet") == item["sha256"]
+
+
+def test_bytes_are_the_same_twice(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        run(tmp_path / folder, TASK, FILES)
+    for path in sorted((tmp_path / "a" / "processed" / "d").iterdir()):
+        assert path.read_bytes() == (tmp_path / "b" / "processed" / "d" / path.name).read_bytes()
+
+
+def test_label_of_another_release_reaches_the_manifest(tmp_path: Path) -> None:
+    put(tmp_path, FILES, label="not the official one")
+    preprocess_source("d", build({"task": TASK}, sorted(FILES)), tmp_path)
+    manifest = json.loads((tmp_path / "processed/d/manifest.json").read_text())
+    assert manifest["source"]["dev.tsv"]["label"] == "not the official one"
+
+
+def test_held_out_keeps_first_texts_together(tmp_path: Path) -> None:
+    task = deepcopy(TASK)
+    task |= {"kind": "pair_classification", "held_out": {"share": 0.3, "seed": 1, "by": "text_a"}}
+    task["reader"]["texts"] = ["text", "other"]
+    rows = "text\tother\tlabel\n" + "".join(f"q{n % 5}\tx{n}\t1\n" for n in range(20))
+    test = "text\tother\nq\tx\n"
+    run(tmp_path, task, {"train.tsv": rows, "dev.tsv": rows, "test.tsv": test})
+    train = {row["text_a"] for row in read(tmp_path, "train")}
+    assert not train & {row["text_a"] for row in read(tmp_path, "held_out")}
+
+
+def test_held_out_keeps_phrases_of_a_sentence_together(tmp_path: Path) -> None:
+    task = deepcopy(TASK) | {"held_out": {"share": 0.1, "seed": 1, "by": "phrase_root"}}
+    run(tmp_path, task, FILES | {"train.tsv": REVIEWS.replace("is fine", "is fine and very good")})
+    assert len(read(tmp_path, "held_out")) == 2
+    assert len(read(tmp_path, "train")) == 18
+
+
+def test_tagging_counts_tags_and_lists_the_scheme(tmp_path: Path) -> None:
+    task = {
+        "kind": "tagging",
+        "reader": {"name": "conll", "columns": 2, "scheme": "IOB1", "docstart": "drop"},
+        "tokens": "spaces",
+        "labels": ["LOC"],
+        "scheme": "BIOES",
+        "metrics": ["f1"],
+        "splits": {"train": {"file": "a.txt", "rows": 2}},
+        "select_split": "train",
+        "report_split": "train",
+    }
+    text = "-DOCSTART- O\n\nin O\nNew I-LOC\nYork I-LOC\n\nRome I-LOC\n"
+    manifest = run(tmp_path, task, {"a.txt": text})
+    assert manifest["labels"] == ["B-LOC", "E-LOC", "I-LOC", "O", "S-LOC"]
+    assert manifest["splits"]["train"]["labels"] == {"B-LOC": 1, "E-LOC": 1, "O": 1, "S-LOC": 1}
+    assert read(tmp_path, "train")[1] == {"id": 1, "tokens": ["Rome"], "tags": ["S-LOC"]}
+
+
+def test_regression_and_mrpc_and_ranking_are_read(tmp_path: Path) -> None:
+    splits = {"train": {"file": "a.txt", "rows": 1}, "dev": {"file": "a.txt", "rows": 1}}
+    common: dict[str, Any] = {"tokens": "words", "metrics": ["accuracy"], "labels": ["0", "1"]}
+    chosen = {"select_split": "dev", "report_split": "dev"}
+    mrpc = {"kind": "pair_classification", "reader": {"name": "mrpc", "dev_ids": "ids.tsv"}}
+    text = "Quality\ta\tb\tc\td\n1\t1\t2\tx\ty\n0\t3\t4\tv\tw\n"
+    task = common | chosen | mrpc | {"splits": splits}
+    run(tmp_path / "m", task, {"a.txt": text, "ids.tsv": "3\t4\n"})
+    assert [row["text_a"] for row in read(tmp_path / "m", "dev")] == ["v"]
+    task |= {"kind": "ranking", "reader": {"name": "wikiqa"}}
+    run(tmp_path / "r", task, {"a.txt": "q\tc\t1\n"})
+    assert read(tmp_path / "r", "train")[0]["group"] == 0
+    reader = {"name": "tsv", "texts": ["x", "y"], "label": "score"}
+    task |= {"kind": "pair_regression", "reader": reader, "labels": [], "label_range": [0.0, 5.0]}
+    manifest = run(tmp_path / "s", task, {"a.txt": "x\ty\tscore\na\tb\t3.8\n"})
+    assert read(tmp_path / "s", "dev")[0]["label"] == 3.8
+    assert (manifest["labels"], manifest["splits"]["dev"]["labels"]) == ([], {})
+    with pytest.raises(DataError, match=r"line 2: found the label '7', expected a number"):
+        run(tmp_path / "t", task, {"a.txt": "x\ty\tscore\na\tb\t7\n"})
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"dev.tsv": REVIEWS + "more\t1\n"},
+            r"dev\.tsv: found 21 examples for dev, expected .* 20",
+        ),
+        ({"train.tsv": REVIEWS[:-20]}, r"train\.tsv: "),
+        ({"dev.tsv": REVIEWS.replace("fine\t1", "fine\t2", 1)}, r"line 3: found the label '2'"),
+        ({"dev.tsv": REVIEWS.replace("\t", " ", 3)}, r"dev\.tsv: line 1: the header lacks"),
+        ({"test.tsv": "id\ttext\n0\n"}, r"test\.tsv: line 2: found 1 tab-separated columns"),
+    ],
+)
+def test_malformed_data_is_refused_and_leaves_the_earlier_state(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    run(tmp_path, TASK, FILES)
+    before = (tmp_path / "processed/d/manifest.json").read_bytes()
+    with pytest.raises(DataError, match=message) as caught:
+        run(tmp_path, TASK, FILES | files)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "processed/d/manifest.json").read_bytes() == before
+    assert sorted(path.name for path in (tmp_path / "processed").iterdir()) == ["d"]
+
+
+def test_a_changed_member_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, FILES)
+    (tmp_path / "raw" / "d" / "dev.tsv").write_text("edited")
+    with pytest.raises(DataError, match=r"dev\.tsv: found [0-9a-f]{64}, expected sha256"):
+        preprocess_source("d", build({"task": TASK}, sorted(FILES)), tmp_path)
+
+
+def test_a_missing_download_names_the_stage(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"run `python -m stages\.download d`"):
+        preprocess_source("d", build({"task": TASK}, sorted(FILES)), tmp_path)
+    assert not (tmp_path / "processed").exists()
+
+
+def test_vectors_become_a_tensor_and_words(tmp_path: Path) -> None:
+    put(tmp_path, {"a.txt": "the 1 2\nof 3 4\n"})
+    content = {"vectors": {"2d": {"file": "a.txt", "dim": 2}}}
+    preprocess_source("d", build(content, ["a.txt"]), tmp_path)
+    folder = tmp_path / "processed" / "d"
+    table = load_file(folder / "2d.safetensors")["vectors"]
+    np.testing.assert_array_equal(table, np.array([[1, 2], [3, 4]], dtype=np.float32))
+    assert (folder / "2d.words.txt").read_text() == "the\nof\n"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    digest = digest_file(folder / "2d.safetensors")
+    assert manifest["tables"] == {"2d": {"rows": 2, "dim": 2, "sha256": digest}}
+
+
+def test_an_encoder_is_copied(tmp_path: Path) -> None:
+    put(tmp_path, {"config.json": '{"model_type": "bert"}', "vocab.txt": "the\n"})
+    members = ["config.json", "vocab.txt"]
+    preprocess_source("d", build({"encoder": members}, members), tmp_path)
+    manifest = json.loads((tmp_path / "processed/d/manifest.json").read_text())
+    assert (manifest["kind"], manifest["model_type"]) == ("encoder", "bert")
+    assert (tmp_path / "processed/d/vocab.txt").read_text() == "the\n"
+
+
+def test_a_bare_source_has_nothing_to_preprocess(tmp_path: Path) -> None:
+    put(tmp_path, {"a.txt": "x"})
+    with pytest.raises(DataError, match="nothing to preprocess"):
+        preprocess_source("d", build({}, ["a.txt"]), tmp_path)
