@@ -29,6 +29,7 @@ from nlp_core.files import (
     write_json,
     write_text,
 )
+from nlp_core.metrics import check_metrics
 from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
@@ -111,13 +112,15 @@ def read_cell(name: str, params: Params) -> Cell:
             f"params.yaml: experiments.{name}.init: found '{init}', which holds {kind} data, "
             "expected word vectors, such as data/processed/glove."
         )
+    task = read_task(Path("data/processed") / experiment.data)
+    check_metrics(task.kind, task.metrics, where=str(task.folder / "manifest.json"))
     return Cell(
         name=name,
         experiment=experiment,
         recipe=params.recipes[experiment.recipe],
         numerics=params.numerics,
         plan=read_plan(Path(experiment.model)),
-        task=read_task(Path("data/processed") / experiment.data),
+        task=task,
         init=init,
     )
 

@@ -1,0 +1,141 @@
+"""What training left of a cell: cell.json and the predictions of each seed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from nlp_core.config.params import ExperimentConfig
+from nlp_core.errors import DataError
+from nlp_core.metrics import Predictions
+from nlp_core.report.results import Record, read_record
+
+
+class CellTask(Record):
+    """What is measured of a task and how."""
+
+    kind: str
+    labels: list[str]
+    metrics: list[str]
+    select_split: str
+    report_split: str
+    scheme: str | None
+    footnotes: list[str]
+
+
+class CellRun(Record):
+    """One seed of a cell."""
+
+    epochs: dict[str, float]
+    """The epoch that was chosen, for each way of choosing: honest, paper."""
+
+
+class Cell(Record):
+    """The content of cell.json, which training writes last."""
+
+    table: str
+    cell: str
+    model: str
+    recipe: str
+    seeds: list[int]
+    data: dict[str, str]
+    init: dict[str, str] | None
+    numerics: int
+    fingerprint: dict[str, str]
+    parameters: dict[str, int]
+    tasks: dict[str, CellTask]
+    runs: dict[str, CellRun]
+
+
+class PredictedSplit(NamedTuple):
+    """The predictions of one split, by the weights of one way of choosing the epoch."""
+
+    split: str
+    selection: str
+    predictions: Predictions
+
+
+def read_cell(folder: Path, name: str, experiment: ExperimentConfig, numerics: int) -> Cell:
+    """Read the cell.json of a finished cell and check that params.yaml still describes it.
+
+    Args:
+        folder: the cell's folder.
+        name: the cell.
+        experiment: what params.yaml says of the cell.
+        numerics: the number of that name in params.yaml.
+
+    Raises:
+        DataError: the cell is not finished, or was trained otherwise than params.yaml says.
+    """
+    path = folder / "cell.json"
+    if not path.exists():
+        raise DataError(
+            f"{path}: there is no such file, so the cell '{name}' is not trained yet, or not to "
+            f"its end; run `dvc repro finetune@{name}`."
+        )
+    cell = read_record(path, Cell, stage=f"finetune@{name}")
+    found = {
+        "seeds": (cell.seeds, experiment.seeds),
+        "model": (cell.model, experiment.model),
+        "recipe": (cell.recipe, experiment.recipe),
+        "tasks": (sorted(cell.tasks), [experiment.data]),
+        "numerics": (cell.numerics, numerics),
+        "runs": (sorted(cell.runs), sorted(str(seed) for seed in cell.seeds)),
+    }
+    for key, (was, expected) in found.items():
+        if was != expected:
+            raise DataError(
+                f"{path}: {key}: found {was}, but params.yaml says {expected}; train the cell as "
+                f"it is described now with `dvc repro finetune@{name}`."
+            )
+    return cell
+
+
+def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[PredictedSplit]:
+    """Read the predictions of one seed for one task, split by split.
+
+    Args:
+        path: a parquet file that training wrote.
+        task: the task that was predicted.
+        stage: the DVC stage that writes the file.
+
+    Raises:
+        DataError: the file is missing, or lacks a column.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file; run `dvc repro --force {stage}`.")
+    table = pq.read_table(path)
+    missing = [
+        name
+        for name in ("split", "selection", "target", "prediction")
+        if name not in table.column_names
+    ]
+    if missing:
+        raise DataError(
+            f"{path}: found no column '{missing[0]}' among {table.column_names}; the file is not "
+            f"what training writes: run `dvc repro --force {stage}`."
+        )
+    split = np.asarray(table["split"].to_pylist(), dtype=np.str_)
+    selection = np.asarray(table["selection"].to_pylist(), dtype=np.str_)
+    for which in sorted(set(zip(split.tolist(), selection.tolist(), strict=True))):
+        rows = table.filter((split == which[0]) & (selection == which[1]))
+        yield PredictedSplit(which[0], which[1], _build_predictions(rows, task))
+
+
+def _build_predictions(rows: pa.Table, task: CellTask) -> Predictions:
+    names = rows.column_names
+    score: NDArray[np.float64] | None = None
+    if "score" in names:
+        score = np.asarray(rows["score"].to_pylist(), dtype=np.float64)
+    return Predictions(
+        labels=task.labels,
+        target=rows["target"].to_pylist(),
+        prediction=rows["prediction"].to_pylist(),
+        score=score,
+        group=rows["group"].to_numpy() if "group" in names else None,
+        scheme=task.scheme,
+    )

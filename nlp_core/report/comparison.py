@@ -1,0 +1,231 @@
+"""Lay what we measured beside what a paper printed, and give each number its verdict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, RowConfig
+from nlp_core.report.results import CellResult, Results, Score
+
+Outcome = Literal["above", "reproduced", "below", "trend", "no trend", "ours", "reference", "open"]
+Selection = Literal["honest", "paper"]
+
+NO_EXPERIMENT = "no experiment of params.yaml has that cell"
+NO_METRIC = "the task is not measured by it"
+SMALLEST = 1e-6  # results are rounded to 6 places: a smaller difference is none
+
+
+class Verdict(NamedTuple):
+    """What came of a number.
+
+    Attributes:
+        outcome: its sort; `ours` has nothing to compare with, `reference` nothing of ours, `open`
+            is not run.
+        text: what the report says of it.
+    """
+
+    outcome: Outcome
+    text: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of a part: a row, a column and a way of choosing the epoch.
+
+    Attributes:
+        row: name of the row.
+        column: name of the column.
+        metric: its key in the results.
+        selection: how the epoch of our number was chosen.
+        cell: our experiment; None for a number that is there for reference only.
+        number: what was printed; without a value where the paper has none.
+        ours: what we measured; None where it was not.
+        verdict: what came of it.
+    """
+
+    row: str
+    column: str
+    metric: str
+    selection: Selection
+    cell: str | None
+    number: NumberConfig
+    ours: Score | None
+    verdict: Verdict
+
+    @property
+    def difference(self) -> float | None:
+        """Our mean less the published number, in points."""
+        if self.ours is None or self.number.value is None:
+            return None
+        return self.ours.mean - self.number.value
+
+
+@dataclass(frozen=True)
+class ComparedPart:
+    """A grid of a table with our numbers in it.
+
+    Attributes:
+        config: the grid as published.
+        entries: its numbers in the grid's order; two for one where two ways of choosing are shown.
+    """
+
+    config: PartConfig
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A whole table with our numbers in it.
+
+    Attributes:
+        published: the table as published.
+        results: what we measured.
+        parts: its grids, and one more for cells that no grid shows.
+    """
+
+    published: PublishedTable
+    results: Results
+    parts: list[ComparedPart]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The numbers of all parts."""
+        return [entry for part in self.parts for entry in part.entries]
+
+
+def compare(published: PublishedTable, results: Results) -> Comparison:
+    """Lay the results of a table beside its published numbers; every cell of either is there."""
+    parts = [ComparedPart(part, _compare_part(part, results)) for part in published.parts]
+    shown = {entry.cell for part in parts for entry in part.entries}
+    others = [name for name in sorted(results.cells) if name not in shown]
+    if others:
+        config = _collect_others({name: results.cells[name] for name in others})
+        parts.append(ComparedPart(config, _compare_part(config, results)))
+    return Comparison(published, results, parts)
+
+
+def judge(number: NumberConfig, mean: float, tolerance: float) -> Verdict:
+    """Return the verdict of a measured mean for the claim `reproduce`.
+
+    Args:
+        number: the published number.
+        mean: ours, in points.
+        tolerance: points that ours may be below.
+    """
+    if number.value is None:
+        return Verdict("ours", "no published number")
+    difference = mean - number.value
+    if difference > SMALLEST:
+        return Verdict("above", "above")
+    if difference >= -tolerance - SMALLEST:
+        return Verdict("reproduced", "reproduced")
+    return Verdict("below", f"below by {-difference:.2f}")
+
+
+def judge_trend(ours: float, published: float, against: str) -> Verdict:
+    """Return the verdict of a difference between two rows for the claim `trend`.
+
+    Args:
+        ours: our difference, in points.
+        published: the paper's.
+        against: the row that both are differences to.
+    """
+    holds = ours * published > 0 or abs(ours - published) <= SMALLEST
+    text = f"{ours:+.2f} to {against}, paper {published:+.2f}"
+    return Verdict("trend", f"trend: {text}") if holds else Verdict("no trend", f"no trend: {text}")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place of a grid: a row, a column, and all that is known of it."""
+
+    part: PartConfig
+    row: RowConfig
+    column: str
+    results: Results
+
+    @property
+    def number(self) -> NumberConfig:
+        return self.row.numbers.get(self.column, NumberConfig())
+
+    @property
+    def cell(self) -> str | None:
+        return self.number.cell or self.row.cell
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it is shown though we measured nothing: not beside a printed number."""
+        if self.number.value is not None or self.number.literature:
+            return True
+        others = self.row.numbers.values()
+        return self.cell is not None and all(other.value is None for other in others)
+
+    def name_metric(self, selection: Selection) -> str:
+        suffix = ".paper" if selection == "paper" else ""
+        return f"{self.part.columns[self.column]}{suffix}"
+
+    def find_score(self, selection: Selection) -> Score | None:
+        if self.cell is None or self.cell not in self.results.cells:
+            return None
+        return self.results.cells[self.cell].metrics.get(self.name_metric(selection))
+
+    def build_entry(self, selection: Selection) -> Entry:
+        ours = self.find_score(selection)
+        return Entry(
+            row=self.row.name,
+            column=self.column,
+            metric=self.name_metric(selection),
+            selection=selection,
+            cell=self.cell,
+            number=self.number,
+            ours=ours,
+            verdict=self._explain_absence() if ours is None else self._judge(ours, selection),
+        )
+
+    def _judge(self, ours: Score, selection: Selection) -> Verdict:
+        number = self.number
+        if number.claim == "trend":
+            return self._judge_trend(ours, selection)
+        tolerance = self.part.tolerance if number.tolerance is None else number.tolerance
+        return judge(number, ours.mean, tolerance)
+
+    def _judge_trend(self, ours: Score, selection: Selection) -> Verdict:
+        row = next(row for row in self.part.rows if row.name == self.number.against)
+        base = _Place(self.part, row, self.column, self.results)
+        score = base.find_score(selection)
+        if score is None or base.number.value is None or self.number.value is None:
+            return Verdict("open", f"trend: nothing to compare with in {row.name}")
+        published = self.number.value - base.number.value
+        return judge_trend(ours.mean - score.mean, published, row.name)
+
+    def _explain_absence(self) -> Verdict:
+        reason = self.number.reason or self.row.reason
+        if self.cell is None and reason is None:
+            return Verdict("reference", "for reference")
+        if reason is not None:
+            return Verdict("open", f"not run [{reason}]")
+        absence = NO_METRIC if self.cell in self.results.cells else NO_EXPERIMENT
+        return Verdict("open", f"not run: {absence}")
+
+
+def _compare_part(part: PartConfig, results: Results) -> list[Entry]:
+    selections: list[Selection] = ["paper", "honest"] if part.selection == "paper" else ["honest"]
+    entries = []
+    for row in part.rows:
+        for column in part.columns:
+            place = _Place(part, row, column, results)
+            built = [place.build_entry(selection) for selection in selections]
+            measured = [entry for entry in built if entry.ours is not None]
+            entries += measured or (built[:1] if place.is_needed else [])
+    return entries
+
+
+def _collect_others(cells: Mapping[str, CellResult]) -> PartConfig:
+    """Return a grid for the cells that no published grid shows."""
+    keys = sorted({key for cell in cells.values() for key in cell.metrics})
+    return PartConfig(
+        title="Other cells of the table",
+        note="Experiments of params.yaml that no published grid names.",
+        columns={key: key for key in keys},
+        rows=[RowConfig(name=name, cell=name) for name in cells],
+    )

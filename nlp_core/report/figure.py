@@ -1,0 +1,201 @@
+"""Draw a compared table: what was published as ticks, what we measured as dots.
+
+The figure's bytes depend on its content alone: no date, ids hashed with a fixed salt, and text
+kept as text, so that the fonts of a machine do not matter.
+"""
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from nlp_core.report.comparison import ComparedPart, Comparison, Entry
+
+OURS, HONEST, PUBLISHED, QUIET, GRID = "#1f6fb2", "#e08214", "#222222", "#9a9a9a", "#e3e3e3"
+STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
+    "svg.hashsalt": "reglue",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+}
+WIDE_SPAN = 20.0  # points: numbers further apart than this cannot share an axis and be read
+PANEL_COLUMNS = 3
+LEAST_SPAN = 2.0
+WIDTH = 9.0  # inches, as are the heights
+LINE_HEIGHT = 0.27
+FRAME_HEIGHT = 0.6
+MARGIN_HEIGHT = 0.75
+
+
+class Panel(NamedTuple):
+    """Numbers that share an axis.
+
+    Attributes:
+        title: of the part, or of the column where each has a panel of its own.
+        lines: label and entries of each line, from top to bottom.
+        has_both: whether a line has a number for both ways of choosing the epoch.
+    """
+
+    title: str
+    lines: dict[str, list[Entry]]
+    has_both: bool
+
+
+def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
+    """Return the figure of a table.
+
+    Args:
+        comparison: the table with our numbers in it.
+        file_format: svg, or png to look at.
+    """
+    panels = [panel for part in comparison.parts for panel in split_panels(part)]
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
+        mpl.rcParams.update(STYLE)
+        figure = _draw_panels(panels, comparison.published.title)
+        file = BytesIO()
+        metadata = {"Date": None, "Creator": None} if file_format == "svg" else None
+        figure.savefig(file, format=file_format, metadata=metadata, dpi=110)
+    return file.getvalue()
+
+
+def split_panels(part: ComparedPart) -> list[Panel]:
+    """Return one panel for a part, or one a column where metrics differ or lie far apart."""
+    entries = [entry for entry in part.entries if _values(entry)]
+    if not entries:
+        return []
+    values = [value for entry in entries for value in _values(entry)]
+    columns = list(dict.fromkeys(entry.column for entry in entries))
+    has_both = part.config.selection == "paper"
+    if len(columns) == 1:
+        lines = _group(entries, "{0.row}")
+        return [Panel(f"{part.config.title}: {columns[0]}", lines, has_both)]
+    metrics = {part.config.columns[name] for name in columns}
+    if len(metrics) == 1 and max(values) - min(values) <= WIDE_SPAN:
+        return [Panel(part.config.title, _group(entries, "{0.row}, {0.column}"), has_both)]
+    by_column = {name: [entry for entry in entries if entry.column == name] for name in columns}
+    return [Panel(name, _group(found, "{0.row}"), has_both) for name, found in by_column.items()]
+
+
+def _group(entries: Sequence[Entry], label: str) -> dict[str, list[Entry]]:
+    lines: dict[str, list[Entry]] = {}
+    for entry in entries:
+        lines.setdefault(label.format(entry), []).append(entry)
+    return lines
+
+
+def _values(entry: Entry) -> list[float]:
+    published = [] if entry.number.value is None else [entry.number.value]
+    return published + (entry.ours.values if entry.ours is not None else [])
+
+
+def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
+    columns = 1 if len(panels) <= 2 else PANEL_COLUMNS
+    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    heights = [FRAME_HEIGHT + LINE_HEIGHT * max(len(p.lines) for p in row) for row in rows]
+    figure = Figure(figsize=(WIDTH, sum(heights) + MARGIN_HEIGHT), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=12, fontweight="bold")
+    if rows:
+        grid = figure.add_gridspec(len(rows), columns, height_ratios=heights)
+        for row, shown in enumerate(rows):
+            for column, panel in enumerate(shown):
+                _draw_panel(figure.add_subplot(grid[row, column]), panel)
+    handles = _build_legend(panels)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    return figure
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    for height, entries in enumerate(panel.lines.values()):
+        measured = [entry for entry in entries if entry.ours is not None]
+        for idx, entry in enumerate(measured):
+            offset = (idx - (len(measured) - 1) / 2) * 0.36
+            _draw_entry(axes, entry, height + offset, _color(panel, entry))
+        value = entries[0].number.value
+        if value is not None:
+            color = PUBLISHED if measured else QUIET
+            ends = [height - 0.34, height + 0.34]
+            axes.plot([value, value], ends, color=color, linewidth=2.2, zorder=2)
+    axes.set_title(panel.title, loc="left")
+    axes.set_yticks(range(len(panel.lines)), list(panel.lines))
+    axes.set_ylim(len(panel.lines) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", color=GRID)
+    axes.spines["bottom"].set_color(GRID)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
+    _widen(axes)
+    for label, entries in zip(axes.get_yticklabels(), panel.lines.values(), strict=True):
+        if all(entry.ours is None for entry in entries):
+            label.set_color(QUIET)
+
+
+def _draw_entry(axes: Axes, entry: Entry, height: float, color: str) -> None:
+    assert entry.ours is not None, entry
+    mean, sd, values = entry.ours.mean, entry.ours.sd, entry.ours.values
+    axes.plot([mean - sd, mean + sd], [height] * 2, color=color, linewidth=1.6, zorder=3)
+    if len(values) > 1:
+        (dots,) = axes.plot(values, [height] * len(values), "o", color=color, zorder=4, ms=3.6)
+        dots.set(markerfacecolor="white", markeredgewidth=0.9, alpha=0.75)
+    axes.plot([mean], [height], "o", color=color, ms=6.5, mec="white", mew=0.8, zorder=5)
+
+
+def _widen(axes: Axes) -> None:
+    """Keep dots off the edges, and two points of score in sight: a hair must not look a gulf."""
+    axes.margins(x=0.08)
+    low, high = axes.get_xlim()
+    middle, half = (low + high) / 2, max(high - low, LEAST_SPAN) / 2
+    axes.set_xlim(middle - half, middle + half)
+
+
+def _color(panel: Panel, entry: Entry) -> str:
+    return HONEST if panel.has_both and entry.selection == "honest" else OURS
+
+
+def _build_legend(panels: Sequence[Panel]) -> list[Line2D]:
+    entries = [entry for panel in panels for line in panel.lines.values() for entry in line]
+    colors = {
+        _color(panel, entry)
+        for panel in panels
+        for line in panel.lines.values()
+        for entry in line
+        if entry.ours is not None
+    }
+    has_both = HONEST in colors
+    published = [entry for entry in entries if entry.number.value is not None]
+    handles = []
+    if any(entry.ours is not None for entry in published):
+        handles.append(_tick(PUBLISHED, "published"))
+    if any(entry.ours is None for entry in published):
+        handles.append(_tick(QUIET, "published, nothing of ours"))
+    if OURS in colors:
+        label = "ours, epoch chosen as the paper" if has_both else "ours: mean, sd"
+        handles.append(_dot(OURS, label))
+    if has_both:
+        handles.append(_dot(HONEST, "ours, honest"))
+    if any(entry.ours is not None and entry.ours.n > 1 for entry in entries):
+        seed = Line2D([], [], marker="o", mec=OURS, mfc="white", mew=0.9, ms=3.6, ls="")
+        seed.set_label("each seed")
+        handles.append(seed)
+    return handles
+
+
+def _dot(color: str, label: str) -> Line2D:
+    return Line2D([], [], color=color, marker="o", ms=6.5, mec="white", lw=1.6, label=label)
+
+
+def _tick(color: str, label: str) -> Line2D:
+    return Line2D([], [], color=color, marker="|", ms=11, mew=2.2, ls="", label=label)

@@ -1,0 +1,281 @@
+"""Write a compared table as markdown: the same bytes for the same results, no dates, no paths."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from nlp_core.config.params import RecipeConfig
+from nlp_core.report.comparison import ComparedPart, Comparison, Entry
+from nlp_core.report.results import CellResult, Score
+
+PLUS_MINUS = "\u00b1"
+SELECTIONS = {"paper": "as the paper", "honest": "honest"}
+EPOCHS = {"paper": "as the paper did", "honest": "honestly"}
+DIGEST_LETTERS = 12
+
+Row = Sequence[str]
+
+
+def render_report(comparison: Comparison, recipes: Mapping[str, RecipeConfig]) -> str:
+    """Return the report of a table as markdown.
+
+    Args:
+        comparison: the table with our numbers in it.
+        recipes: those of params.yaml, by name.
+    """
+    table = comparison.results.table
+    published = comparison.published
+    sections = [
+        f"# {published.title}",
+        published.description.strip(),
+        f"**{summarise_outcomes(comparison.entries)}**",
+        f"![Published and measured numbers]({table}.svg)",
+        *(_render_part(part, comparison) for part in comparison.parts),
+        *_render_making(comparison.results.cells, recipes),
+        _render_commands(table, sorted(comparison.results.cells)),
+        _render_papers(comparison),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def render_rows(header: Row, rows: Iterable[Row]) -> str:
+    """Return a markdown table; the bars of cells' own text are escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
+
+
+def summarise_outcomes(entries: Sequence[Entry]) -> str:
+    """Return how many numbers were measured and what came of them, in one sentence."""
+    measured = [entry for entry in entries if entry.ours is not None]
+    has_both = len({entry.selection for entry in measured}) > 1
+    parts = []
+    for selection in SELECTIONS:
+        chosen = [entry for entry in measured if entry.selection == selection]
+        if chosen:
+            noun = "number" if len(chosen) == 1 else "numbers"
+            way = f", epoch chosen {EPOCHS[selection]}" if has_both else ""
+            parts.append(f"{len(chosen)} {noun} measured{way}: {_count(chosen)}")
+    if any(entry.verdict.outcome == "open" for entry in entries):
+        parts.append(f"{sum(entry.verdict.outcome == 'open' for entry in entries)} not run")
+    return f"{'; '.join(parts)}." if parts else "Nothing measured."
+
+
+def _count(entries: Sequence[Entry]) -> str:
+    outcomes = [entry.verdict.outcome for entry in entries]
+    counts = {
+        "reproduced or above": outcomes.count("above") + outcomes.count("reproduced"),
+        "below": outcomes.count("below"),
+        "trend holds": outcomes.count("trend"),
+        "trend does not hold": outcomes.count("no trend"),
+        "with no published number": outcomes.count("ours"),
+    }
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def format_score(score: Score, decimals: int = 2) -> str:
+    """Return mean, spread and number of seeds: `90.81 +- 0.21 (3)`."""
+    if score.n == 1:
+        return f"{score.mean:.{decimals}f} (1)"
+    return f"{score.mean:.{decimals}f} {PLUS_MINUS} {score.sd:.{decimals}f} ({score.n})"
+
+
+def _render_part(part: ComparedPart, comparison: Comparison) -> str:
+    config = part.config
+    has_literature = any(entry.number.literature for entry in part.entries)
+    has_published = any(entry.number.value is not None for entry in part.entries)
+    columns = {
+        "model": True,
+        "number": True,
+        "published": has_published,
+        "literature": has_literature,
+        "epoch": config.selection == "paper",
+        f"ours, mean {PLUS_MINUS} sd (seeds)": True,
+        "difference": has_published,
+        "verdict": True,
+    }
+    rows = [_describe_entry(entry, part, comparison) for entry in part.entries]
+    shown = [
+        [text for text, is_shown in zip(row, columns.values(), strict=True) if is_shown]
+        for row in rows
+    ]
+    header = [name for name, is_shown in columns.items() if is_shown]
+    return "\n\n".join(
+        text
+        for text in (
+            f"## {config.title}",
+            (config.note or "").strip(),
+            render_rows(header, shown),
+            _explain_verdicts(part),
+            _render_notes(part, comparison),
+        )
+        if text
+    )
+
+
+def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) -> list[str]:
+    number, ours, difference = entry.number, entry.ours, entry.difference
+    decimals = part.config.decimals
+    beside = "; ".join(
+        f"{_format_published(item.value, item.sd, decimals)} "
+        f"({comparison.published.papers[item.paper].name})"
+        for item in number.literature
+    )
+    return [
+        entry.row,
+        entry.column,
+        "" if number.value is None else _format_published(number.value, number.sd, decimals),
+        beside,
+        "" if ours is None else SELECTIONS[entry.selection],
+        "" if ours is None else format_score(ours),
+        "" if difference is None else f"{difference:+.2f}",
+        entry.verdict.text,
+    ]
+
+
+def _format_published(value: float, sd: float | None, decimals: int) -> str:
+    return f"{value:.{decimals}f}" + ("" if sd is None else f" {PLUS_MINUS} {sd:.2f}")
+
+
+def _explain_verdicts(part: ComparedPart) -> str:
+    if not any(entry.difference is not None for entry in part.entries):
+        return ""
+    return (
+        f"Reproduced: our mean is at most {part.config.tolerance:.1f} points below the published "
+        "number. Above: it is higher. The difference is ours less published."
+    )
+
+
+def _render_notes(part: ComparedPart, comparison: Comparison) -> str:
+    named = {row.reason for row in part.config.rows}
+    named |= {number.reason for row in part.config.rows for number in row.numbers.values()}
+    used = {key for key in named if any(f"[{key}]" in entry.verdict.text for entry in part.entries)}
+    reasons = comparison.published.reasons
+    lines = [f"- not run [{key}]: {reasons[key].strip()}." for key in sorted(filter(None, used))]
+    remarks = {
+        f"- {entry.row}, {entry.column}: {entry.number.remark.strip()}": None
+        for entry in part.entries
+        if entry.number.remark
+    }
+    return "\n".join([*lines, *remarks])
+
+
+def _render_making(
+    cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]
+) -> list[str]:
+    if not cells:
+        return []
+    header = ["cell", "model", "recipe", "seeds", "parameters"]
+    header += ["epoch chosen on", "reported on", "epochs"]
+    rows = [
+        [
+            f"`{name}`",
+            f"[{cell.model}](../{cell.model})",
+            cell.recipe,
+            ", ".join(map(str, cell.seeds)),
+            f"{cell.parameters['total']:,}",
+            ", ".join(task.select_split for task in cell.tasks.values()),
+            ", ".join(task.report_split for task in cell.tasks.values()),
+            _describe_epochs(cell),
+        ]
+        for name, cell in cells.items()
+    ]
+    return [
+        "## How our numbers were made",
+        render_rows(header, rows),
+        _render_recipes(cells, recipes),
+        _render_data(cells),
+        _render_machines(cells),
+    ]
+
+
+def _describe_epochs(cell: CellResult) -> str:
+    return "; ".join(
+        (f"{SELECTIONS.get(key, key)}: " if len(cell.epochs) > 1 else "")
+        + ", ".join(f"{epoch:g}" for epoch in epochs)
+        for key, epochs in cell.epochs.items()
+    )
+
+
+def _render_recipes(cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]) -> str:
+    lines = ["Recipes, and where their values come from (what is not named is at its default):", ""]
+    for name in sorted({cell.recipe for cell in cells.values()}):
+        values = recipes[name].model_dump(mode="json", exclude_defaults=True, exclude={"source"})
+        text = ", ".join(f"{key} {value}" for key, value in flatten(values).items())
+        lines.append(f"- **{name}**: {recipes[name].source.strip()}. {text}.")
+    return "\n".join(lines)
+
+
+def flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Return nested mappings as one, its keys joined by dots; `x.name` is called `x`."""
+    flat: dict[str, object] = {}
+    for key, value in values.items():
+        name = prefix if key == "name" and prefix else f"{prefix}.{key}" if prefix else key
+        if isinstance(value, Mapping):
+            flat |= flatten(value, name)
+        else:
+            flat[name] = value
+    return flat
+
+
+def _render_data(cells: Mapping[str, CellResult]) -> str:
+    digests = {name: digest for cell in cells.values() for name, digest in cell.data.items()}
+    for init in (cell.init for cell in cells.values() if cell.init is not None):
+        digests[init["path"].removeprefix("data/processed/")] = init["sha256"]
+    shown = ", ".join(
+        f"{name} `{digest.removeprefix('sha256:')[:DIGEST_LETTERS]}`"
+        for name, digest in sorted(digests.items())
+    )
+    lines = [f"Data, by the first letters of the sha256 of its manifest: {shown}."]
+    notes = sorted({note for cell in cells.values() for note in cell.footnotes})
+    if notes:
+        lines += ["", "Not the official release:", "", *(f"- {note}" for note in notes)]
+    return "\n".join(lines)
+
+
+def _render_machines(cells: Mapping[str, CellResult]) -> str:
+    machines: dict[str, list[str]] = {}
+    for name, cell in cells.items():
+        facts = ", ".join(f"{key} {value}" for key, value in sorted(cell.fingerprint.items()))
+        machines.setdefault(f"{facts}; numerics {cell.numerics}", []).append(name)
+    if len(machines) == 1:
+        return f"Machine of all cells: {next(iter(machines))}."
+    return "\n".join(
+        ["Machines:", "", *(f"- {facts}: {', '.join(names)}" for facts, names in machines.items())]
+    )
+
+
+def _render_commands(table: str, cells: Sequence[str]) -> str:
+    sections = [
+        "## Again",
+        "The whole table, one stage at a time, or side by side on two cores:",
+        f"```\ndvc repro report@{table}\nsnakemake --cores 2 reports/{table}.md\n```",
+    ]
+    if cells:
+        rows = [
+            [
+                cell,
+                f"`dvc repro finetune@{cell} report@{table}`",
+                f"`snakemake --cores 2 artifacts/finetune/{table}/{cell} reports/{table}.md`",
+            ]
+            for cell in cells
+        ]
+        sections += [
+            "One cell and the table, by DVC or by Snakemake:",
+            render_rows(["cell", "DVC", "Snakemake"], rows),
+            "Both do only what is not done. To train a cell from nothing, remove "
+            f"`artifacts/work/{table}/<cell>` and add `--force` to `dvc repro --single-item "
+            "finetune@<cell>`.",
+        ]
+    return "\n\n".join(sections)
+
+
+def _render_papers(comparison: Comparison) -> str:
+    papers = comparison.published.papers
+    if not papers:
+        return ""
+    lines = ["## Sources", ""]
+    for _, paper in sorted(papers.items(), key=lambda item: item[1].name):
+        place = f", {paper.place}" if paper.place else ""
+        url = f" <{paper.url}>" if paper.url else ""
+        lines.append(f"- {paper.name}: {paper.citation.strip()}{place}.{url}")
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""What evaluation measured: the model of results/<table>.json."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nlp_core.errors import DataError
+
+
+class Record(BaseModel):
+    """A frozen record of a file that a stage wrote; further keys are kept out of the way."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+class Score(Record):
+    """A metric over the seeds of a cell, in points."""
+
+    mean: float
+    sd: float
+    """Sample standard deviation (n - 1); 0 for one seed."""
+    n: int
+    values: list[float]
+    """In the order of the seeds."""
+
+
+class TaskSplits(Record):
+    """Which splits of a task were used for what."""
+
+    kind: str
+    select_split: str
+    report_split: str
+
+
+class CellResult(Record):
+    """What was measured of one cell, and what it was made of."""
+
+    metrics: dict[str, Score]
+    seeds: list[int]
+    epochs: dict[str, list[float]]
+    """The epoch that was chosen, by seed, for each way of choosing: honest, paper."""
+    model: str
+    recipe: str
+    data: dict[str, str]
+    init: dict[str, str] | None
+    tasks: dict[str, TaskSplits]
+    parameters: dict[str, int]
+    footnotes: list[str]
+    fingerprint: dict[str, str]
+    numerics: int
+
+
+class Results(Record):
+    """The content of results/<table>.json."""
+
+    table: str
+    cells: dict[str, CellResult]
+
+
+def read_results(path: Path) -> Results:
+    """Read a results file.
+
+    Raises:
+        DataError: it is missing, or is not what the evaluate stage writes.
+    """
+    return read_record(path, Results, stage=f"evaluate@{path.stem}")
+
+
+def read_record(path: Path, model: type[RecordT], *, stage: str) -> RecordT:
+    """Read a JSON file that a stage wrote.
+
+    Args:
+        path: the file.
+        model: what it must hold.
+        stage: the DVC stage that writes it, which the error message says to run.
+
+    Raises:
+        DataError: it is missing, or is not what the stage writes.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file; run `dvc repro {stage}`, which writes it.")
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except ValidationError as err:
+        faults = "; ".join(_explain(dict(item)) for item in err.errors(include_url=False))
+        raise DataError(
+            f"{path}: {faults}. Expected what the stage writes; remove the file and run "
+            f"`dvc repro {stage}` again."
+        ) from err
+
+
+def _explain(error: dict[str, Any]) -> str:
+    key = ".".join(str(part) for part in error["loc"]) or "(the whole)"
+    return f"{key}: {error['msg'][:1].lower()}{error['msg'][1:]}"

@@ -1,0 +1,48 @@
+"""Write the report of a table: reports/<table>.md and .svg, from its results."""
+
+import logging
+from pathlib import Path
+
+from nlp_core.config.params import read_params
+from nlp_core.config.published import read_published
+from nlp_core.files import replacing, write_text
+from nlp_core.report.comparison import Comparison, compare
+from nlp_core.report.figure import draw_figure
+from nlp_core.report.markdown import render_report, summarise_outcomes
+from nlp_core.report.results import read_results
+
+log = logging.getLogger(__name__)
+
+
+def read_comparison(table: str, root: Path) -> Comparison:
+    """Read the published and the measured numbers of a table and compare them.
+
+    Args:
+        table: its name.
+        root: the project's root.
+
+    Raises:
+        ConfigError: reports/published/<table>.yaml is missing or wrong.
+        DataError: results/<table>.json is missing or is no results file.
+    """
+    published = read_published(root / "reports" / "published" / f"{table}.yaml")
+    return compare(published, read_results(root / "results" / f"{table}.json"))
+
+
+def write_report(table: str, root: Path) -> None:
+    """Write the markdown and the figure of a table.
+
+    Args:
+        table: its name.
+        root: the project's root.
+
+    Raises:
+        ConfigError: a file that a person writes is missing or wrong.
+        DataError: results/<table>.json is missing or is no results file.
+    """
+    comparison = read_comparison(table, root)
+    recipes = read_params(root / "params.yaml").recipes
+    write_text(root / "reports" / f"{table}.md", render_report(comparison, recipes))
+    with replacing(root / "reports" / f"{table}.svg") as temporary:
+        temporary.write_bytes(draw_figure(comparison))
+    log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))

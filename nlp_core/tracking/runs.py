@@ -1,0 +1,204 @@
+"""What there is to track: every finished cell, gathered from the files that stages wrote.
+
+Reads artifacts/finetune/, results/, runs/, dvc.lock and params.yaml; writes nothing and knows
+nothing of MLflow. Files that are missing leave a gap, no error: tracking is a view.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from nlp_core.config.params import read_params
+from nlp_core.files import digest_file, digest_json
+
+log = logging.getLogger(__name__)
+
+Plain = dict[str, Any]  # Any: JSON holds anything
+
+
+class Point(NamedTuple):
+    """A point of a curve: a value at a step."""
+
+    name: str
+    step: int
+    value: float
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """One seed of a cell.
+
+    Attributes:
+        seed: its number.
+        metrics: what evaluation measured of it.
+        points: curves of training and validation.
+        tags: digests, host, versions.
+        started: seconds since 1970; None where no run file says.
+        seconds: how long it took; None where no run file says.
+    """
+
+    seed: int
+    metrics: dict[str, float]
+    points: list[Point]
+    tags: dict[str, str]
+    started: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """A cell with its seeds.
+
+    Attributes:
+        table: the table it belongs to.
+        cell: its name.
+        params: model, data, recipe, all flat.
+        metrics: mean and spread over the seeds.
+        tags: digests of its files and of its dependencies.
+        seeds: its runs.
+    """
+
+    table: str
+    cell: str
+    params: dict[str, str]
+    metrics: dict[str, float]
+    tags: dict[str, str]
+    seeds: list[SeedRun]
+
+    @property
+    def key(self) -> str:
+        """Digest of all of the above: the same content has the same key."""
+        return digest_json(asdict(self))
+
+
+def collect_cells(root: Path) -> Iterator[CellRun]:
+    """Yield every finished cell under artifacts/finetune, in the order of its path.
+
+    Args:
+        root: the project's root.
+    """
+    lock = _read_lock(root / "dvc.lock")
+    recipes = read_params(root / "params.yaml").recipes
+    for path in sorted((root / "artifacts" / "finetune").glob("*/*/cell.json")):
+        note = _read_json(path)
+        stage = lock.get(f"finetune@{note['cell']}", {})
+        recorded = stage.get("params", {}).get("params.yaml", {})
+        recipe = recorded.get(f"recipes.{note['recipe']}")
+        if recipe is None and note["recipe"] in recipes:
+            recipe = recipes[note["recipe"]].model_dump(mode="json")
+        results = _read_json(root / "results" / f"{note['table']}.json").get("cells", {})
+        result = results.get(note["cell"])
+        yield _build_cell(root, path.parent, note, stage=stage, recipe=recipe or {}, result=result)
+
+
+def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: JSON holds anything
+    """Return nested mappings as one, keys joined by dots and values as text."""
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        name = f"{prefix}.{key}"
+        if isinstance(value, Mapping):
+            flat |= flatten(value, name)
+        elif value is not None:
+            flat[name] = str(value)
+    return flat
+
+
+def _build_cell(
+    root: Path, folder: Path, note: Plain, *, stage: Plain, recipe: Plain, result: Plain | None
+) -> CellRun:
+    scores = result["metrics"] if result else {}
+    values = {key: score["values"] for key, score in scores.items()}
+    seeds = [_build_seed(root, folder, note, seed=seed, values=values) for seed in note["seeds"]]
+    return CellRun(
+        table=note["table"],
+        cell=note["cell"],
+        params={
+            "model": note["model"],
+            "recipe": note["recipe"],
+            "seeds": ", ".join(map(str, note["seeds"])),
+            "numerics": str(note["numerics"]),
+            **flatten(note["parameters"], "parameters"),
+            **flatten(note["data"], "data"),
+            **flatten(note["init"] or {}, "init"),
+            **flatten(recipe, "recipe"),
+        },
+        metrics={
+            name: value
+            for key, score in scores.items()
+            for name, value in ((key, score["mean"]), (f"{key}.sd", score["sd"]))
+        },
+        tags={
+            "cell.sha256": digest_file(folder / "cell.json"),
+            **flatten(note["fingerprint"], "fingerprint"),
+            **_list_digests(stage),
+        },
+        seeds=seeds,
+    )
+
+
+def _build_seed(
+    root: Path, folder: Path, note: Plain, *, seed: int, values: Mapping[str, list[float]]
+) -> SeedRun:
+    history = folder / f"seed-{seed}" / "history.jsonl"
+    run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
+    started, seconds = run.pop("started", None), run.pop("seconds", None)
+    outcome = note["runs"][str(seed)]
+    tags = {"weights": outcome["weights"], **flatten(outcome["epochs"], "epoch")}
+    if history.exists():
+        tags["history.sha256"] = digest_file(history)
+    idx = note["seeds"].index(seed)
+    return SeedRun(
+        seed=seed,
+        metrics={key: found[idx] for key, found in values.items() if idx < len(found)},
+        points=_read_history(history),
+        tags=tags | flatten(run, "run"),
+        started=started,
+        seconds=seconds,
+    )
+
+
+def _read_history(path: Path) -> list[Point]:
+    if not path.exists():
+        return []
+    points = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        step = event.get("step", 0)
+        if event["event"] == "train":
+            points += [Point(f"train/{key}", step, event[key]) for key in ("loss", "lr")]
+        elif event["event"] == "validate":
+            points += [
+                Point(f"validate/{event['split']}/{key}", step, value)
+                for key, value in sorted(event["metrics"].items())
+            ]
+    return points
+
+
+def _list_digests(stage: Plain) -> dict[str, str]:
+    """Return the digests that DVC recorded of a stage's dependencies and outputs."""
+    return {
+        f"dvc.{sort}.{item['path']}": item["md5"]
+        for sort in ("deps", "outs")
+        for item in stage.get(sort, [])
+        if "md5" in item
+    }
+
+
+def _read_lock(path: Path) -> dict[str, Plain]:
+    if not path.exists():
+        log.warning("track: there is no %s: the runs carry no digests of DVC", path)
+        return {}
+    lock = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return lock.get("stages") or {}
+
+
+def _read_json(path: Path) -> Plain:
+    if not path.exists():
+        return {}
+    value: Plain = json.loads(path.read_text(encoding="utf-8"))
+    return value

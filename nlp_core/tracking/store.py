@@ -1,0 +1,132 @@
+"""The MLflow database: the only module that knows MLflow.
+
+MLflow takes seconds to import, so that is put off until a store is opened.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nlp_core.tracking.runs import CellRun, SeedRun
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric
+
+# MLflow reads these when it is imported: it must not report to anybody.
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+BATCH = 500  # MLflow takes up to 1000 metrics in one call
+KEY, CELL, LEVEL, SEED = "reglue.key", "reglue.cell", "reglue.level", "reglue.seed"
+
+Change = Literal["kept", "added", "replaced"]
+
+
+class Store:
+    """An open MLflow database.
+
+    Args:
+        client: a client of the database.
+    """
+
+    def __init__(self, client: "MlflowClient") -> None:
+        self._client = client
+
+    def put(self, cell: CellRun) -> Change:
+        """Bring a cell in, unless the same content is there; what it replaces is deleted softly.
+
+        The parent gets its key last: a cell without one was interrupted, and is brought in anew.
+        """
+        experiment = self._find_experiment(cell.table)
+        runs = self._client.search_runs([experiment], f"tags.`{CELL}` = '{cell.cell}'")
+        if any(run.data.tags.get(KEY) == cell.key for run in runs):
+            return "kept"
+        for run in runs:
+            self._client.delete_run(run.info.run_id)
+        self._add(experiment, cell)
+        return "replaced" if runs else "added"
+
+    def _find_experiment(self, table: str) -> str:
+        found = self._client.get_experiment_by_name(table)
+        if found is None:
+            return str(self._client.create_experiment(table))
+        if found.lifecycle_stage == "deleted":
+            self._client.restore_experiment(found.experiment_id)
+        return str(found.experiment_id)
+
+    def _add(self, experiment: str, cell: CellRun) -> None:
+        begin = min((_begin(seed) for seed in cell.seeds), default=_now())
+        end = max((_end(seed) for seed in cell.seeds), default=_now())
+        tags = {CELL: cell.cell, LEVEL: "cell", **cell.tags}
+        parent = self._create(experiment, cell.cell, begin, tags)
+        self._log(parent, cell.params, _final(cell.metrics, end))
+        for seed in cell.seeds:
+            name = f"{cell.cell} seed {seed.seed}"
+            tags = {CELL: cell.cell, LEVEL: "seed", SEED: str(seed.seed), **seed.tags}
+            run = self._create(
+                experiment, name, _begin(seed), tags | {"mlflow.parentRunId": parent}
+            )
+            points = _curves(seed, _begin(seed)) + _final(seed.metrics, _end(seed))
+            self._log(run, cell.params | {"seed": str(seed.seed)}, points)
+            self._client.set_terminated(run, "FINISHED", _end(seed))
+        self._client.set_tag(parent, KEY, cell.key)
+        self._client.set_terminated(parent, "FINISHED", end)
+
+    def _create(self, experiment: str, name: str, begin: int, tags: Mapping[str, str]) -> str:
+        run = self._client.create_run(experiment, start_time=begin, tags=dict(tags), run_name=name)
+        return str(run.info.run_id)
+
+    def _log(self, run: str, params: Mapping[str, str], metrics: Sequence["Metric"]) -> None:
+        from mlflow.entities import Param
+
+        self._client.log_batch(run, params=[Param(key, value) for key, value in params.items()])
+        for start in range(0, len(metrics), BATCH):
+            self._client.log_batch(run, metrics=metrics[start : start + BATCH])
+
+
+@contextmanager
+def open_store(database: Path) -> Iterator[Store]:
+    """Open an MLflow database for this process alone, and bring its schema up to date first.
+
+    Two processes that both find no database would both make its tables, and one would fail; so
+    the file is locked while it is open.
+
+    Args:
+        database: the SQLite file; it is made when missing.
+    """
+    os.environ.update(QUIET)
+    from mlflow import MlflowClient
+    from mlflow.db import upgrade
+
+    uri = f"sqlite:///{database}"
+    with database.with_name(f"{database.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        upgrade.main(args=[uri], standalone_mode=False)
+        yield Store(MlflowClient(tracking_uri=uri))
+
+
+def _final(metrics: Mapping[str, float], timestamp: int) -> "list[Metric]":
+    from mlflow.entities import Metric
+
+    return [Metric(key, value, timestamp, 0) for key, value in metrics.items()]
+
+
+def _curves(seed: SeedRun, begin: int) -> "list[Metric]":
+    from mlflow.entities import Metric
+
+    return [Metric(point.name, point.value, begin, point.step) for point in seed.points]
+
+
+def _begin(seed: SeedRun) -> int:
+    return _now() if seed.started is None else int(seed.started * 1000)
+
+
+def _end(seed: SeedRun) -> int:
+    return _begin(seed) + int((seed.seconds or 0.0) * 1000)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,36 @@
+"""Write the report of a table, from its results: `python -m stages.report <table>`.
+
+`--check-golden` and `--accept-golden` compare and keep the table's exact numbers instead, and
+`python -m stages.report --readme` writes the tables of README.md anew.
+"""
+
+import argparse
+from pathlib import Path
+
+from nlp_core.errors import ConfigError
+from nlp_core.report.golden import accept_golden, check_golden
+from nlp_core.report.summary import update_readme
+from nlp_core.report.table import write_report
+from stages._cli import run_stage
+
+ACTIONS = {"report": write_report, "check": check_golden, "accept": accept_golden}
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Do what the command line asks for."""
+    if arguments.readme:
+        update_readme(Path("README.md"), Path())
+    elif arguments.table:
+        ACTIONS[arguments.action](arguments.table, Path())
+    else:
+        raise ConfigError("stages.report: found no table; name one, or give --readme.")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="stages.report", description=__doc__)
+    parser.add_argument("table", nargs="?", help="a name among params.yaml's tables")
+    parser.add_argument("--readme", action="store_true", help="write README.md's tables")
+    parser.add_argument("--check-golden", dest="action", action="store_const", const="check")
+    parser.add_argument("--accept-golden", dest="action", action="store_const", const="accept")
+    parser.set_defaults(action="report")
+    run_stage(main, parser)

@@ -1,0 +1,108 @@
+from pathlib import Path
+
+import pytest
+from fabricated import PUBLISHED, make_project, make_published
+
+from nlp_core.config.published import NumberConfig, read_published
+from nlp_core.report.comparison import Comparison, Entry, compare, judge, judge_trend
+from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.table import read_comparison
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make_project(tmp_path)
+    make_published(tmp_path)
+    evaluate_table("trial", tmp_path)
+    return tmp_path
+
+
+def find(comparison: Comparison, row: str, column: str, selection: str = "honest") -> Entry:
+    (entry,) = [
+        entry
+        for entry in comparison.entries
+        if (entry.row, entry.column, entry.selection) == (row, column, selection)
+    ]
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("mean", "outcome", "text"),
+    [
+        (90.01, "above", "above"),
+        (90.0, "reproduced", "reproduced"),
+        (89.0, "reproduced", "reproduced"),
+        (88.99, "below", "below by 1.01"),
+        (90.0000004, "reproduced", "reproduced"),
+    ],
+)
+def test_verdict_by_tolerance(mean: float, outcome: str, text: str) -> None:
+    assert judge(NumberConfig(value=90.0), mean, 1.0) == (outcome, text)
+
+
+def test_verdict_without_a_published_number() -> None:
+    assert judge(NumberConfig(), 90.0, 1.0).outcome == "ours"
+
+
+@pytest.mark.parametrize(
+    ("ours", "published", "outcome"),
+    [(0.5, 4.7, "trend"), (-0.5, 4.7, "no trend"), (-2.0, -0.3, "trend"), (0.0, 1.0, "no trend")],
+)
+def test_a_trend_is_the_sign_of_a_difference(ours: float, published: float, outcome: str) -> None:
+    assert judge_trend(ours, published, "BiLSTM").outcome == outcome
+
+
+def test_a_measured_number_is_compared(root: Path) -> None:
+    entry = find(read_comparison("trial", root), "Alpha", "AUC")
+    assert entry.ours is not None
+    assert entry.ours.mean == 87.5
+    assert entry.difference == pytest.approx(-0.5)
+    assert entry.verdict == ("reproduced", "reproduced")
+
+
+def test_a_metric_of_our_own_stands_beside_nothing(root: Path) -> None:
+    entry = find(read_comparison("trial", root), "Alpha", "MAP")
+    assert entry.difference is None
+    assert entry.verdict.outcome == "ours"
+
+
+def test_both_ways_of_choosing_the_epoch_have_a_verdict(root: Path) -> None:
+    comparison = read_comparison("trial", root)
+    assert find(comparison, "Beta", "accuracy", "paper").verdict.text == "above"
+    assert find(comparison, "Beta", "accuracy").verdict.text == "below by 40.00"
+
+
+def test_what_is_not_run_says_why(root: Path) -> None:
+    comparison = read_comparison("trial", root)
+    assert find(comparison, "Delta", "AUC").verdict.text == "not run [time]"
+    assert find(comparison, "Epsilon", "AUC").verdict.text.startswith("not run: no experiment")
+    assert find(comparison, "Reference", "AUC").verdict.outcome == "reference"
+
+
+def test_a_cell_that_no_grid_shows_is_not_hidden(root: Path) -> None:
+    entry = find(read_comparison("trial", root), "gamma", "test.f1")
+    assert entry.ours is not None
+    assert entry.verdict.outcome == "ours"
+
+
+def test_results_win_over_a_claim_of_not_run(root: Path) -> None:
+    path = make_published(root)
+    path.write_text(
+        PUBLISHED.replace("cell: delta", "cell: gamma").replace("AUC: test.auc", "AUC: test.f1")
+    )
+    entry = find(read_comparison("trial", root), "Delta", "AUC")
+    assert entry.verdict.text == "below by 24.33"
+
+
+def test_a_trend_needs_both_rows(root: Path) -> None:
+    text = PUBLISHED.replace("{value: 92.0}", "{value: 92.0, claim: trend, against: Alpha}")
+    path = make_published(root)
+    results = read_comparison("trial", root).results
+    path.write_text(text.replace("cell: epsilon", "cell: alpha"))
+    held = find(compare(read_published(path), results), "Epsilon", "AUC")
+    assert held.verdict.text == "no trend: +0.00 to Alpha, paper +4.00"
+    path.write_text(
+        text.replace("cell: epsilon", "cell: alpha").replace("against: Alpha", "against: Delta")
+    )
+    open_one = find(compare(read_published(path), results), "Epsilon", "AUC")
+    assert open_one.verdict.text == "trend: nothing to compare with in Delta"

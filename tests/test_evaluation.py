@@ -1,0 +1,138 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+from fabricated import TASKS, edit_json, make_project
+
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.report.evaluation import evaluate_table, summarise
+from nlp_core.report.results import read_results
+
+
+def evaluate(root: Path) -> dict[str, dict[str, dict[str, object]]]:
+    evaluate_table("trial", root)
+    cells: dict[str, dict[str, dict[str, object]]] = json.loads(
+        (root / "results" / "trial.json").read_text()
+    )["cells"]
+    return cells
+
+
+def test_mean_and_sample_deviation_over_seeds(tmp_path: Path) -> None:
+    cells = evaluate(make_project(tmp_path))
+    # Seed 1: AUC 4/4 of pairs, MAP 1; seed 2: scores .9 .1 .2 .8, of 4 pairs 3 in order.
+    assert cells["alpha"]["metrics"] == {
+        "test.auc": {"mean": 87.5, "sd": round(12.5 * 2**0.5, 6), "n": 2, "values": [100.0, 75.0]},
+        "test.map": {"mean": 87.5, "sd": round(12.5 * 2**0.5, 6), "n": 2, "values": [100.0, 75.0]},
+    }
+
+
+def test_both_ways_of_choosing_the_epoch_are_measured(tmp_path: Path) -> None:
+    cells = evaluate(make_project(tmp_path))
+    assert cells["beta"]["metrics"] == {
+        "dev.accuracy": {"mean": 50.0, "sd": 25.0, "n": 3, "values": [25.0, 50.0, 75.0]},
+        "dev.accuracy.paper": {"mean": 100.0, "sd": 0.0, "n": 3, "values": [100.0] * 3},
+        "held_out.accuracy": {"mean": 50.0, "sd": 0.0, "n": 3, "values": [50.0] * 3},
+    }
+    assert cells["beta"]["epochs"] == {"honest": [1.0] * 3, "paper": [2.0] * 3}
+
+
+def test_one_seed_has_no_spread(tmp_path: Path) -> None:
+    cells = evaluate(make_project(tmp_path))
+    score = cells["gamma"]["metrics"]["test.f1"]
+    assert score == {"mean": 66.666667, "sd": 0.0, "n": 1, "values": [66.666667]}
+
+
+def test_results_say_what_a_cell_was_made_of(tmp_path: Path) -> None:
+    cells = evaluate(make_project(tmp_path))
+    facts = {key: value for key, value in cells["alpha"].items() if key != "metrics"}
+    assert facts == {
+        "seeds": [1, 2],
+        "epochs": {"honest": [1.0, 1.0]},
+        "model": "zoo/trial/alpha.json",
+        "recipe": "quick",
+        "data": {"alpha": "sha256:" + "ab" * 32},
+        "init": {"path": "data/processed/words", "sha256": "sha256:" + "cd" * 32},
+        "tasks": {"alpha": {"kind": "ranking", "select_split": "dev", "report_split": "test"}},
+        "parameters": {"total": 12345, "trainable": 345},
+        "footnotes": ["words.txt: a part of the official file"],
+        "fingerprint": {"device": "cpu", "torch": "2.13.0", "isa": "avx2"},
+        "numerics": 1,
+    }
+
+
+def test_results_have_the_same_bytes_every_time(tmp_path: Path) -> None:
+    first = make_project(tmp_path / "a")
+    second = make_project(tmp_path / "b", ["gamma", "beta", "alpha"])
+    evaluate(first)
+    evaluate(second)
+    path = Path("results", "trial.json")
+    assert (first / path).read_bytes() == (second / path).read_bytes()
+    assert read_results(first / path).table == "trial"
+
+
+def test_a_cell_that_params_do_not_have_is_left_out(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    make_project(root / "other", ["gamma"])
+    (root / "other" / "params.yaml").replace(root / "params.yaml")
+    assert list(evaluate(root)) == ["gamma"]
+
+
+def test_an_unfinished_cell_says_what_to_run(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    (root / "artifacts/finetune/trial/beta/cell.json").unlink()
+    with pytest.raises(DataError, match="run `dvc repro finetune@beta`"):
+        evaluate(root)
+    assert not (root / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seeds": [1, 3]},
+        {"model": "zoo/trial/other.json"},
+        {"recipe": "slow"},
+        {"numerics": 2},
+        {"runs": {}},
+        {"tasks": {"gamma": TASKS["gamma"]}},
+    ],
+)
+def test_a_cell_trained_otherwise_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    root = make_project(tmp_path)
+    edit_json(root / "artifacts/finetune/trial/alpha/cell.json", **change)
+    key = next(iter(change))
+    with pytest.raises(DataError, match=rf"cell\.json: {key}: found .* params\.yaml says"):
+        evaluate(root)
+
+
+def test_a_file_that_training_did_not_write_is_refused(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    edit_json(root / "artifacts/finetune/trial/alpha/cell.json", seeds="one")
+    with pytest.raises(DataError, match="seeds: input should be a valid array"):
+        evaluate(root)
+
+
+def test_missing_predictions_are_named(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    (root / "artifacts/finetune/trial/alpha/seed-2/predictions/alpha.parquet").unlink()
+    with pytest.raises(DataError, match="alpha/seed-2/predictions"):
+        evaluate(root)
+
+
+def test_the_reported_split_must_be_predicted(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    path = root / "artifacts/finetune/trial/alpha/cell.json"
+    edit_json(path, tasks={"alpha": TASKS["alpha"] | {"report_split": "final"}})
+    with pytest.raises(DataError, match="no honest predictions of the split 'final'"):
+        evaluate(root)
+
+
+def test_an_unknown_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no table 'trail'\. Did you mean 'trial'"):
+        evaluate_table("trail", make_project(tmp_path))
+
+
+def test_summarise_by_hand() -> None:
+    score = summarise([1.0, 2.0, 6.0])
+    assert (score.mean, score.n) == (3.0, 3)
+    assert score.sd == pytest.approx(math.sqrt((4 + 1 + 9) / 2))

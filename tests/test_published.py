@@ -1,0 +1,112 @@
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from fabricated import PUBLISHED, make_published
+
+from nlp_core.config.params import read_params
+from nlp_core.config.published import PartConfig, PublishedTable, read_published
+from nlp_core.errors import ConfigError
+from nlp_core.metrics import METRICS
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = sorted((ROOT / "reports" / "published").glob("*.yaml"))
+NAMES = {name for names in METRICS.values() for name in names}
+
+
+def read_changed(tmp_path: Path, old: str, new: str) -> PublishedTable:
+    assert old in PUBLISHED
+    path = make_published(tmp_path)
+    path.write_text(PUBLISHED.replace(old, new, 1))
+    return read_published(path)
+
+
+def list_cells(part: PartConfig) -> set[str]:
+    named = {number.cell for row in part.rows for number in row.numbers.values()}
+    return {cell for cell in named | {row.cell for row in part.rows} if cell is not None}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_published_file_is_valid(path: Path) -> None:
+    table = read_published(path)
+    used = {row.reason for part in table.parts for row in part.rows} | {
+        number.reason
+        for part in table.parts
+        for row in part.rows
+        for number in row.numbers.values()
+    }
+    assert used - {None} == set(table.reasons), "a reason that nothing names"
+
+
+@pytest.mark.parametrize("table", read_params(ROOT / "params.yaml").tables)
+def test_each_experiment_has_its_place_in_the_published_table(table: str) -> None:
+    published = read_published(ROOT / "reports" / "published" / f"{table}.yaml")
+    cells = {cell for part in published.parts for cell in list_cells(part)}
+    experiments = read_params(ROOT / "params.yaml").experiments
+    assert {name for name, item in experiments.items() if item.table == table} <= cells
+    for part in published.parts:
+        assert {metric.rpartition(".")[2] for metric in part.columns.values()} <= NAMES
+
+
+def test_wikiqa_prints_the_numbers_of_the_paper() -> None:
+    part = read_published(ROOT / "reports" / "published" / "wikiqa.yaml").parts[0]
+    numbers = {row.name: row.numbers["AUC"].value for row in part.rows}
+    assert numbers == {
+        "CNN": 74.79,
+        "BiLSTM": 76.73,
+        "BiLSTM+Attn": 75.48,
+        "BiLSTM+MatchAttn": 78.54,
+        "CNN of Yang et al.": 73.59,
+        "CNN-Cnt of Yang et al.": 75.33,
+    }
+
+
+def test_conll2003_has_all_twelve_cells() -> None:
+    (part,) = read_published(ROOT / "reports" / "published" / "conll2003.yaml").parts
+    chars = {"no characters": "", "character LSTM": "clstm_", "character CNN": "ccnn_"}
+    found = {
+        (row.name, column): number.cell
+        for row in part.rows
+        for column, number in row.numbers.items()
+    }
+    assert found == {
+        (row, column): prefix + column.lower().replace("+", "_")
+        for row, prefix in chars.items()
+        for column in ("WLSTM+CRF", "WLSTM", "WCNN+CRF", "WCNN")
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "paper: first\n    tolerance",
+            "paper: firsts\n    tolerance",
+            "unknown paper 'firsts'. Did you mean 'first'",
+        ),
+        ("reason: time", "reason: tme", "unknown reason 'tme'. Did you mean 'time'"),
+        ("        reason: time\n", "", "found not_run without a reason"),
+        ("AUC: {value: 91.0", "AUV: {value: 91.0", "unknown column 'AUV'. Did you mean 'AUC'"),
+        ("name: Delta", "name: Alpha", "found 'Alpha' twice"),
+        ("{value: 92.0}", "{value: 92.0, claim: trend}", "'against' belongs to the claim trend"),
+        (
+            "{value: 92.0}",
+            "{value: 92.0, claim: trend, against: Alphas}",
+            "unknown row 'Alphas'. Did you mean 'Alpha'",
+        ),
+        ("paper: first\n    tolerance", "tolerance", "found a number of no paper"),
+        ("test.auc", "auc", "should match pattern"),
+        ("claim: not_run", "claim: notrun", "Did you mean 'not_run'"),
+        ("decimals: 1", "decimal: 1", "unknown key. Did you mean 'decimals'"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read_changed(tmp_path, old, new)
+
+
+def test_the_trial_table_is_what_it_says(tmp_path: Path) -> None:
+    table = read_published(make_published(tmp_path))
+    assert table.title == yaml.safe_load(PUBLISHED)["title"]
+    assert table.parts[0].rows[0].numbers["AUC"].literature[0].sd == 0.25

@@ -1,0 +1,125 @@
+"""Tests of nlp_core/report/{table,markdown,figure}.py: what the report stage writes."""
+
+from pathlib import Path
+
+import pytest
+from fabricated import make_project, make_published
+
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.figure import draw_figure, split_panels
+from nlp_core.report.markdown import flatten, render_rows, summarise_outcomes
+from nlp_core.report.table import read_comparison, write_report
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make_project(tmp_path)
+    make_published(tmp_path)
+    evaluate_table("trial", tmp_path)
+    return tmp_path
+
+
+def write(root: Path) -> list[str]:
+    write_report("trial", root)
+    return (root / "reports" / "trial.md").read_text().splitlines()
+
+
+def test_a_row_says_published_ours_difference_and_verdict(root: Path) -> None:
+    lines = write(root)
+    assert (
+        "| Alpha | AUC | 88.00 | 86.00 \u00b1 0.25 (Other 1999) | 87.50 \u00b1 17.68 (2) | -0.50 "
+        "| reproduced |" in lines
+    )
+    assert "| Delta | AUC | 91.00 |  |  |  | not run [time] |" in lines
+    assert "- not run [time]: for want of time." in lines
+    assert (
+        "| Beta | accuracy | 90.0 | as the paper | 100.00 \u00b1 0.00 (3) | +10.00 | above |"
+        in lines
+    )
+    assert (
+        "| Beta | accuracy | 90.0 | honest | 50.00 \u00b1 25.00 (3) | -40.00 | below by 40.00 |"
+        in lines
+    )
+    assert "- Beta, accuracy: Few examples." in lines
+    assert "| gamma | test.f1 | 66.67 (1) | no published number |" in lines
+
+
+def test_the_report_says_how_cells_were_made(root: Path) -> None:
+    text = "\n".join(write(root))
+    assert (
+        "| `beta` | [zoo/trial/beta.json](../zoo/trial/beta.json) | quick | 1, 2, 3 | 12,345 "
+        "| held_out | dev | honest: 1, 1, 1; as the paper: 2, 2, 2 |" in text
+    )
+    assert "- **quick**: ours, for tests. optimizer adam, optimizer.lr 0.001" in text
+    assert "alpha `abababababab`, beta `abababababab`, gamma `abababababab`, words `cdcd" in text
+    assert "- words.txt: a part of the official file" in text
+    assert "Machine of all cells: device cpu, isa avx2, torch 2.13.0; numerics 1." in text
+    assert "`dvc repro finetune@alpha report@trial`" in text
+    assert "snakemake --cores 2 reports/trial.md" in text
+    assert "- First et al. 2000: A paper, Table 1. <https://example.org>" in text
+
+
+def test_the_summary_counts_each_way_of_choosing_apart(root: Path) -> None:
+    entries = read_comparison("trial", root).entries
+    assert summarise_outcomes(entries) == (
+        "1 number measured, epoch chosen as the paper did: 1 reproduced or above; "
+        "4 numbers measured, epoch chosen honestly: 1 reproduced or above, 1 below, "
+        "2 with no published number; 2 not run."
+    )
+    assert summarise_outcomes([]) == "Nothing measured."
+
+
+def test_report_and_figure_have_the_same_bytes_every_time(root: Path) -> None:
+    paths = [root / "reports" / "trial.md", root / "reports" / "trial.svg"]
+    write(root)
+    first = [path.read_bytes() for path in paths]
+    write(root)
+    assert [path.read_bytes() for path in paths] == first
+    assert b"<dc:date>" not in first[1]
+    assert str(root).encode() not in b"".join(first)
+
+
+def test_a_table_without_results_still_shows_what_was_published(root: Path) -> None:
+    (root / "results" / "trial.json").write_text('{"table": "trial", "cells": {}}')
+    lines = write(root)
+    assert "**4 not run.**" in lines
+    assert "## How our numbers were made" not in lines
+
+
+def test_numbers_of_one_metric_that_lie_close_share_a_panel(root: Path) -> None:
+    ranking, classification, others = read_comparison("trial", root).parts
+    assert [panel.title for panel in split_panels(ranking)] == ["AUC", "MAP"]
+    (panel,) = split_panels(classification)
+    assert panel.title == "Classification: accuracy"
+    assert [len(entries) for entries in panel.lines.values()] == [2]
+    assert len(split_panels(others)) == 1
+
+
+def test_the_figure_names_its_rows_as_text(root: Path) -> None:
+    figure = draw_figure(read_comparison("trial", root)).decode()
+    for text in ("Alpha", "Reference", "published, nothing of ours", "ours, honest", "each seed"):
+        assert f">{text}</text>" in figure
+
+
+def test_missing_files_say_what_to_run(root: Path) -> None:
+    (root / "results" / "trial.json").unlink()
+    with pytest.raises(DataError, match="run `dvc repro evaluate@trial`"):
+        write_report("trial", root)
+    (root / "reports" / "published" / "trial.yaml").unlink()
+    with pytest.raises(ConfigError, match="no such file"):
+        write_report("trial", root)
+
+
+def test_a_bar_in_a_text_does_not_break_the_table() -> None:
+    assert render_rows(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
+
+
+def test_flatten_calls_a_choice_by_its_key() -> None:
+    nested = {"optimizer": {"name": "adam", "lr": 0.1}, "epochs": 3, "name": "outer"}
+    assert flatten(nested) == {
+        "optimizer": "adam",
+        "optimizer.lr": 0.1,
+        "epochs": 3,
+        "name": "outer",
+    }

@@ -1,0 +1,164 @@
+"""Tests of nlp_core/tracking/{runs,store,importing}.py."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from fabricated import edit_json, make_project
+
+from nlp_core.errors import ConfigError
+from nlp_core.report.evaluation import evaluate_table
+from nlp_core.tracking.importing import import_runs
+from nlp_core.tracking.runs import CellRun, Point, collect_cells, flatten
+from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+LOCK = {
+    "schema": "2.0",
+    "stages": {
+        "finetune@alpha": {
+            "cmd": "python -m stages.finetune alpha",
+            "deps": [{"path": "data/processed/alpha", "hash": "md5", "md5": "11.dir"}],
+            "outs": [{"path": "artifacts/finetune/trial/alpha", "hash": "md5", "md5": "22.dir"}],
+            "params": {"params.yaml": {"recipes.quick": {"epochs": 9, "optimizer": {"lr": 0.5}}}},
+        }
+    },
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make_project(tmp_path)
+    evaluate_table("trial", tmp_path)
+    (tmp_path / "dvc.lock").write_text(yaml.safe_dump(LOCK))
+    path = tmp_path / "runs" / "trial" / "alpha" / "seed-1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"started": 1000.5, "seconds": 2.0, "host": "here"}))
+    return tmp_path
+
+
+def collect(root: Path) -> dict[str, CellRun]:
+    return {cell.cell: cell for cell in collect_cells(root)}
+
+
+def test_each_finished_cell_is_collected(root: Path) -> None:
+    (root / "artifacts/finetune/trial/beta/cell.json").unlink()
+    assert list(collect(root)) == ["alpha", "gamma"]
+
+
+def test_params_are_flat_and_as_dvc_recorded_them(root: Path) -> None:
+    cells = collect(root)
+    assert cells["alpha"].params == {
+        "model": "zoo/trial/alpha.json",
+        "recipe": "quick",
+        "seeds": "1, 2",
+        "numerics": "1",
+        "parameters.total": "12345",
+        "parameters.trainable": "345",
+        "data.alpha": "sha256:" + "ab" * 32,
+        "init.path": "data/processed/words",
+        "init.sha256": "sha256:" + "cd" * 32,
+        "recipe.epochs": "9",
+        "recipe.optimizer.lr": "0.5",
+    }
+    # Not in dvc.lock: the recipe of params.yaml.
+    assert cells["beta"].params["recipe.optimizer.lr"] == "0.001"
+
+
+def test_metrics_of_a_cell_and_of_its_seeds(root: Path) -> None:
+    cell = collect(root)["alpha"]
+    assert cell.metrics["test.auc"] == 87.5
+    assert cell.metrics["test.auc.sd"] == pytest.approx(17.677670)
+    assert [seed.metrics["test.auc"] for seed in cell.seeds] == [100.0, 75.0]
+
+
+def test_curves_and_facts_of_a_seed(root: Path) -> None:
+    first, second = collect(root)["alpha"].seeds
+    assert Point("train/loss", 2, 0.5) in first.points
+    assert Point("validate/dev/auc", 2, 50.0) in first.points
+    assert (first.started, first.seconds, first.tags["run.host"]) == (1000.5, 2.0, "here")
+    assert second.started is None
+    assert first.tags["weights"] == "sha256:" + "01" * 32
+    assert first.tags["epoch.honest"] == "1.0"
+
+
+def test_digests_are_tags(root: Path) -> None:
+    tags = collect(root)["alpha"].tags
+    assert tags["dvc.deps.data/processed/alpha"] == "11.dir"
+    assert tags["dvc.outs.artifacts/finetune/trial/alpha"] == "22.dir"
+    assert tags["fingerprint.device"] == "cpu"
+
+
+def test_the_key_follows_the_content(root: Path) -> None:
+    before = {name: cell.key for name, cell in collect(root).items()}
+    assert {name: cell.key for name, cell in collect(root).items()} == before
+    history = root / "artifacts/finetune/trial/beta/seed-2/history.jsonl"
+    history.write_text(history.read_text().replace("0.7", "0.8"))
+    after = {name: cell.key for name, cell in collect(root).items()}
+    assert {name for name in after if after[name] != before[name]} == {"beta"}
+
+
+def test_a_cell_without_results_or_lock_is_still_there(root: Path) -> None:
+    (root / "results" / "trial.json").unlink()
+    (root / "dvc.lock").unlink()
+    cell = collect(root)["alpha"]
+    assert cell.metrics == {}
+    assert cell.seeds[0].points
+
+
+def test_without_params_nothing_is_collected(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        list(collect_cells(tmp_path))
+
+
+def test_flatten_leaves_out_what_is_not_set() -> None:
+    assert flatten({"a": {"b": 1, "c": None}, "d": [1]}, "x") == {"x.a.b": "1", "x.d": "[1]"}
+
+
+def search(client: "MlflowClient", query: str = "") -> "list[Run]":
+    experiment = client.get_experiment_by_name("trial")
+    assert experiment is not None
+    return list(client.search_runs([experiment.experiment_id], query))
+
+
+@pytest.mark.slow
+def test_an_import_is_idempotent_and_replaces_what_changed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    database = root / "mlflow.db"
+    assert import_runs(root, database) == {"added": 3}
+    assert import_runs(root, database) == {"kept": 3}
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"sqlite:///{database}")
+    assert len(search(client)) == 3 + 2 + 3 + 1
+    (parent,) = search(client, f"tags.`{LEVEL}` = 'cell' and tags.`{CELL}` = 'alpha'")
+    assert parent.data.metrics["test.auc"] == 87.5
+    assert parent.data.params["recipe.epochs"] == "9"
+    assert parent.info.status == "FINISHED"
+    children = search(client, f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
+    assert sorted(run.data.tags[SEED] for run in children) == ["1", "2"]
+    (seed,) = [run for run in children if run.data.tags[SEED] == "1"]
+    assert (seed.info.start_time, seed.info.end_time) == (1000500, 1002500)
+    losses = client.get_metric_history(seed.info.run_id, "train/loss")
+    assert [(metric.step, metric.value) for metric in losses] == [(1, 0.7), (2, 0.5)]
+
+    edit_json(root / "artifacts/finetune/trial/alpha/cell.json", parameters={"total": 1})
+    assert import_runs(root, database) == {"kept": 2, "replaced": 1}
+    assert len(search(client)) == 9
+    assert client.get_run(parent.info.run_id).info.lifecycle_stage == "deleted"
+
+    # A parent without its key was interrupted.
+    (parent,) = search(client, f"tags.`{LEVEL}` = 'cell' and tags.`{CELL}` = 'gamma'")
+    client.delete_tag(parent.info.run_id, KEY)
+    assert import_runs(root, database) == {"kept": 2, "replaced": 1}
+    assert not (root / "mlruns").exists()
