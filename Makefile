@@ -1,0 +1,53 @@
+# Two commands: `make demo` and `make test`. Both make .venv from the hashed lock when it is missing.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH := torch==2.13.0+cpu
+JOBS ?= 2
+PORT ?= 5000
+BIN := .venv/bin
+READY := .venv/.ready
+PIP := $(BIN)/pip install --quiet --quiet
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export DVC_NO_ANALYTICS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint check tables mlflow clean
+
+help: ## Show what can be made
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(PIP) --no-deps "$(TORCH)" 2>/dev/null || $(PIP) --no-deps --index-url $(TORCH_INDEX) "$(TORCH)"
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: $(READY) ## Build the sample table through all the stages, with no network
+	dvc repro --quiet report@sample
+	@cat reports/sample.md
+	@echo "This is reports/sample.md; reports/sample.svg draws it, results/sample.json has every number."
+
+test: $(READY) ## Run every test, the workflow tests included (JOBS side by side)
+	pytest --quiet --tb=short --numprocesses $(JOBS) --dist loadgroup -m "not gpu"
+
+lint: $(READY) ## Check format, types, imports between floors, and spelling
+	ruff format --check --quiet .
+	ruff check --quiet .
+	mypy --no-error-summary
+	lint-imports --no-cache --no-logo
+	snakefmt --check Snakefile
+	codespell
+
+check: lint test ## Run lint and test
+
+tables: $(READY) ## Build every table from real data (REGLUE_MIRROR names a folder to fetch it from)
+	snakemake --cores all --keep-going
+	python -m stages.report --readme
+
+mlflow: $(READY) ## Import the runs into MLflow and show them on http://127.0.0.1:PORT
+	python -m stages.track
+	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port $(PORT) --workers 1
+
+clean: ## Remove what the stages wrote; DVC's cache and the environment stay
+	rm -rf data artifacts runs mlruns mlflow.db .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,53 @@
+# Runs the DAG of dvc.yaml side by side: one rule a stage, no command of its own.
+#   snakemake --cores 8 reports/glue.md
+#   snakemake --cores 8 --config via=direct      # nodes that do not share .dvc
+# DVC keeps the only state. A stage that it finds stale gets an input newer than its outputs.
+from pathlib import Path
+
+from nlp_core import dag
+
+root = Path(workflow.basedir)
+is_direct = config.get("via", "dvc") == "direct"
+stages = dag.load_stages(root)
+start = Path(".snakemake", "reglue_start")
+stale = dag.find_stale(root) if workflow.is_main_process else frozenset()
+if workflow.is_main_process:
+    dag.mark_start(start)
+
+
+rule all:
+    input:
+        [
+            path
+            for stage in stages
+            if stage.name.startswith("report@")
+            for path in stage.outputs
+        ],
+
+
+for stage in stages:
+
+    rule:
+        name:
+            stage.rule_name
+        input:
+            [*stage.inputs, *([str(start)] if stage.name in stale else [])],
+        output:
+            [directory(path) if dag.is_folder(path) else path for path in stage.outputs],
+        params:
+            command=(
+                stage.command
+                if is_direct
+                else f"dvc --wait-for-lock repro --single-item {stage.name}"
+            ),
+        shell:
+            "{params.command}"
+
+
+if is_direct:
+
+    onsuccess:
+        dag.record_built(root, stages, start)
+
+    onerror:
+        dag.record_built(root, stages, start)

@@ -1,0 +1,67 @@
+"""Time a cell from the start of its process to its first batch: `python benchmarks/startup.py`.
+
+Needs the processed sample data (`make demo`); trains nothing to the end and writes nothing into
+the project. The bar is 3 s.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BAR_SECONDS = 3.0
+MARK = "first batch"
+
+
+def main() -> None:
+    """Start the cell several times in a copy of the project and print the seconds of each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cell", nargs="?", default="sample_sentence_bilstm")
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    seconds = [measure(arguments.cell) for _ in range(arguments.runs)]
+    shown = ", ".join(f"{value:.2f}" for value in seconds)
+    print(f"{arguments.cell}: {shown} s from start to {MARK} (bar: {BAR_SECONDS:.0f} s)")
+
+
+def measure(cell: str) -> float:
+    """Return the seconds from the start of a cell's process to the line that says first batch."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        shutil.copy2(ROOT / "params.yaml", root)
+        for name in ["zoo", "datasets", "stages", "nlp_core"]:
+            (root / name).symlink_to(ROOT / name)
+        (root / "data").symlink_to(ROOT / "data")
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stages.finetune", cell],
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": str(root)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            return wait_for_mark(process, started)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_for_mark(process: subprocess.Popen[str], started: float) -> float:
+    """Read the process's log up to the mark; SystemExit with the log when it never comes."""
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        if MARK in line:
+            return time.perf_counter() - started
+        lines.append(line)
+    raise SystemExit(f"no line with '{MARK}'; is the sample data made (`make demo`)?\n{lines}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+from pathlib import Path
+
+import pytest
+
+from nlp_core import dag
+from nlp_core.errors import ConfigError
+from tests.workflow_project import Project, make_stub_project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return make_stub_project(tmp_path_factory.mktemp("stub"))
+
+
+@pytest.fixture(scope="module")
+def stages(project: Project) -> dict[str, dag.Stage]:
+    return {stage.name: stage for stage in dag.load_stages(project.root)}
+
+
+def test_every_name_of_the_grid_becomes_a_stage(stages: dict[str, dag.Stage]) -> None:
+    assert sorted(stages) == [
+        "download@vectors",
+        "download@words",
+        "evaluate@large",
+        "evaluate@small",
+        "finetune@large_one",
+        "finetune@large_two",
+        "finetune@small_one",
+        "preprocess@vectors",
+        "preprocess@words",
+        "report@large",
+        "report@small",
+    ]
+
+
+def test_cell_has_its_command_and_paths(stages: dict[str, dag.Stage]) -> None:
+    cell = stages["finetune@large_two"]
+    assert cell.command == "python -m stages.finetune large_two"
+    assert cell.inputs == ("zoo/two.json", "data/processed/words", "data/processed/vectors")
+    assert cell.outputs == ("artifacts/finetune/large/large_two",)
+
+
+def test_folder_that_gathers_cells_is_given_as_the_cells(stages: dict[str, dag.Stage]) -> None:
+    assert stages["evaluate@large"].inputs == (
+        "artifacts/finetune/large/large_one",
+        "artifacts/finetune/large/large_two",
+    )
+
+
+def test_rule_name_is_an_identifier(stages: dict[str, dag.Stage]) -> None:
+    names = [stage.rule_name for stage in stages.values()]
+    assert all(name.isidentifier() for name in names)
+    assert len(set(names)) == len(stages)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("data/raw/cola", True), ("results/glue.json", False), ("artifacts/a.b/cell", True)],
+)
+def test_is_folder_goes_by_the_last_part(path: str, *, expected: bool) -> None:
+    assert dag.is_folder(path) is expected
+
+
+def test_nothing_built_means_everything_is_stale(
+    project: Project, stages: dict[str, dag.Stage]
+) -> None:
+    assert dag.find_stale(project.root) == frozenset(stages)
+
+
+def test_wrong_grid_is_a_config_error_that_names_the_key(tmp_path: Path) -> None:
+    project = make_stub_project(tmp_path)
+    text = (tmp_path / "params.yaml").read_text(encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(text.replace("    recipe: slow\n", ""), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"dvc\.yaml: .*item\.recipe"):
+        dag.load_stages(project.root)
+
+
+def test_folder_without_dvc_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not inside of a DVC repository"):
+        dag.load_stages(tmp_path)
+
+
+def test_start_mark_differs_each_time(tmp_path: Path) -> None:
+    mark = tmp_path / "engine" / "start"
+    contents = set()
+    for _ in range(2):
+        dag.mark_start(mark)
+        contents.add(mark.read_text(encoding="ascii"))
+    assert len(contents) == 2
+
+
+def test_record_built_takes_only_what_is_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_stub_project(tmp_path)
+    stages = {stage.name: stage for stage in dag.load_stages(tmp_path)}
+    monkeypatch.chdir(tmp_path)
+    project.build("python", "-m", "stages.download", "words")
+    dag.mark_start(tmp_path / "start")
+    project.build("python", "-m", "stages.download", "vectors")
+    dag.record_built(tmp_path, stages.values(), tmp_path / "start")
+    stale = dag.find_stale(tmp_path)
+    assert "download@vectors" not in stale
+    assert "download@words" in stale
+
+
+def test_repository_grid_stays_small_enough_for_dvc() -> None:
+    stages = dag.load_stages(Path(__file__).resolve().parent.parent)
+    assert 5 <= len(stages) <= 120
+    assert {stage.name.split("@")[0] for stage in stages} == {
+        "download",
+        "preprocess",
+        "finetune",
+        "evaluate",
+        "report",
+    }

@@ -1,0 +1,171 @@
+"""Both engines on the project's own dvc.yaml and Snakefile, with cheap stages in place of ours."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workflow_project import Project, make_stub_project
+
+pytestmark = pytest.mark.slow
+
+DVC = ("dvc", "repro")
+SNAKEMAKE = ("snakemake", "--cores", "4")
+ONE_JOB = ("snakemake", "--cores", "1")
+DIRECT = (*SNAKEMAKE, "--config", "via=direct")
+CHANGED = ["evaluate large", "finetune large_two", "report large", "report small"]
+UP_TO_DATE = "Nothing to be done"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workflow")
+
+
+@pytest.fixture(scope="module")
+def by_dvc(folder: Path) -> Project:
+    (folder / "dvc").mkdir()
+    project = make_stub_project(folder / "dvc")
+    assert len(project.build(*DVC)) == 11
+    return project
+
+
+@pytest.fixture
+def built(by_dvc: Project, tmp_path: Path) -> Project:
+    return by_dvc.copy(tmp_path / "project")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Project:
+    return make_stub_project(tmp_path)
+
+
+@pytest.mark.parametrize("command", [SNAKEMAKE, ONE_JOB, DIRECT], ids=["four", "one", "direct"])
+def test_snakemake_gives_the_bytes_of_dvc_and_then_nobody_works(
+    fresh: Project, by_dvc: Project, command: tuple[str, ...]
+) -> None:
+    assert len(fresh.build(*command)) == 11
+    assert fresh.digest_outputs() == by_dvc.digest_outputs()
+    assert fresh.read_lock() == by_dvc.read_lock()
+    again = fresh.run(*command)
+    assert UP_TO_DATE in again.stderr
+    assert "up to date" in fresh.run("dvc", "status").stdout
+    assert fresh.build(*DVC) == []
+    assert UP_TO_DATE in fresh.run(*command).stderr
+
+
+def test_after_dvc_neither_engine_works(built: Project) -> None:
+    assert built.build(*DVC) == []
+    assert UP_TO_DATE in built.run(*SNAKEMAKE).stderr
+    assert built.build(*DVC) == []
+
+
+@pytest.mark.parametrize("command", [DVC, SNAKEMAKE, DIRECT], ids=["dvc", "snakemake", "direct"])
+def test_changed_recipe_reruns_its_cell_and_its_table(
+    built: Project, command: tuple[str, ...]
+) -> None:
+    built.set_recipe("slow", lr=0.5)
+    assert built.build(*command) == CHANGED
+    assert built.build(*DVC) == []
+    assert UP_TO_DATE in built.run(*SNAKEMAKE).stderr
+
+
+def test_changed_numerics_reruns_every_cell(built: Project) -> None:
+    path = built.root / "params.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("numerics: 1", "numerics: 2"), encoding="utf-8")
+    calls = built.build(*SNAKEMAKE)
+    assert [call for call in calls if call.startswith("finetune")] == [
+        "finetune large_one",
+        "finetune large_two",
+        "finetune small_one",
+    ]
+    assert not [call for call in calls if call.startswith(("download", "preprocess"))]
+
+
+def test_one_table_builds_nothing_of_the_other(fresh: Project) -> None:
+    calls = fresh.build(*SNAKEMAKE, "reports/small.md")
+    assert "finetune small_one" in calls
+    assert not [call for call in calls if "large" in call]
+
+
+@pytest.mark.parametrize("command", [DVC, SNAKEMAKE, DIRECT], ids=["dvc", "snakemake", "direct"])
+def test_failed_stage_is_named_and_is_run_again(built: Project, command: tuple[str, ...]) -> None:
+    built.set_recipe("slow", fail=True)
+    failed = built.run(*command)
+    assert failed.returncode != 0
+    assert "large_two" in failed.stderr
+    assert "the stub was told to fail" in failed.stderr
+    calls = built.take_calls()
+    assert "finetune large_two" in calls
+    assert "report large" not in calls
+    built.set_recipe("slow", fail=False)
+    assert set(built.build(*command)) == set(CHANGED)
+
+
+def test_undone_change_is_restored_from_the_cache(built: Project, by_dvc: Project) -> None:
+    before = (built.root / "params.yaml").read_bytes()
+    built.set_recipe("slow", lr=0.5)
+    assert built.build(*DVC) == CHANGED
+    (built.root / "params.yaml").write_bytes(before)
+    assert not [call for call in built.build(*SNAKEMAKE) if call.startswith("finetune")]
+    assert built.digest_outputs() == by_dvc.digest_outputs()
+
+
+def test_folder_without_git_works_after_one_setting(fresh: Project, by_dvc: Project) -> None:
+    shutil.rmtree(fresh.root / ".git")
+    fresh.build("dvc", "config", "--local", "core.no_scm", "true")
+    fresh.build(*DVC)
+    assert fresh.digest_outputs() == by_dvc.digest_outputs()
+
+
+def test_lost_artifacts_come_back_from_the_cache(built: Project, by_dvc: Project) -> None:
+    for path in sorted((built.root / "artifacts").rglob("*.json")):
+        path.unlink()
+    calls = built.build(*SNAKEMAKE)
+    assert not [call for call in calls if call.startswith("finetune")]
+    assert built.digest_outputs() == by_dvc.digest_outputs()
+
+
+@pytest.mark.parametrize("command", [DVC, SNAKEMAKE], ids=["dvc", "snakemake"])
+def test_killed_run_is_taken_up_again_with_the_same_bytes(
+    fresh: Project, by_dvc: Project, command: tuple[str, ...]
+) -> None:
+    fresh.set_recipe("slow", sleep=300)
+    _kill_when(fresh, command, "artifacts/finetune/large/large_two/seed-1/model.safetensors")
+    assert not (fresh.root / "artifacts/finetune/large/large_two/cell.json").exists()
+    (fresh.root / "params.yaml").write_bytes((by_dvc.root / "params.yaml").read_bytes())
+    if command == SNAKEMAKE:
+        assert "lock" in fresh.run(*command).stderr
+        fresh.build("snakemake", "--unlock")
+    calls = fresh.build(*command)
+    assert "finetune large_two" in calls
+    assert fresh.digest_outputs() == by_dvc.digest_outputs()
+    assert fresh.build(*DVC) == []
+
+
+def _kill_when(project: Project, command: tuple[str, ...], path: str) -> None:
+    """Start a command in a group of its own and kill the group as soon as `path` exists."""
+    log = (project.root / "killed.log").open("w", encoding="utf-8")
+    process = subprocess.Popen(
+        command,
+        cwd=project.root,
+        env=project.environment,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 240
+        while not (project.root / path).exists():
+            assert process.poll() is None, "the engine ended before the stage began"
+            assert time.monotonic() < deadline, f"{path} did not appear"
+            time.sleep(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        log.close()
