@@ -225,7 +225,7 @@ def _render_data(cells: Mapping[str, CellResult]) -> str:
         f"{name} `{digest.removeprefix('sha256:')[:DIGEST_LETTERS]}`"
         for name, digest in sorted(digests.items())
     )
-    lines = [f"Data, by the first letters of the sha256 of its manifest: {shown}."]
+    lines = [f"Data, by the first letters of the sha256 of what training reads: {shown}."]
     notes = sorted({note for cell in cells.values() for note in cell.footnotes})
     if notes:
         lines += ["", "Not the official release:", "", *(f"- {note}" for note in notes)]
