@@ -5,8 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
 from nlp_core.errors import NlpCoreError
@@ -32,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         sys.stdout.write(json.dumps(rows, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     else:
-        Console().print(_build_table(rows))
+        Console().print(_build_cards(rows))
 
 
 def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, object]:
@@ -100,25 +102,35 @@ def _list_digest_labels(dataset: DatasetConfig) -> dict[str, list[str]]:
     return labels
 
 
-def _build_table(rows: list[dict[str, object]]) -> Table:
-    table = Table(show_lines=True)
-    for column in ("name", "kind", "splits", "licence", "citation", "from", "present"):
-        table.add_column(column, overflow="fold")
+def _build_cards(rows: list[dict[str, object]]) -> Group:
+    """Return a heading and a grid of facts for each dataset: readable at any width."""
+    cards: list[RenderableType] = []
     for row in rows:
-        splits, present = row["splits"], row["present"]
-        labels, origins = row["labels_of_digests"], row["from"]
-        assert isinstance(splits, dict)
-        assert isinstance(present, dict)
-        assert isinstance(labels, dict)
-        assert isinstance(origins, list)
-        accepted = [f"accepted: {text}" for texts in labels.values() for text in texts]
-        table.add_row(
-            f"{row['name']}\n{row['title']}",
-            str(row["kind"]),
-            "\n".join(f"{split} {count}" for split, count in splits.items()),
-            str(row["licence"]),
-            f"{row['citation']}\n{row['homepage']}",
-            "\n".join([*origins, *accepted]),
-            "\n".join(folder for folder, is_there in present.items() if is_there) or "no",
-        )
-    return table
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for fact, text in _list_facts(row):
+            grid.add_row(f"  {fact}", escape(text))
+        cards += [Text.assemble((str(row["name"]), "bold"), f"  {row['title']}"), grid, ""]
+    return Group(*cards)
+
+
+def _list_facts(row: dict[str, object]) -> list[tuple[str, str]]:
+    splits, present = row["splits"], row["present"]
+    labels, origins = row["labels_of_digests"], row["from"]
+    assert isinstance(splits, dict)
+    assert isinstance(present, dict)
+    assert isinstance(labels, dict)
+    assert isinstance(origins, list)
+    facts = [
+        ("kind", str(row["kind"])),
+        ("rows", ", ".join(f"{split} {count}" for split, count in splits.items())),
+        ("from", "\n".join(origins)),
+        ("accepted", "\n".join(f"{name}: {'; '.join(texts)}" for name, texts in labels.items())),
+        ("licence", str(row["licence"])),
+        ("citation", str(row["citation"])),
+        ("homepage", str(row["homepage"] or "")),
+        ("note", str(row["note"] or "")),
+        ("present", ", ".join(folder for folder, is_there in present.items() if is_there) or "no"),
+    ]
+    return [(fact, text) for fact, text in facts if text]

@@ -30,7 +30,7 @@ def test_data_list_shows_licence_citation_and_labels_of_all(
     assert "not complete" in labels[0]
 
 
-def test_data_list_draws_a_table(
+def test_data_list_shows_a_card_for_each(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
