@@ -35,7 +35,7 @@ def test_data_list_shows_a_card_for_each(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     text = run(capsys)
-    for part in ("licence", "citation", "conll2003", "Reuters", "train 8551", "accepted: "):
+    for part in ("licence", "citation", "conll2003", "Reuters", "train 8551", "accepted"):
         assert part in text
 
 
