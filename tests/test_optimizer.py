@@ -1,3 +1,7 @@
+import copy
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -14,6 +18,7 @@ from nlp_core.training.optimizer import (
     WeightAverage,
     build_optimizer,
     set_learning_rate,
+    update_weights,
 )
 
 
@@ -67,6 +72,41 @@ def test_every_optimizer_lowers_a_quadratic(name: str) -> None:
         set_learning_rate(optimizer, 0.05)
         optimizer.zero_grad()
         layer.weight.square().sum().backward()
-        optimizer.step()
+        update_weights(optimizer)
     assert layer.weight.square().sum().item() < 0.5 * before
     assert torch.isfinite(layer.weight).all()
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_update_weights_is_the_step_of_torch(name: str) -> None:
+    config = OptimizerConfig.model_validate({"name": name, "lr": 0.05, "weight_decay": 0.1})
+    ours = nn.Linear(3, 2)
+    theirs = copy.deepcopy(ours)
+    optimizer, reference = build_optimizer(config, ours), build_optimizer(config, theirs)
+    for _ in range(3):
+        for layer in [ours, theirs]:
+            layer.zero_grad()
+            layer.weight.square().sum().backward()
+        update_weights(optimizer)
+        reference.step()
+    assert torch.equal(ours.weight, theirs.weight)
+
+
+def test_an_optimizer_imports_no_compiler() -> None:
+    code = """
+import sys, nlp_core.training.cell
+from torch import nn
+from nlp_core.config.params import OptimizerConfig
+from nlp_core.training.determinism import seed_everything
+from nlp_core.training.optimizer import build_optimizer, update_weights
+seed_everything(1)
+layer = nn.Linear(2, 1)
+optimizer = build_optimizer(OptimizerConfig(name="adam", lr=0.1), layer)
+layer.weight.sum().backward()
+update_weights(optimizer)
+optimizer.zero_grad()
+optimizer.load_state_dict(optimizer.state_dict())
+print([name for name in ["torch._dynamo", "torch._inductor", "pandas"] if name in sys.modules])
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -92,16 +92,19 @@ class Task:
         if not path.exists():
             splits = [item.stem for item in self.folder.glob("*.parquet")]
             raise DataError(f"{self.folder}: found no split '{name}'. {suggest(name, splits)}")
-        table = pq.read_table(path)
+        # Neither read_table nor to_numpy: both import pandas, half a second of a start-up.
+        with pq.ParquetFile(path) as file:
+            table = file.read()
         texts = {}
         for column in table.column_names:
             if column.startswith("tokens"):
                 lists = table.column(column).combine_chunks()
-                offsets = lists.offsets.to_numpy()
+                offsets = np.asarray(lists.offsets.to_pylist())
                 texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
         target = table.column("tags" if self.kind == "tagging" else "label").to_pylist()
-        group = table.column("group").to_numpy() if "group" in table.column_names else None
-        return Split(name, table.column("id").to_numpy(), texts, target, group)
+        group = table.column("group").to_pylist() if "group" in table.column_names else None
+        ids = np.asarray(table.column("id").to_pylist())
+        return Split(name, ids, texts, target, None if group is None else np.asarray(group))
 
 
 def read_task(folder: Path) -> Task:

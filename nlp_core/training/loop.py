@@ -23,6 +23,7 @@ from nlp_core.training.optimizer import (
     WeightAverage,
     build_optimizer,
     set_learning_rate,
+    update_weights,
 )
 from nlp_core.training.prediction import predict, score_predictions
 
@@ -146,7 +147,7 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         if self.recipe.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        self.optimizer.step()
+        update_weights(self.optimizer)
         progress.step += 1
         self.losses.append(value)
         if self.average is not None:

@@ -1,5 +1,6 @@
 """Optimisers and learning-rate schedules of a recipe."""
 
+import inspect
 import math
 from dataclasses import dataclass
 
@@ -15,6 +16,17 @@ from nlp_core.config.params import (
     Schedule,
     WarmupLinearSchedule,
 )
+
+# torch wraps the methods of an optimiser for its compiler, which the first call of one imports: 2 s
+# of a start-up, and nothing here is compiled. The mark says that these are wrapped already.
+for _method in (
+    Optimizer.add_param_group,
+    Optimizer.load_state_dict,
+    Optimizer.state_dict,
+    Optimizer.zero_grad,
+):
+    _plain = getattr(_method, "__wrapped__", _method)
+    setattr(_plain, "__dynamo_disable", _plain)
 
 
 def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
@@ -73,6 +85,12 @@ class LearningRate:
             case ExponentialSchedule(gamma=gamma, start_epoch=start, min_lr=floor):
                 finished = step // self.steps_per_epoch
                 return max(self.peak * gamma ** max(finished - start + 1, 0), floor)
+
+
+@torch.no_grad()
+def update_weights(optimizer: Optimizer) -> None:
+    """Take one step along the gradients: `optimizer.step()` without its import of a compiler."""
+    inspect.unwrap(type(optimizer).step)(optimizer)
 
 
 def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
