@@ -1,6 +1,15 @@
 """The block zoo: layers whose output shapes are known before data is read, found by name."""
 
-from nlp_core.blocks.attention import CrossAttention, MatchAttention
+from nlp_core.blocks.attention import (
+    BilinearAttention,
+    CrossAttention,
+    FullAttention,
+    MatchAttention,
+)
+from nlp_core.blocks.attention_flow import (
+    BiDAF,
+    Seq2SeqAttention,
+)
 from nlp_core.blocks.base import (
     BLOCKS,
     CHARACTERS,
@@ -11,22 +20,75 @@ from nlp_core.blocks.base import (
     Shape,
     require_equal,
 )
-from nlp_core.blocks.character import CharCNN, CharLSTM
-from nlp_core.blocks.combination import Add, Combination, Concat
-from nlp_core.blocks.convolution import Conv, ConvPooling
-from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.blocks.feedforward import Dropout, Highway, LayerNorm, Linear
-from nlp_core.blocks.pooling import LinearAttention, Pooling
-from nlp_core.blocks.recurrent import BiLSTM
+from nlp_core.blocks.character import (
+    CharCNN,
+    CharLSTM,
+)
+from nlp_core.blocks.combination import (
+    Add,
+    Combination,
+    Concat,
+    Minus,
+    Multiply,
+)
+from nlp_core.blocks.convolution import (
+    Conv,
+    ConvPooling,
+)
+from nlp_core.blocks.distance import (
+    Distance,
+)
+from nlp_core.blocks.embedding import (
+    WordEmbedding,
+)
+from nlp_core.blocks.feedforward import (
+    Dropout,
+    Highway,
+    LayerNorm,
+    Linear,
+)
+from nlp_core.blocks.gated_convolution import (
+    GatedCNN,
+)
+from nlp_core.blocks.matrix import (
+    MatrixMultiply,
+)
+from nlp_core.blocks.pooling import (
+    KMaxPooling,
+    LinearAttention,
+    Pooling,
+    SelfAttentionPooling,
+)
+from nlp_core.blocks.qrnn import (
+    QRNN,
+)
+from nlp_core.blocks.recurrent import (
+    LSTM,
+    BiGRU,
+    BiLSTM,
+)
+from nlp_core.blocks.self_attention import (
+    BiLSTMAttention,
+    SlotAttention,
+)
+from nlp_core.blocks.transformer import (
+    Transformer,
+)
 
 __all__ = [
     "BLOCKS",
     "CHARACTERS",
+    "LSTM",
+    "QRNN",
     "SEQUENCE",
     "VECTOR",
     "WORDS",
     "Add",
+    "BiDAF",
+    "BiGRU",
     "BiLSTM",
+    "BiLSTMAttention",
+    "BilinearAttention",
     "Block",
     "CharCNN",
     "CharLSTM",
@@ -35,14 +97,25 @@ __all__ = [
     "Conv",
     "ConvPooling",
     "CrossAttention",
+    "Distance",
     "Dropout",
+    "FullAttention",
+    "GatedCNN",
     "Highway",
+    "KMaxPooling",
     "LayerNorm",
     "Linear",
     "LinearAttention",
     "MatchAttention",
+    "MatrixMultiply",
+    "Minus",
+    "Multiply",
     "Pooling",
+    "SelfAttentionPooling",
+    "Seq2SeqAttention",
     "Shape",
+    "SlotAttention",
+    "Transformer",
     "WordEmbedding",
     "require_equal",
 ]

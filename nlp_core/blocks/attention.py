@@ -1,15 +1,16 @@
 """Attention of one sequence to another (or to itself, given twice).
 
-Shape letters: B batch, T tokens of the first sequence, S tokens of the second, D width.
+Shape letters: B batch, T tokens of the first sequence, S tokens of the second, D and E widths,
+K width in which they are compared, H width of a history.
 """
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, Block, Shape, require_equal
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape, require_equal
 from nlp_core.blocks.masking import masked_softmax, zero_padding
-from nlp_core.blocks.option import Activation, build_activation
+from nlp_core.blocks.option import Activation, PositiveInt, build_activation
 
 
 def attend(
@@ -102,3 +103,101 @@ class MatchAttention(Block):
         query_BTD: Tensor = self.activation(self.linear(x_BTD))
         key_BSD: Tensor = self.activation(self.linear(y_BSD))
         return attend(torch.bmm(query_BTD, key_BSD.transpose(1, 2)), y_BSD, mask_BT, mask_BS)
+
+
+@BLOCKS.register("full_attention")
+class FullAttention(Block):
+    """Say each token of X in words of Y, comparing all that is known of both.
+
+    score_ts = f(U p_t) . (d * f(U q_s)) with the histories p of X's tokens and q of Y's (such as
+    their vectors of all lower layers side by side); y_t = sum_s softmax_s(score_ts) y_s.
+
+    Args:
+        dim: width of X, of which only the tokens' places are read.
+        other_dim: width of Y.
+        history_dim: width of the history of X's tokens.
+        other_history_dim: width of the history of Y's tokens, equal to that of X's.
+        hidden_dim: width in which they are compared, at least 1.
+        activation: f.
+
+    Shape: X [B, T, D], Y [B, S, E], histories [B, T, H] and [B, S, H] to [B, T, E].
+
+    Source: Huang et al. 2018 (FusionNet), section 2.3, symmetric form with nonlinearity.
+    """
+
+    ranks = ((SEQUENCE,), (SEQUENCE,), (SEQUENCE,), (SEQUENCE,))
+
+    def __init__(
+        self,
+        dim: int,
+        other_dim: int,
+        history_dim: int,
+        other_history_dim: int,
+        *,
+        hidden_dim: PositiveInt = 128,
+        activation: Activation = "relu",
+    ) -> None:
+        super().__init__()
+        self.linear = nn.Linear(history_dim, hidden_dim, bias=False)
+        self.activation = build_activation(activation)
+        self.diagonal = nn.Parameter(torch.ones(hidden_dim))
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a sequence as wide as Y; the histories' widths must be equal."""
+        require_equal("full_attention: histories", inputs[2].dim, inputs[3].dim)
+        return inputs[1]
+
+    def forward(
+        self,
+        x_BTD: Float[Tensor, "B T D"],
+        mask_BT: Bool[Tensor, "B T"],
+        y_BSE: Float[Tensor, "B S E"],
+        mask_BS: Bool[Tensor, "B S"],
+        history_BTH: Float[Tensor, "B T H"],
+        mask_history_BT: Bool[Tensor, "B T"],
+        other_BSH: Float[Tensor, "B S H"],
+        mask_other_BS: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B T E"]:
+        """Return what each token of X sees in Y."""
+        query_BTK: Tensor = self.activation(self.linear(history_BTH))
+        key_BSK: Tensor = self.activation(self.linear(other_BSH)) * self.diagonal
+        return attend(torch.bmm(query_BTK, key_BSK.transpose(1, 2)), y_BSE, mask_BT, mask_BS)
+
+
+@BLOCKS.register("bilinear_attention")
+class BilinearAttention(Block):
+    """Score each token of X against one vector: score_t = x_t . (W y + b).
+
+    The scores are those before a softmax over tokens: a head takes them as the scores of where a
+    span starts or ends.
+
+    Args:
+        dim: width of X.
+        other_dim: width of the vector.
+
+    Shape: X [B, T, D] and y [B, E] to [B, T, 1], zeros at padding.
+
+    Source: Chen et al. 2017 (DrQA), prediction, section 3.2.
+    """
+
+    ranks = ((SEQUENCE,), (VECTOR,))
+
+    def __init__(self, dim: int, other_dim: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(other_dim, dim)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a sequence of one number a token."""
+        return Shape(SEQUENCE, 1)
+
+    def forward(
+        self,
+        x_BTD: Float[Tensor, "B T D"],
+        mask_BT: Bool[Tensor, "B T"],
+        y_BE: Float[Tensor, "B E"],
+        mask_y: None,
+    ) -> Float[Tensor, "B T 1"]:
+        """Return one score a token."""
+        return zero_padding(torch.bmm(x_BTD, self.linear(y_BE).unsqueeze(-1)), mask_BT)

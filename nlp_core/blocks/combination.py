@@ -5,7 +5,7 @@ they come as `x, mask, y, mask, ...`.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -31,6 +31,31 @@ def require_one_rank(what: str, inputs: Sequence[Shape]) -> int:
             "pool the sequences first."
         )
     return inputs[0].rank
+
+
+def require_broadcast(what: str, inputs: Sequence[Shape]) -> int:
+    """Return the one width of the inputs, to which those of width 1 are stretched.
+
+    Raises:
+        ConfigError: two inputs are wider than 1 and differ.
+    """
+    first, *rest = [shape.dim for shape in inputs if shape.dim > 1] or [1]
+    for dim in rest:
+        require_equal(what, first, dim)
+    return first
+
+
+def require_each_once(what: str, found: Sequence[str], allowed: Sequence[str]) -> None:
+    """Refuse a list of operations that is empty or names one twice.
+
+    Raises:
+        ConfigError: it does.
+    """
+    if not found or len(set(found)) < len(found):
+        raise ConfigError(
+            f"{what}: operations: found {list(found)}, expected at least one of "
+            f"{', '.join(allowed)}, each once."
+        )
 
 
 @BLOCKS.register("concat")
@@ -66,7 +91,7 @@ class Add(Block):
     """Sum inputs of equal width: y = x1 + x2 + ...
 
     Args:
-        dims: widths of the inputs.
+        dims: widths of the inputs; one of width 1 is added to each number of the others.
 
     Shape: any number of [*N, D] to [*N, D].
     """
@@ -80,19 +105,82 @@ class Add(Block):
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         """Return the shape that all inputs have."""
-        rank = require_one_rank("add", inputs)
-        for shape in inputs[1:]:
-            require_equal("add", inputs[0].dim, shape.dim)
-        return Shape(rank, inputs[0].dim)
+        return Shape(require_one_rank("add", inputs), require_broadcast("add", inputs))
 
     def forward(
-        self, *fields: Float[Tensor, "*N D"] | Bool[Tensor, "*N"] | None
+        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
         """Return the sum of the inputs."""
         total, *rest = split_fields(fields)
         for x in rest:
             total = total + x
         return zero_padding(total, fields[1])
+
+
+@BLOCKS.register("multiply")
+class Multiply(Block):
+    """Multiply inputs of equal width number by number: y = x1 * x2 * ...
+
+    Args:
+        dims: widths of the inputs; one of width 1 multiplies each number of the others.
+
+    Shape: any number of [*N, D] to [*N, D].
+    """
+
+    ranks = ((VECTOR, SEQUENCE),)
+    variadic = True
+
+    def __init__(self, *dims: int) -> None:
+        super().__init__()
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the shape that all inputs have."""
+        return Shape(require_one_rank("multiply", inputs), require_broadcast("multiply", inputs))
+
+    def forward(
+        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N D"]:
+        """Return the product of the inputs."""
+        product, *rest = split_fields(fields)
+        for x in rest:
+            product = product * x
+        return zero_padding(product, fields[1])
+
+
+@BLOCKS.register("minus")
+class Minus(Block):
+    """Subtract two inputs of equal width: y = x1 - x2, or |x1 - x2|.
+
+    Args:
+        dim: width of the first input.
+        other_dim: width of the second; a width of 1 goes with each number of the other input.
+        absolute: drop the signs, so that the order of the inputs does not matter.
+
+    Shape: [*N, D] and [*N, D] to [*N, D].
+    """
+
+    ranks = ((VECTOR, SEQUENCE), (VECTOR, SEQUENCE))
+
+    def __init__(self, dim: int, other_dim: int, *, absolute: bool = False) -> None:
+        super().__init__()
+        self.absolute = absolute
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the shape that both inputs have."""
+        return Shape(require_one_rank("minus", inputs), require_broadcast("minus", inputs))
+
+    def forward(
+        self,
+        x: Float[Tensor, "*N _"],
+        mask: Bool[Tensor, "*N"] | None,
+        y: Float[Tensor, "*N _"],
+        mask_y: Bool[Tensor, "*N"] | None,
+    ) -> Float[Tensor, "*N D"]:
+        """Return the difference of the inputs."""
+        difference = x - y
+        return zero_padding(difference.abs() if self.absolute else difference, mask)
 
 
 @BLOCKS.register("combination")
@@ -129,11 +217,7 @@ class Combination(Block):
         """
         rank = require_one_rank("combination", inputs)
         operations = read_option(cls, options, "operations", tuple)
-        if not operations or len(set(operations)) < len(operations):
-            raise ConfigError(
-                f"combination: operations: found {list(operations)}, expected at least one of "
-                "origin, difference, product, each once."
-            )
+        require_each_once("combination", operations, get_args(Operation))
         dim = sum(shape.dim for shape in inputs) if "origin" in operations else 0
         for operation in operations:
             if operation != "origin":

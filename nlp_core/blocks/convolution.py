@@ -25,30 +25,43 @@ from nlp_core.blocks.option import (
 
 
 class SameConvolution(nn.Module):
-    """Convolve a sequence to the same length: y_t = b + sum_k W_k x_{t + k - (window - 1) // 2}.
+    """Convolve a sequence to the same length: y_t = b + sum_k W_k x_{t + d (k - before)}.
 
-    Positions before the first and after the last real token count as zeros.
+    `before` is (window - 1) // 2, or window - 1 if causal, and d the dilation. Positions before
+    the first and after the last real token count as zeros.
 
     Args:
         dim: width of the input.
         filters: width of the output.
         window: tokens that one output sees; an even one sees one more to the right.
         bias: whether there is a b.
+        dilation: distance d between the tokens that one output sees.
+        causal: whether an output sees its own token and those before it only.
     """
 
-    def __init__(self, dim: int, filters: int, window: int, *, bias: bool = True) -> None:
+    def __init__(
+        self,
+        dim: int,
+        filters: int,
+        window: int,
+        *,
+        bias: bool = True,
+        dilation: int = 1,
+        causal: bool = False,
+    ) -> None:
         super().__init__()
         self.linear = nn.Linear(window * dim, filters, bias=bias)
-        self.window = window
+        before = window - 1 if causal else (window - 1) // 2
+        self.around = (0, 0, before * dilation, (window - 1 - before) * dilation)
+        self.starts = [idx * dilation for idx in range(window)]
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T F"]:
         """Return one vector a position; those at padding mean nothing."""
         time = x_BTD.shape[1]
-        around = (0, 0, (self.window - 1) // 2, self.window // 2)
-        wide_BSD = functional.pad(zero_padding(x_BTD, mask_BT), around)
-        shifted = [wide_BSD[:, start : start + time] for start in range(self.window)]
+        wide_BSD = functional.pad(zero_padding(x_BTD, mask_BT), self.around)
+        shifted = [wide_BSD[:, start : start + time] for start in self.starts]
         # one matrix product over windows side by side: 0.7 of the time of nn.Conv1d on a CPU
         y_BTF: Tensor = self.linear(torch.cat(shifted, -1))
         return y_BTF

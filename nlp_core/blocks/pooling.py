@@ -1,11 +1,12 @@
 """Blocks that make one vector of a sequence.
 
-Shape letters: B batch, T tokens, D width.
+Shape letters: B batch, T tokens, D width, P hops or places kept, E width of the output.
 """
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, VECTOR, Block, Shape
 from nlp_core.blocks.masking import (
@@ -15,7 +16,7 @@ from nlp_core.blocks.masking import (
     pool_max,
     pool_mean,
 )
-from nlp_core.blocks.option import Pool
+from nlp_core.blocks.option import Pool, PositiveInt, read_option
 
 
 @BLOCKS.register("pooling")
@@ -79,3 +80,79 @@ class LinearAttention(Block):
         """Return one vector an example."""
         weight_BT = masked_softmax(self.query(x_BTD).squeeze(-1), mask_BT)
         return torch.einsum("bt,btd->bd", weight_BT, x_BTD)
+
+
+@BLOCKS.register("self_attention_pooling")
+class SelfAttentionPooling(Block):
+    """Weigh tokens in several ways at once: y = [A_1 X; A_2 X; ...], A = softmax(V tanh(W X^T)).
+
+    Each hop (a row of A) is a distribution over the real tokens.
+
+    Args:
+        dim: width of the input.
+        attention_dim: rows of W, at least 1.
+        num_hops: rows of V, at least 1.
+
+    Shape: [B, T, D] to [B, num_hops * D].
+
+    Source: Lin et al. 2017 (structured self-attentive sentence embedding), eq. 6 and 7.
+    Note: their penalty on hops that agree is a loss, not part of this block.
+    """
+
+    def __init__(
+        self, dim: int, *, attention_dim: PositiveInt = 64, num_hops: PositiveInt = 1
+    ) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(dim, attention_dim, bias=False)
+        self.hops = nn.Linear(attention_dim, num_hops, bias=False)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a vector as wide as the input for each hop."""
+        return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "num_hops", int))
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B E"]:
+        """Return the hops side by side."""
+        scores_BPT = self.hops(torch.tanh(self.hidden(x_BTD))).transpose(1, 2)
+        weight_BPT = masked_softmax(scores_BPT, mask_BT.unsqueeze(1))
+        return torch.bmm(weight_BPT, x_BTD).flatten(1)
+
+
+@BLOCKS.register("kmax_pooling")
+class KMaxPooling(Block):
+    """Keep the k largest of each number over the real tokens, in order of time.
+
+    y = [first kept of each number; second; ...]. Zeros stand last where there are fewer tokens.
+    Of equal numbers the earlier ones are kept.
+
+    Args:
+        dim: width of the input.
+        k: how many are kept, at least 1.
+
+    Shape: [B, T, D] to [B, k * D].
+
+    Source: Kalchbrenner et al. 2014 (dynamic convolutional network), section 3.2.
+    """
+
+    def __init__(self, dim: int, *, k: PositiveInt) -> None:
+        super().__init__()
+        self.k = k
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a vector of k times the input's width."""
+        return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "k", int))
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B E"]:
+        """Return what is kept, earlier tokens first."""
+        missing = max(self.k - x_BTD.shape[1], 0)
+        x_BTD = functional.pad(x_BTD, (0, 0, 0, missing))
+        mask_BT1 = functional.pad(mask_BT, (0, missing)).unsqueeze(-1)
+        ranked_BTD = x_BTD.masked_fill(~mask_BT1, -torch.inf)
+        order_BTD = ranked_BTD.sort(dim=1, descending=True, stable=True).indices
+        kept_BPD = order_BTD[:, : self.k].sort(1).values
+        return x_BTD.masked_fill(~mask_BT1, 0.0).gather(1, kept_BPD).flatten(1)

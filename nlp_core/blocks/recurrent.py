@@ -1,8 +1,9 @@
-"""Bidirectional LSTM without packing, which would leave the fast path of a CPU.
+"""Recurrent layers of one or two directions, without packing, which is slow on a CPU.
 
 Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of both.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -37,33 +38,34 @@ def reverse_index(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     return torch.where(mask_BT, count_tokens(mask_BT).unsqueeze(1) - 1 - position_T, position_T)
 
 
-class BidirectionalLayer(nn.Module):
-    """One layer of two LSTMs, of which one reads each sequence from its own last token.
+class RecurrentLayer(nn.Module):
+    """One layer that reads sequences forwards and, if it has a second reader, backwards.
 
-    Args:
-        dim: width of the input.
-        hidden_dim: width H of one direction.
+    A reader maps [T, B, D] to a pair whose first is its states [T, B, H], and looks only back in
+    time. The backward one reads each sequence from its own last real token.
     """
 
-    def __init__(self, dim: int, hidden_dim: int) -> None:
-        super().__init__()
-        self.forward_lstm = nn.LSTM(dim, hidden_dim)
-        self.backward_lstm = nn.LSTM(dim, hidden_dim)
+    def readers(self) -> tuple[nn.Module, nn.Module | None]:
+        """Return the forward and the backward reader; None for a layer of one direction."""
+        raise NotImplementedError
 
     def run(self, x_BTD: Float[Tensor, "B T D"], reverse_BT: Int[Tensor, "B T"]) -> Directions:
         """Return the states of both directions; those after a sequence's end mean nothing."""
+        forward, backward = self.readers()
+        assert backward is not None, "a layer of one direction"
         batch, time, dim = x_BTD.shape
         start_B = torch.arange(batch, device=x_BTD.device) * time
         rows = (reverse_BT.t() + start_B).reshape(-1)
         reversed_TBD = x_BTD.reshape(-1, dim).index_select(0, rows).view(time, batch, dim)
-        return Directions(
-            self.forward_lstm(x_BTD.transpose(0, 1))[0], self.backward_lstm(reversed_TBD)[0]
-        )
+        return Directions(forward(x_BTD.transpose(0, 1))[0], backward(reversed_TBD)[0])
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T E"]:
         """Return the states of both directions side by side at each token."""
+        forward, backward = self.readers()
+        if backward is None:
+            return zero_padding(forward(x_BTD.transpose(0, 1))[0].transpose(0, 1), mask_BT)
         reverse_BT = reverse_index(mask_BT)
         states = self.run(x_BTD, reverse_BT)
         time, batch, width = states.backward.shape
@@ -85,6 +87,81 @@ class BidirectionalLayer(nn.Module):
         last_B = (count_tokens(mask_BT) - 1).clamp(min=0)
         ends = [states.forward[last_B, column_B], states.backward[last_B, column_B]]
         return zero_padding(torch.cat(ends, -1), mask_BT.any(1))
+
+
+class BidirectionalLayer(RecurrentLayer):
+    """One layer of two LSTMs.
+
+    Args:
+        dim: width of the input.
+        hidden_dim: width H of one direction.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.forward_lstm = nn.LSTM(dim, hidden_dim)
+        self.backward_lstm = nn.LSTM(dim, hidden_dim)
+
+    def readers(self) -> tuple[nn.Module, nn.Module | None]:
+        """Return the two LSTMs."""
+        return self.forward_lstm, self.backward_lstm
+
+
+class ForwardLSTMLayer(RecurrentLayer):
+    """One layer of one LSTM.
+
+    Args:
+        dim: width of the input.
+        hidden_dim: width H of the output.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.forward_lstm = nn.LSTM(dim, hidden_dim)
+
+    def readers(self) -> tuple[nn.Module, nn.Module | None]:
+        """Return the LSTM."""
+        return self.forward_lstm, None
+
+
+class GRULayer(RecurrentLayer):
+    """One layer of one or two GRUs.
+
+    Args:
+        dim: width of the input.
+        hidden_dim: width H of one direction.
+        bidirectional: whether there is a second GRU that reads backwards.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int, *, bidirectional: bool) -> None:
+        super().__init__()
+        self.forward_gru = nn.GRU(dim, hidden_dim)
+        self.backward_gru = nn.GRU(dim, hidden_dim) if bidirectional else None
+
+    def readers(self) -> tuple[nn.Module, nn.Module | None]:
+        """Return the GRUs."""
+        return self.forward_gru, self.backward_gru
+
+
+def read_layers(
+    layers: nn.ModuleList,
+    x_BTD: Float[Tensor, "B T D"],
+    mask_BT: Bool[Tensor, "B T"],
+    *,
+    dropout: float,
+) -> Float[Tensor, "B T E"]:
+    """Return the states of the last of several layers, with dropout between them in training."""
+    hidden = x_BTD
+    for idx, layer in enumerate(layers):
+        if idx:
+            hidden = functional.dropout(hidden, dropout, layers.training)
+        hidden = layer(hidden, mask_BT)
+    return hidden
+
+
+def state_widths(dim: int, output_dim: int, num_layers: int) -> list[int]:
+    """Return the width of each layer's input: the first reads the input, the others states."""
+    return [dim] + [output_dim] * (num_layers - 1)
 
 
 @BLOCKS.register("bilstm")
@@ -113,7 +190,7 @@ class BiLSTM(Block):
         dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
-        widths = [dim] + [2 * hidden_dim] * (num_layers - 1)
+        widths = state_widths(dim, 2 * hidden_dim, num_layers)
         self.layers = nn.ModuleList(BidirectionalLayer(width, hidden_dim) for width in widths)
         self.dropout = dropout
 
@@ -126,9 +203,97 @@ class BiLSTM(Block):
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T E"]:
         """Return the last layer's states."""
-        hidden = x_BTD
-        for idx, layer in enumerate(self.layers):
-            if idx:
-                hidden = functional.dropout(hidden, self.dropout, self.training)
-            hidden = layer(hidden, mask_BT)
-        return hidden
+        return read_layers(self.layers, x_BTD, mask_BT, dropout=self.dropout)
+
+
+@BLOCKS.register("lstm")
+class LSTM(Block):
+    """Read a sequence forwards: y_t = LSTM at t, which has seen the tokens up to t.
+
+    Args:
+        dim: width of the input.
+        hidden_dim: width H of the output, at least 1.
+        num_layers: layers above each other, at least 1.
+        dropout: probability of a zero between layers (not after the last), in [0, 1).
+
+    Shape: [B, T, D] to [B, T, H].
+
+    Source: Gers et al. 2000 (LSTM with forget gates).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hidden_dim: PositiveInt = 128,
+        num_layers: PositiveInt = 1,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        widths = state_widths(dim, hidden_dim, num_layers)
+        self.layers = nn.ModuleList(ForwardLSTMLayer(width, hidden_dim) for width in widths)
+        self.dropout = dropout
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a sequence of `hidden_dim`."""
+        return Shape(SEQUENCE, read_option(cls, options, "hidden_dim", int))
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T E"]:
+        """Return the last layer's states."""
+        return read_layers(self.layers, x_BTD, mask_BT, dropout=self.dropout)
+
+
+@BLOCKS.register("bigru")
+class BiGRU(Block):
+    """Read a sequence in both directions: y_t = [forward GRU at t; backward GRU at t].
+
+    The values are those of a packed bidirectional GRU; each direction starts from zeros.
+
+    Args:
+        dim: width of the input.
+        hidden_dim: width H of one direction, at least 1.
+        num_layers: layers above each other, at least 1.
+        dropout: probability of a zero between layers (not after the last), in [0, 1).
+        bidirectional: false for forward GRUs alone.
+
+    Shape: [B, T, D] to [B, T, 2H], or [B, T, H] with one direction.
+
+    Source: Cho et al. 2014 (GRU), eq. 5-8.
+    Note: the reset gate works on the mapped state, as cuDNN's does, not on the state itself.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hidden_dim: PositiveInt = 128,
+        num_layers: PositiveInt = 1,
+        dropout: Probability = 0.0,
+        bidirectional: bool = True,
+    ) -> None:
+        super().__init__()
+        widths = state_widths(dim, (1 + bidirectional) * hidden_dim, num_layers)
+        self.layers = nn.ModuleList(
+            GRULayer(width, hidden_dim, bidirectional=bidirectional) for width in widths
+        )
+        self.dropout = dropout
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a sequence of `hidden_dim` for each direction."""
+        return Shape(SEQUENCE, directed_width(cls, options))
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T E"]:
+        """Return the last layer's states."""
+        return read_layers(self.layers, x_BTD, mask_BT, dropout=self.dropout)
+
+
+def directed_width(owner: type[Block], options: Mapping[str, object]) -> int:
+    """Return the output's width of a block with the options `hidden_dim` and `bidirectional`."""
+    hidden_dim = read_option(owner, options, "hidden_dim", int)
+    return hidden_dim * (1 + read_option(owner, options, "bidirectional", bool))
