@@ -50,6 +50,7 @@ def weigh_by_best(
     """Return softmax_t(max_s score_ts) over real tokens; equal weights where Y has none."""
     lowest = torch.finfo(scores_BTS.dtype).min
     best_BT = scores_BTS.masked_fill(~mask_BS.unsqueeze(1), lowest).amax(-1)
+    best_BT = best_BT.masked_fill(~mask_BS.any(1, keepdim=True), 0.0)
     return masked_softmax(best_BT, mask_BT)
 
 
