@@ -2,7 +2,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp_core.data.batching import Ragged, order_evaluation_batches, order_training_batches
+from nlp_core.data.batching import (
+    Ragged,
+    order_evaluation_batches,
+    order_training_batches,
+    order_training_groups,
+)
 
 lengths_of = st.lists(st.integers(1, 30), min_size=1, max_size=200).map(np.array)
 
@@ -42,6 +47,50 @@ def test_buckets_need_less_padding_than_a_plain_shuffle() -> None:
         return sum(int(lengths[rows].max() * len(rows) - lengths[rows].sum()) for rows in batches)
 
     assert padding(50) < 0.2 * padding(0)
+
+
+def order_groups(
+    group: np.ndarray, batch_size: int = 3, pool: int = 2, seed: int = 3, epoch: int = 1
+) -> list[np.ndarray]:
+    return order_training_groups(
+        group,
+        np.arange(1, len(group) + 1),
+        batch_size=batch_size,
+        bucket_batches=pool,
+        seed=seed,
+        epoch=epoch,
+    )
+
+
+groups_of = st.lists(st.integers(0, 20), min_size=1, max_size=100).map(np.array)
+
+
+@given(groups_of, st.integers(1, 6), st.integers(0, 4), st.integers(1, 5))
+def test_a_group_is_in_one_batch_alone_with_all_its_rows(
+    group: np.ndarray, batch_size: int, pool: int, epoch: int
+) -> None:
+    batches = order_groups(group, batch_size, pool, epoch=epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(group)))
+    owners = [set(group[rows].tolist()) for rows in batches]
+    assert sum(len(found) for found in owners) == len(np.unique(group))
+    assert all(len(found) <= batch_size for found in owners)
+    assert len(batches) == -(-len(np.unique(group)) // batch_size), "as many in every epoch"
+
+
+def test_the_order_of_groups_depends_on_seed_and_epoch_alone() -> None:
+    group = np.arange(60) // 3
+
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return [rows.tolist() for rows in order_groups(group, seed=seed, epoch=epoch)]
+
+    assert order(1, 1) == order(1, 1)
+    assert order(1, 1) != order(1, 2)
+    assert order(1, 1) != order(2, 1)
+
+
+def test_rows_of_a_group_keep_their_order_and_need_not_be_neighbours() -> None:
+    batches = order_groups(np.array([7, 2, 7, 2, 7]), batch_size=1, pool=0)
+    assert sorted(rows.tolist() for rows in batches) == [[0, 2, 4], [1, 3]]
 
 
 def test_evaluation_batches_are_sorted_by_length() -> None:

@@ -17,6 +17,7 @@ PAIRS = [Example(2, "a b", "c", "1", 0), Example(3, "", "d e ", None, 1)]
     [
         ("classification", ["id", "text", "tokens", "label"]),
         ("regression", ["id", "text", "tokens", "label"]),
+        ("multi_label", ["id", "text", "tokens", "labels"]),
         ("pair_regression", ["id", "text_a", "text_b", "tokens_a", "tokens_b", "label"]),
         ("ranking", ["id", "text_a", "text_b", "tokens_a", "tokens_b", "label", "group"]),
         ("tagging", ["id", "tokens", "tags"]),
@@ -46,6 +47,16 @@ def test_ranking_rows_are_read_back(tmp_path: Path) -> None:
     assert table["label"].to_pylist() == ["1", None]
     assert table["text_b"].to_pylist()[1] == "d e "
     assert table["tokens_a"].to_pylist()[1] == ["<empty>"]
+
+
+def test_several_labels_are_a_list(tmp_path: Path) -> None:
+    rows = [
+        Example(1, "a", None, None, labels=("x", "y")),
+        Example(2, "b", None, None, labels=()),
+        Example(3, "c", None, None),
+    ]
+    write_examples(tmp_path / "a.parquet", "multi_label", [0, 1, 2], rows, split_spaces)
+    assert pq.read_table(tmp_path / "a.parquet")["labels"].to_pylist() == [["x", "y"], [], None]
 
 
 def test_regression_label_is_a_number(tmp_path: Path) -> None:

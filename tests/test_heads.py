@@ -23,6 +23,7 @@ from nlp_core.models.options import check_options
 DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
 KINDS = {
     "classification",
+    "multi_label",
     "pair_classification",
     "pair_regression",
     "ranking",
@@ -40,10 +41,19 @@ ROWS = [
     Row("classification", {}),
     Row("classification", {"hidden_dims": [5, 6], "batch_norm": True}),
     Row("classification", {"class_weights": [0.1, 0.6, 0.3], "dropout": 0.0}),
+    Row("classification", {"loss": {"name": "cross_entropy", "label_smoothing": 0.1}}),
+    Row("classification", {"loss": {"name": "focal", "gamma": 0.5}, "class_weights": [1.0, 2, 3]}),
+    Row("multi_label", {}),
+    Row("multi_label", {"hidden_dims": [5], "class_weights": [0.5, 1.0, 2.0], "threshold": 0.3}),
+    Row("pairwise_ranking", {"hidden_dims": [5], "activation": "tanh"}),
+    Row("pairwise_ranking", {"loss": {"name": "logistic"}}),
+    Row("listwise_ranking", {"hidden_dims": [5]}),
     Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
     Row("regression", {"output": "sigmoid", "low": 0.0, "high": 5.0}),
     Row("tagging", {}),
     Row("tagging", {"reduction": "token"}),
+    Row("tagging", {"loss": {"name": "focal"}, "class_weights": [0.5, 1.0, 2.0]}),
+    Row("tagging", {"loss": {"name": "cross_entropy", "label_smoothing": 0.2}}),
     Row("crf_tagging", {}),
     Row("crf_tagging", {"reduction": "token"}),
 ]
@@ -63,9 +73,15 @@ def deterministic() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
+def make(row: Row) -> Head:
+    kind = HEADS.get(row.head)
+    options = check_options(kind, row.options, where="here")
+    return kind(DIM, 2 if kind.grouped else LABELS, **options).double()
+
+
 def build(row: Row) -> Head:
     torch.manual_seed(1)
-    head = HEADS.get(row.head)(DIM, LABELS, **row.options).double()
+    head = make(row)
     with torch.no_grad():
         for parameter in head.parameters():
             parameter.add_(torch.rand_like(parameter) * 0.1)
@@ -76,6 +92,7 @@ class Batch(NamedTuple):
     x: Tensor
     target: Tensor
     mask: Tensor | None
+    group: Tensor | None = None
 
 
 def make_batch(head: Head, *, extra: int = 0) -> Batch:
@@ -92,6 +109,10 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
     x = torch.randn(3, DIM, generator=generator).double().requires_grad_()
     if "regression" in head.kinds:
         return Batch(x, torch.tensor([0.0, 2.5, 5.0]).double(), None)
+    if head.grouped:
+        return Batch(x, torch.tensor([1, 0, 1]), None, torch.tensor([4, 4, 4]))
+    if "multi_label" in head.kinds:
+        return Batch(x, torch.tensor([[1.0, 0, 1], [0, 0, 0], [0, 1, 0]]).double(), None)
     return Batch(x, torch.tensor([2, 0, 1]), None)
 
 
@@ -105,7 +126,7 @@ class Outcome(NamedTuple):
 def run(head: Head, *, extra: int = 0) -> Outcome:
     batch = make_batch(head, extra=extra)
     scores = head(batch.x, batch.mask)
-    loss = head.loss(scores, batch.target, batch.mask)
+    loss = head.loss(scores, batch.target, batch.group if head.grouped else batch.mask)
     loss.backward()
     prediction = head.decode(scores.detach(), batch.mask).prediction
     assert batch.x.grad is not None
@@ -128,7 +149,11 @@ def test_every_kind_has_a_head() -> None:
 
 @each_row
 def test_options_pass_their_own_schema(row: Row) -> None:
-    assert check_options(HEADS.get(row.head), row.options, where="here") == row.options
+    options = check_options(HEADS.get(row.head), row.options, where="here")
+    assert list(options) == list(row.options)
+    for name, value in row.options.items():
+        found = options[name]
+        assert value == (found.model_dump(exclude_unset=True) if name == "loss" else found)
 
 
 @each_row
@@ -137,7 +162,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
     batch = make_batch(head)
     scores = head(batch.x, batch.mask)
     decoded = head.decode(scores, batch.mask)
-    assert head.loss(scores, batch.target, batch.mask).shape == ()
+    assert run(head).loss.shape == ()
     assert decoded.prediction.shape == batch.target.shape
     if batch.mask is not None:
         assert scores.shape == (*batch.target.shape, LABELS)
@@ -146,8 +171,11 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         assert scores.shape == (3,)
         assert decoded.probability is None
     else:
-        assert scores.shape == (3, LABELS)
+        assert scores.shape == ((3,) if head.grouped else (3, LABELS))
         assert decoded.probability is not None
+        assert decoded.probability.shape == (3, 2 if head.grouped else LABELS)
+        if "multi_label" in head.kinds:
+            return
         torch.testing.assert_close(decoded.probability.sum(-1), torch.ones(3).double())
 
 
@@ -178,7 +206,7 @@ def test_state_dict_restores_the_head(row: Row) -> None:
     head = build(row)
     run(head)
     torch.manual_seed(99)
-    other = HEADS.get(row.head)(DIM, LABELS, **row.options).double()
+    other = make(row)
     other.load_state_dict(head.state_dict())
     head.zero_grad()
     first, second = run(head.eval()), run(other.eval())

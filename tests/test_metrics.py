@@ -28,6 +28,7 @@ def test_every_named_metric_is_computed_and_no_other() -> None:
     assert set(MODULES) == set(METRICS)
     for kind, module in MODULES.items():
         assert sorted(import_module(module).COMPUTE) == list(METRICS[kind])
+        assert list(METRICS[kind]) == sorted(set(METRICS[kind]))
 
 
 def test_accuracy_is_in_points() -> None:

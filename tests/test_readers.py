@@ -87,6 +87,27 @@ def test_tsv_refuses_malformed_lines(tmp_path: Path, content: str, message: str)
         read_tsv(write(tmp_path, content), texts=["text"], label="label")
 
 
+def test_tsv_takes_a_cell_of_several_labels_apart(tmp_path: Path) -> None:
+    path = write(tmp_path, "text\tlabel\na\tx, y\nb\t\nc\ty\n")
+    rows = read_tsv(path, texts=["text"], label="label", label_separator=",")
+    assert [row.labels for row in rows] == [("x", "y"), (), ("y",)]
+    assert {row.label for row in rows} == {None}
+    spaces = write(tmp_path, "text\tlabel\na\tx y\n")
+    assert read_tsv(spaces, texts=["text"], label="label", label_separator=" ")[0].labels == (
+        "x",
+        "y",
+    )
+    (unseen,) = read_tsv(spaces, texts=["text"], label=None, label_separator=" ")
+    assert unseen.labels is None
+
+
+@pytest.mark.parametrize("cell", ["x,,y", "x,", ",", "x,y,x", "x, x"])
+def test_tsv_refuses_labels_that_are_empty_or_stand_twice(tmp_path: Path, cell: str) -> None:
+    path = write(tmp_path, f"text\tlabel\na\tx\nb\t{cell}\n")
+    with pytest.raises(DataError, match=rf"a\.txt: line 3: found the labels '{cell}', expected"):
+        read_tsv(path, texts=["text"], label="label", label_separator=",")
+
+
 def test_mrpc_dev_is_what_the_ids_cut_out(tmp_path: Path) -> None:
     rows = '1\t11\t12\ta\tb\n0\t21\t22\tc " d\te\n1\t31\t32\tf\tg\n'
     path = write(tmp_path, "\ufeff" + HEADER + rows)

@@ -46,6 +46,14 @@ MODELS = {
         ],
         "classification",
     ),
+    "multi_label": model(
+        {"words": "tokens"},
+        [
+            layer("word", "word_embedding", "words", dim=8, vectors="8d"),
+            layer("top", "pooling", "word", pool="max"),
+        ],
+        "multi_label",
+    ),
     "tagging": model(
         {"words": "tokens", "characters": "tokens.characters"},
         [
@@ -81,6 +89,7 @@ MODELS = {
 }
 FIRST_METRIC = {
     "classification": "accuracy",
+    "multi_label": "micro_f1",
     "tagging": "f1",
     "ranking": "auc",
     "pair_regression": "pearson",

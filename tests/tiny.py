@@ -15,12 +15,14 @@ BAD = ["bad", "poor", "sad", "awful"]
 NEUTRAL = ["the", "film", "is", "a", "Film", "42", "x7"]
 METRICS = {
     "classification": ["accuracy"],
+    "multi_label": ["micro_f1", "exact_match", "auc@good"],
     "ranking": ["auc", "map", "mrr"],
     "tagging": ["f1", "accuracy"],
     "pair_regression": ["pearson"],
 }
 LABELS = {
     "classification": ["0", "1"],
+    "multi_label": ["bad", "good"],
     "ranking": ["0", "1"],
     "tagging": ["B-Q", "E-Q", "I-Q", "O", "S-Q"],
     "pair_regression": [],
@@ -92,6 +94,8 @@ def _make_table(kind: str, size: int, seed: int) -> pa.Table:
 
 
 def _make_row(kind: str, generator: np.random.Generator) -> dict[str, object]:
+    if kind == "multi_label":
+        return _make_labelled_row(generator)
     label = int(generator.integers(2))
     words = [str(w) for w in generator.choice(NEUTRAL, size=int(generator.integers(2, 7)))]
     sign = str(generator.choice(GOOD if label else BAD))
@@ -105,3 +109,13 @@ def _make_row(kind: str, generator: np.random.Generator) -> dict[str, object]:
         return {"text": " ".join(words), "tokens": words, "label": str(label)}
     pair = {"tokens_a": ["good", "film", "?"], "tokens_b": words}
     return {**pair, "label": str(label) if kind == "ranking" else float(label)}
+
+
+def _make_labelled_row(generator: np.random.Generator) -> dict[str, object]:
+    words = [str(w) for w in generator.choice(NEUTRAL, size=int(generator.integers(2, 7)))]
+    labels = []
+    for label, signs in (("good", GOOD), ("bad", BAD)):
+        if generator.integers(2):
+            words.insert(1, str(generator.choice(signs)))
+            labels.append(label)
+    return {"text": " ".join(words), "tokens": words, "labels": labels}

@@ -20,6 +20,7 @@ Kind = Literal[
     "pair_regression",
     "ranking",
     "tagging",
+    "multi_label",
 ]
 REGRESSION_KINDS = ("regression", "pair_regression")
 PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")
@@ -134,6 +135,9 @@ class TsvReaderConfig(ClosedModel):
     """Columns of the text, or of the two texts."""
     label: str
     """Column of the label."""
+    label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
+    """What stands between the labels of one cell, such as "," or a space; an empty cell has none.
+    Kind multi_label only."""
 
 
 class MrpcReaderConfig(ClosedModel):
@@ -253,6 +257,12 @@ class TaskConfig(ClosedModel):
         if reader.name == "tsv" and len(reader.texts) != num_texts:
             raise ValueError(
                 f"reader.texts: found {reader.texts}; the kind {self.kind} needs {num_texts}."
+            )
+        separator = reader.label_separator if reader.name == "tsv" else None
+        if (self.kind == "multi_label") != (separator is not None):
+            raise ValueError(
+                f"reader.label_separator: found {separator!r} with kind {self.kind}; multi_label "
+                "needs one, and it alone."
             )
         return self
 

@@ -74,7 +74,7 @@ class RecipeConfig(ClosedModel):
     optimizer: OptimizerConfig
     schedule: Schedule
     batch_size: Count
-    """Examples a step."""
+    """Examples a step; whole questions where the head compares their candidates."""
     epochs: Count
     """Passes over the training split."""
     validations_per_epoch: Count = 1

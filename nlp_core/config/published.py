@@ -16,7 +16,7 @@ from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Text = Annotated[str, Field(min_length=1)]
-Metric = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
+Metric = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+(@.+)?$")]
 Spread = Annotated[float, Field(ge=0)]
 Claim = Literal["reproduce", "trend", "not_run"]
 
@@ -99,7 +99,8 @@ class PartConfig(ClosedModel):
     """How the paper chose the epoch. honest: on a split that it does not report. paper: on the
     reported split itself; then both of our numbers are shown, each with its verdict."""
     tolerance: Spread = 0.0
-    """Points that a mean may be below a published number and still reproduce it."""
+    """Points that a mean may be below a published number and still reproduce it; where lower is
+    better, units of the metric that it may be above."""
     decimals: Annotated[int, Field(ge=0, le=4)] = 2
     """Decimals that the paper prints."""
     columns: Annotated[dict[Text, Metric], Field(min_length=1)]

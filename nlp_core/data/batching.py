@@ -66,6 +66,40 @@ def order_training_batches(
     return list(_cut(order, batch_size))
 
 
+def order_training_groups(
+    group: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    batch_size: int,
+    bucket_batches: int,
+    seed: int,
+    epoch: int,
+) -> list[np.ndarray]:
+    """Return the batches of an epoch, each of whole groups.
+
+    The groups are ordered as `order_training_batches` orders examples, a group being as long as
+    its longest example. Each brings its rows in their order, so all epochs have as many batches.
+
+    Args:
+        group: group number of each example, [N]; equal numbers need not be neighbours.
+        lengths: tokens of each example, [N].
+        batch_size: groups a batch; the last one may be smaller.
+        bucket_batches: batches a pool; 0 leaves the plain shuffle.
+        seed: of the run.
+        epoch: from 1.
+    """
+    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
+    members = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
+    batches = order_training_batches(
+        np.array([lengths[rows].max() for rows in members]),
+        batch_size=batch_size,
+        bucket_batches=bucket_batches,
+        seed=seed,
+        epoch=epoch,
+    )
+    return [np.concatenate([members[idx] for idx in batch]) for batch in batches]
+
+
 def order_evaluation_batches(lengths: np.ndarray, *, batch_size: int) -> list[np.ndarray]:
     """Return batches of rows of like lengths, the shortest first."""
     return list(_cut(np.argsort(lengths, kind="stable"), batch_size))

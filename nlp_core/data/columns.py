@@ -20,7 +20,9 @@ def build_schema(kind: str) -> pa.Schema:
     label = ("label", pa.float64() if kind.endswith("regression") else pa.string())
     if kind == "tagging":
         return pa.schema([("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)])
-    if kind in ("classification", "regression"):
+    if kind == "multi_label":
+        label = ("labels", pa.list_(pa.string()))
+    if kind in ("classification", "regression", "multi_label"):
         columns = [("id", pa.int64()), ("text", pa.string()), ("tokens", _TOKENS), label]
         return pa.schema(columns)
     columns = [("id", pa.int64())]
@@ -55,6 +57,7 @@ def write_examples(
             values["tokens_b"] = [tokenize(item.text_b or "") for item in part]
         values["group"] = [item.group for item in part]
         values["label"] = [_type_label(item.label, kind) for item in part]
+        values["labels"] = [item.labels for item in part]
         return values
 
     _write(path, build_schema(kind), len(examples), build)

@@ -146,7 +146,13 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
     reader = task.reader
     if isinstance(reader, TsvReaderConfig):
         label = reader.label if split.labelled else None
-        return read_tsv(path, texts=reader.texts, label=label, columns=split.columns)
+        return read_tsv(
+            path,
+            texts=reader.texts,
+            label=label,
+            columns=split.columns,
+            label_separator=reader.label_separator,
+        )
     if isinstance(reader, MrpcReaderConfig):
         return read_mrpc(path, split=name, dev_ids_path=path.with_name(reader.dev_ids))
     if isinstance(reader, ConllReaderConfig):
@@ -164,9 +170,10 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
 
 def _check_label(row: Example, task: TaskConfig, path: Path) -> None:
     if task.kind not in REGRESSION_KINDS:
-        if row.label not in task.labels:
-            allowed = ", ".join(f"'{label}'" for label in task.labels)
-            raise refuse(path, row.line, f"found the label '{row.label}', expected {allowed}")
+        for found in [row.label] if row.labels is None else row.labels:
+            if found not in task.labels:
+                allowed = ", ".join(f"'{label}'" for label in task.labels)
+                raise refuse(path, row.line, f"found the label '{found}', expected {allowed}")
         return
     assert task.label_range is not None
     low, high = task.label_range
@@ -207,6 +214,8 @@ def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
     for row in rows:
         if isinstance(row, Sentence):
             counts.update(row.tags)
+        elif row.labels is not None:
+            counts.update(row.labels)
         elif row.label is not None:
             counts[row.label] += 1
     return dict(sorted(counts.items()))

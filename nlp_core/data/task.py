@@ -13,6 +13,9 @@ from nlp_core.files import digest_json
 
 DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split")
 
+TARGETS = {"tagging": "tags", "multi_label": "labels"}
+"""The column that holds what is to be predicted, where it is not `label`."""
+
 
 @dataclass(frozen=True)
 class TextColumn:
@@ -40,7 +43,8 @@ class Split:
         name: train, dev, test, held_out ...
         ids: row number of each example in the official file, [N].
         texts: text columns by name: tokens, tokens_a, tokens_b.
-        target: label (text), value or tags of each example; None where the split has none.
+        target: label (text), value, tags (a list) or several labels (a tuple) of each example; None
+            where the split has none.
         group: question number of each candidate, [N]; None when the kind has no groups.
     """
 
@@ -101,7 +105,10 @@ class Task:
                 lists = table.column(column).combine_chunks()
                 offsets = np.asarray(lists.offsets.to_pylist())
                 texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
-        target = table.column("tags" if self.kind == "tagging" else "label").to_pylist()
+        column = TARGETS.get(self.kind, "label")
+        target = table.column(column).to_pylist()
+        if self.kind == "multi_label":
+            target = [labels if labels is None else tuple(labels) for labels in target]
         group = table.column("group").to_pylist() if "group" in table.column_names else None
         ids = np.asarray(table.column("id").to_pylist())
         return Split(name, ids, texts, target, None if group is None else np.asarray(group))

@@ -1,6 +1,8 @@
 """Task heads: scores, loss and decoding, found by name."""
 
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
+from nlp_core.heads.multi_label import MultiLabelHead
+from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 
@@ -11,6 +13,9 @@ __all__ = [
     "ClassificationHead",
     "Decoded",
     "Head",
+    "ListwiseRankingHead",
+    "MultiLabelHead",
+    "PairwiseRankingHead",
     "RegressionHead",
     "TaggingHead",
 ]

@@ -22,7 +22,8 @@ class Decoded(NamedTuple):
     """What a head says about a batch.
 
     Attributes:
-        prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression.
+        prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; True
+            at the chosen ones of several labels, [B, L].
         probability: of each label, [B, L]; None for a regression and for tags.
     """
 
@@ -46,11 +47,14 @@ class Head(nn.Module):
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((VECTOR,),)
     """The ranks that its one input may have, written as those of a block."""
 
+    grouped: ClassVar[bool] = False
+    """True when the loss compares the examples of a group, which then share a training batch."""
+
     forward: Callable[..., Tensor]
-    """Return scores for `x, mask`: [B, L], [B] for a regression, [B, T, L] for tags."""
+    """Return scores for `x, mask`: [B, L], [B] for a single value, [B, T, L] for tags."""
 
     loss: Callable[..., Tensor]
-    """Return the scalar loss of `scores, target, mask`."""
+    """Return the scalar loss of `scores, target, mask`; of `scores, target, group` when grouped."""
 
     decode: Callable[..., Decoded]
     """Return the prediction that `scores, mask` make."""
@@ -69,6 +73,7 @@ class HiddenLayers(nn.Module):
         activation: the function after each hidden layer.
         batch_norm: normalise before each activation.
         dropout: probability of a zero in the input of each layer, in [0, 1).
+        bias: whether the last layer adds one.
 
     Shape: [B, D] to [B, out_dim].
     """
@@ -82,6 +87,7 @@ class HiddenLayers(nn.Module):
         activation: Activation,
         batch_norm: bool,
         dropout: float,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         widths = [in_dim, *hidden_dims]
@@ -89,7 +95,7 @@ class HiddenLayers(nn.Module):
             Linear(width, hidden_dim=hidden_dim, activation=activation, batch_norm=batch_norm)
             for width, hidden_dim in zip(widths, hidden_dims, strict=False)
         )
-        self.out = nn.Linear(widths[-1], out_dim)
+        self.out = nn.Linear(widths[-1], out_dim, bias=bias)
         self.dropout = dropout
 
     def forward(self, x_BD: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ Shape letters: B batch, D width of the input, L labels.
 from collections.abc import Sequence
 from typing import Literal
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
@@ -14,13 +13,20 @@ from torch.nn import functional
 from nlp_core.blocks.option import Activation, PositiveFloat, PositiveInt, Probability
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, Decoded, Head, HiddenLayers
+from nlp_core.heads.loss import (
+    CROSS_ENTROPY,
+    LabelLoss,
+    build_class_weights,
+    compute_label_loss,
+)
 
 
 @HEADS.register("classification")
 class ClassificationHead(Head):
     """Choose one label: p = softmax(MLP(x)).
 
-    loss = sum_i w(y_i) * -log p_i(y_i) / sum_i w(y_i), where w is 1 without class weights.
+    loss = sum_i w(y_i) * l_i / sum_i w(y_i), where w is 1 without class weights and l_i is the
+    chosen loss, by default the cross entropy -log p_i(y_i).
 
     Args:
         in_dim: width D of the input.
@@ -30,6 +36,7 @@ class ClassificationHead(Head):
         batch_norm: normalise before each activation.
         dropout: probability of a zero in the input of each layer, in [0, 1).
         class_weights: weight of each label in the loss, in the order of the labels.
+        loss: `cross_entropy`, with a share of `label_smoothing`, or `focal`, with its `gamma`.
 
     Shape: [B, D] to [B, L].
 
@@ -50,13 +57,10 @@ class ClassificationHead(Head):
         batch_norm: bool = False,
         dropout: Probability = 0.0,
         class_weights: Sequence[PositiveFloat] | None = None,
+        loss: LabelLoss = CROSS_ENTROPY,
     ) -> None:
         super().__init__()
-        if class_weights is not None and len(class_weights) != num_labels:
-            raise ConfigError(
-                f"classification: class_weights: found {len(class_weights)} weights, expected one "
-                f"for each of {num_labels} labels."
-            )
+        weight_L = build_class_weights("classification", class_weights, num_labels)
         self.layers = HiddenLayers(
             in_dim,
             num_labels,
@@ -65,8 +69,8 @@ class ClassificationHead(Head):
             batch_norm=batch_norm,
             dropout=dropout,
         )
-        weights = None if class_weights is None else torch.tensor(class_weights)
-        self.register_buffer("class_weights", weights, persistent=False)
+        self.register_buffer("class_weights", weight_L, persistent=False)
+        self.choice = loss
 
     def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
         """Return the logits of the labels."""
@@ -76,8 +80,8 @@ class ClassificationHead(Head):
     def loss(
         self, scores_BL: Float[Tensor, "B L"], target_B: Int[Tensor, " B"], mask: None = None
     ) -> Float[Tensor, ""]:
-        """Return the weighted mean of the cross entropies."""
-        return functional.cross_entropy(scores_BL, target_B, self.class_weights)
+        """Return the weighted mean of the losses."""
+        return compute_label_loss(scores_BL, target_B, self.choice, self.class_weights)
 
     def decode(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Decoded:
         """Return the likeliest labels and the probabilities of all."""

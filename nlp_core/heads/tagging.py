@@ -3,15 +3,16 @@
 Shape letters: B batch, T tokens, D width of the input, L labels.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import PositiveFloat
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
 from nlp_core.heads.crf import (
     Chain,
@@ -19,6 +20,12 @@ from nlp_core.heads.crf import (
     compute_marginals,
     find_best_path,
     score_path,
+)
+from nlp_core.heads.loss import (
+    CROSS_ENTROPY,
+    LabelLoss,
+    build_class_weights,
+    compute_label_loss,
 )
 
 Reduction = Literal["sentence", "token"]
@@ -35,23 +42,41 @@ def count_units(mask_BT: Bool[Tensor, "B T"], reduction: Reduction) -> Int[Tenso
 class TaggingHead(Head):
     """Label each token by itself: p_t = softmax(W x_t + b).
 
-    loss = sum over real tokens of -log p_t(y_t), divided by the number of sentences or tokens.
+    loss = sum over real tokens of w(y_t) l_t, divided by the number of sentences or tokens, where w
+    is 1 without class weights and l_t is the chosen loss, by default -log p_t(y_t).
 
     Args:
         in_dim: width D of the input.
         num_labels: number of labels L.
         reduction: `sentence` or `token`, see above.
+        class_weights: weight of each label in the loss, in the order of the labels.
+        loss: `cross_entropy`, with a share of `label_smoothing`, or `focal`, with its `gamma`.
 
     Shape: [B, T, D] to [B, T, L].
+
+    Raises:
+        ConfigError: the number of class weights is not the number of labels.
     """
 
     kinds = frozenset({"tagging"})
     ranks = ((SEQUENCE,),)
+    class_weights: Tensor | None
 
-    def __init__(self, in_dim: int, num_labels: int, *, reduction: Reduction = "sentence") -> None:
+    def __init__(
+        self,
+        in_dim: int,
+        num_labels: int,
+        *,
+        reduction: Reduction = "sentence",
+        class_weights: Sequence[PositiveFloat] | None = None,
+        loss: LabelLoss = CROSS_ENTROPY,
+    ) -> None:
         super().__init__()
+        weight_L = build_class_weights("tagging", class_weights, num_labels)
         self.emission = nn.Linear(in_dim, num_labels)
+        self.register_buffer("class_weights", weight_L, persistent=False)
         self.reduction = reduction
+        self.choice = loss
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
@@ -65,12 +90,13 @@ class TaggingHead(Head):
         target_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """Return the mean cross entropy; targets at padding are not read."""
+        """Return the mean of the losses; targets at padding are not read."""
         target_BT = target_BT.masked_fill(~mask_BT, PADDING_LABEL)
-        total = functional.cross_entropy(
+        total = compute_label_loss(
             scores_BTL.flatten(0, 1),
             target_BT.flatten(),
-            ignore_index=PADDING_LABEL,
+            self.choice,
+            self.class_weights,
             reduction="sum",
         )
         return total / count_units(mask_BT, self.reduction)

@@ -1,25 +1,74 @@
-"""What is measured and by which names: plain tables, without the libraries that compute them."""
+"""What is measured and by which names: plain tables, without the libraries that compute them.
+
+A name may have parameters behind `@`: `auc@spam` is the area of the label `spam`,
+`recall_at_precision@0.9` the recall where nine of ten chosen examples are right.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.errors import ConfigError, suggest
 
-_CLASSIFICATION = ("accuracy", "auc", "f1", "macro_f1", "matthews")
-_REGRESSION = ("pearson", "spearman")
+LABEL = "@LABEL"
+PRECISION = "@PRECISION"
+
+_AVERAGED = tuple(
+    f"{average}_{name}"
+    for average in ("macro", "micro", "weighted")
+    for name in ("f1", "precision", "recall")
+)
+_OPERATING_POINT = (
+    "recall_at_precision@PRECISION",
+    "recall_at_precision@PRECISION@LABEL",
+    "threshold_at_precision@PRECISION",
+    "threshold_at_precision@PRECISION@LABEL",
+)
+_CLASSIFICATION = tuple(
+    sorted(
+        (
+            *("accuracy", "auc", "auc@LABEL", "average_precision", "average_precision@LABEL"),
+            *("expected_calibration_error", "f1", "f1@LABEL", "macro_auc", "matthews"),
+            *("precision", "precision@LABEL", "recall", "recall@LABEL"),
+            *_AVERAGED,
+            *_OPERATING_POINT,
+        )
+    )
+)
+_MULTI_LABEL = tuple(
+    sorted(
+        (
+            *("auc@LABEL", "average_precision", "average_precision@LABEL", "exact_match"),
+            *("f1@LABEL", "macro_auc", "precision@LABEL", "recall@LABEL"),
+            *_AVERAGED,
+            *_OPERATING_POINT,
+        )
+    )
+)
+_REGRESSION = ("mae", "mse", "pearson", "rmse", "spearman")
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "classification": _CLASSIFICATION,
     "pair_classification": _CLASSIFICATION,
+    "multi_label": _MULTI_LABEL,
     "regression": _REGRESSION,
     "pair_regression": _REGRESSION,
     "ranking": ("auc", "map", "mrr"),
-    "tagging": ("accuracy", "f1"),
+    "tagging": ("accuracy", "f1", "precision", "recall"),
 }
-"""The metrics that each kind of task can be measured by. For all of them, higher is better."""
+"""The metrics that each kind of task can be measured by, with their parameters in capitals."""
+
+LOWER_IS_BETTER = frozenset({"expected_calibration_error", "mae", "mse", "rmse"})
+"""Metrics of which less is better; of all others more is, but for those without a direction."""
+
+WITHOUT_DIRECTION = frozenset({"threshold_at_precision"})
+"""What is reported beside a metric and is itself neither good nor bad."""
+
+IN_OWN_UNITS = frozenset({"mae", "mse", "rmse", "threshold_at_precision"})
+"""Metrics in the units of the task; all others are in points, 100 times their usual scale."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +77,10 @@ class Predictions:
 
     Attributes:
         labels: every label or tag of the task, in the order of its manifest; empty for regression.
-        target: the right answer of each example: a label, a number or a list of tags.
+        target: the right answer of each example: a label, a number, a list of tags or of labels.
         prediction: the model's answer, of the same sort as `target`.
-        score: probability of each label, [examples, labels]; needed by `auc`, `map` and `mrr`.
+        score: probability of each label, [examples, labels]; needed by metrics of a ranking, a
+            threshold or a probability.
         group: number of the question that each candidate belongs to; needed by `map` and `mrr`.
         scheme: how tags write entities, BIO or BIOES; None reads it off the tags.
     """
@@ -43,20 +93,127 @@ class Predictions:
     scheme: str | None = None
 
 
-def check_metrics(kind: str, metrics: Sequence[str], *, where: str = "metrics") -> None:
+class MetricCall(NamedTuple):
+    """A metric's name taken apart.
+
+    Attributes:
+        pattern: its name in METRICS, such as `auc@LABEL`.
+        precision: the precision that it names, or None.
+        label: the label that it names, or None.
+    """
+
+    pattern: str
+    precision: float | None
+    label: str | None
+
+    @property
+    def arguments(self) -> tuple[float | str, ...]:
+        """The parameters that are there, in their order."""
+        return tuple(item for item in (self.precision, self.label) if item is not None)
+
+
+def parse_metric(
+    kind: str, name: str, *, labels: Sequence[str] | None = None, where: str = "metrics"
+) -> MetricCall:
+    """Take a metric's name apart.
+
+    Args:
+        kind: the task's kind.
+        name: the metric, with its parameters.
+        labels: those of the task; None: any will do.
+        where: the file and key that an error message begins with.
+
+    Raises:
+        ConfigError: the kind, the metric or its label is unknown (the nearest name is given), or
+            its precision is no number above 0 and at most 1.
+    """
+    _require_kind(kind, where)
+    base, at, rest = name.partition("@")
+    precision: float | None = None
+    if at and f"{base}{PRECISION}" in METRICS[kind]:
+        number, at, rest = rest.partition("@")
+        precision = _read_precision(number, name, where)
+    label = rest if at else None
+    pattern = base + (PRECISION if precision is not None else "") + (LABEL if at else "")
+    if pattern not in METRICS[kind]:
+        hint = suggest(name, METRICS[kind])
+        raise ConfigError(f"{where}: unknown metric '{name}' of the kind '{kind}'. {hint}")
+    if label is not None and labels is not None and label not in labels:
+        raise ConfigError(
+            f"{where}: {name}: found the label '{label}', which the task does not have. "
+            f"{suggest(label, labels)}"
+        )
+    return MetricCall(pattern, precision, label)
+
+
+def check_metrics(
+    kind: str,
+    metrics: Sequence[str],
+    *,
+    labels: Sequence[str] | None = None,
+    where: str = "metrics",
+) -> None:
     """Refuse a metric that the kind of task does not have.
 
     Args:
         kind: the task's kind.
         metrics: names of metrics.
+        labels: those of the task, which a metric's label must be one of; None: any will do.
         where: the file and key that an error message begins with.
 
     Raises:
-        ConfigError: the kind or a metric is unknown; the nearest name is given.
+        ConfigError: see `parse_metric`.
     """
+    _require_kind(kind, where)
+    for name in metrics:
+        parse_metric(kind, name, labels=labels, where=where)
+
+
+def check_selecting_metric(metric: str, *, where: str) -> None:
+    """Refuse a metric by which no epoch can be chosen.
+
+    Raises:
+        ConfigError: neither more nor less of it is better.
+    """
+    if _name_base(metric) in WITHOUT_DIRECTION:
+        raise ConfigError(
+            f"{where}: metrics: found '{metric}' first, which chooses the epoch, but neither more "
+            "nor less of it is better; put another metric first."
+        )
+
+
+def is_lower_better(metric: str) -> bool:
+    """Say whether less of a metric is better; `dev.rmse` of a results file is one too."""
+    return _name_base(metric) in LOWER_IS_BETTER
+
+
+def is_better(metric: str, score: float, other: float) -> bool:
+    """Say whether a score of a metric is strictly better than another."""
+    return score < other if is_lower_better(metric) else score > other
+
+
+def scale(metric: str, value: float) -> float:
+    """Return a value as it is reported: in points, or in the task's own units."""
+    return value if _name_base(metric) in IN_OWN_UNITS else 100.0 * value
+
+
+def _require_kind(kind: str, where: str) -> None:
     if kind not in METRICS:
         raise ConfigError(f"{where}: nothing measures the kind '{kind}'. {suggest(kind, METRICS)}")
-    for name in metrics:
-        if name not in METRICS[kind]:
-            hint = suggest(name, METRICS[kind])
-            raise ConfigError(f"{where}: unknown metric '{name}' of the kind '{kind}'. {hint}")
+
+
+def _name_base(metric: str) -> str:
+    return metric.partition("@")[0].removesuffix(".paper").rpartition(".")[2]
+
+
+def _read_precision(text: str, name: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value <= 1.0:
+        raise ConfigError(
+            f"{where}: {name}: found the precision '{text}', expected a number above 0 and at most "
+            "1, such as 0.9."
+        )
+    return value

@@ -1,11 +1,34 @@
-"""Metrics of a task with one label an example."""
+"""Metrics of a task with one label an example.
+
+A label's own metrics take it against all others; without a label they are of the last one.
+"""
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    f1_score,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
+)
 
 from nlp_core.errors import DataError
 from nlp_core.metrics.base import Predictions
+from nlp_core.metrics.binary import (
+    Decision,
+    compute_auc,
+    compute_average_precision,
+    find_operating_point,
+)
+from nlp_core.metrics.calibration import compute_calibration_error
+
+Score = Callable[..., float]
+SCORES: dict[str, Score] = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+AVERAGES = ("macro", "micro", "weighted")
 
 
 def measure_accuracy(predictions: Predictions) -> float:
@@ -13,22 +36,29 @@ def measure_accuracy(predictions: Predictions) -> float:
     return float(accuracy_score(_labels(predictions.target), _labels(predictions.prediction)))
 
 
-def measure_f1(predictions: Predictions) -> float:
-    """Return F1 = 2 p r / (p + r) of the last label against all others; 0 where undefined."""
-    positive = predictions.labels[-1]
+def measure_label(score: Score, predictions: Predictions, label: str | None = None) -> float:
+    """Return precision, recall or F1 = 2 p r / (p + r) of one label; 0 where undefined."""
+    positive = predictions.labels[-1] if label is None else label
     target = _labels(predictions.target) == positive
     prediction = _labels(predictions.prediction) == positive
-    return float(f1_score(target, prediction, zero_division=0))
+    return float(score(target, prediction, zero_division=0))
 
 
-def measure_macro_f1(predictions: Predictions) -> float:
-    """Return the mean of F1 over all labels of the task, each counting the same."""
+def measure_average(score: Score, average: str, predictions: Predictions) -> float:
+    """Return precision, recall or F1 over all labels of the task.
+
+    Args:
+        score: which of the three.
+        average: `macro` counts each label the same, `weighted` by its examples, `micro` pools all
+            decisions.
+        predictions: what to measure.
+    """
     return float(
-        f1_score(
+        score(
             _labels(predictions.target),
             _labels(predictions.prediction),
             labels=list(predictions.labels),
-            average="macro",
+            average=average,
             zero_division=0,
         )
     )
@@ -42,33 +72,113 @@ def measure_matthews(predictions: Predictions) -> float:
     return float(matthews_corrcoef(target, prediction))
 
 
-def measure_auc(predictions: Predictions) -> float:
-    """Return the area under the ROC curve of the last label's probability, over all examples.
+def measure_auc(predictions: Predictions, label: str | None = None) -> float:
+    """Return the area under the ROC curve of a label's probability, over all examples.
 
     Raises:
         DataError: the predictions hold no scores, or all examples are of one class.
     """
+    return compute_auc(_decide("auc", predictions, label))
+
+
+def measure_macro_auc(predictions: Predictions) -> float:
+    """Return the mean area under the ROC curves of the labels that some, not all, examples have.
+
+    Raises:
+        DataError: the predictions hold no scores, or all examples are of one class.
+    """
+    decisions = [_decide("macro_auc", predictions, label) for label in predictions.labels]
+    defined = [item for item in decisions if item.has_both] or decisions[-1:]
+    return float(np.mean([compute_auc(item) for item in defined]))
+
+
+def measure_average_precision(predictions: Predictions, label: str | None = None) -> float:
+    """Return the area below the precision-recall curve of a label's probability.
+
+    Raises:
+        DataError: the predictions hold no scores, or no example has the label.
+    """
+    return compute_average_precision(_decide("average_precision", predictions, label))
+
+
+def measure_recall_at_precision(
+    predictions: Predictions, precision: float, label: str | None = None
+) -> float:
+    """Return the recall of a label at the best threshold of at least that precision.
+
+    Raises:
+        DataError: the predictions hold no scores, or no example has the label.
+    """
+    return find_operating_point(
+        _decide("recall_at_precision", predictions, label), precision
+    ).recall
+
+
+def measure_threshold_at_precision(
+    predictions: Predictions, precision: float, label: str | None = None
+) -> float:
+    """Return the threshold that gives the recall at a precision.
+
+    Raises:
+        DataError: the predictions hold no scores, or no example has the label.
+    """
+    decision = _decide("threshold_at_precision", predictions, label)
+    return find_operating_point(decision, precision).threshold
+
+
+def measure_calibration_error(predictions: Predictions) -> float:
+    """Return by how much the probability of the chosen label and its accuracy differ.
+
+    Raises:
+        DataError: the predictions hold no scores.
+    """
+    score = require_score("expected_calibration_error", predictions)
+    right = _labels(predictions.target) == _labels(predictions.prediction)
+    return compute_calibration_error(score.max(1), right)
+
+
+def require_score(metric: str, predictions: Predictions) -> NDArray[np.floating]:
+    """Return the probabilities of the labels.
+
+    Raises:
+        DataError: the predictions hold none.
+    """
     if predictions.score is None:
-        raise DataError("metrics: auc: found no scores, expected the probability of each label.")
-    positive = predictions.labels[-1]
-    target = _labels(predictions.target) == positive
-    if target.all() or not target.any():
-        found = f"only examples {'labelled' if target.all() else 'not labelled'} '{positive}'"
         raise DataError(
-            f"metrics: auc: found {found}, expected both classes: the curve is not defined "
-            "without them. Measure a larger split, or another metric."
+            f"metrics: {metric}: found no scores, expected the probability of each label."
         )
-    return float(roc_auc_score(target, predictions.score[:, -1]))
+    return predictions.score
+
+
+def _decide(metric: str, predictions: Predictions, label: str | None) -> Decision:
+    score = require_score(metric, predictions)
+    positive = predictions.labels[-1] if label is None else label
+    column = list(predictions.labels).index(positive)
+    return Decision(positive, _labels(predictions.target) == positive, score[:, column])
 
 
 def _labels(values: object) -> NDArray[np.str_]:
     return np.asarray(values, dtype=np.str_)
 
 
-COMPUTE = {
+COMPUTE: dict[str, Callable[..., float]] = {
     "accuracy": measure_accuracy,
     "auc": measure_auc,
-    "f1": measure_f1,
-    "macro_f1": measure_macro_f1,
+    "auc@LABEL": measure_auc,
+    "average_precision": measure_average_precision,
+    "average_precision@LABEL": measure_average_precision,
+    "expected_calibration_error": measure_calibration_error,
+    "macro_auc": measure_macro_auc,
     "matthews": measure_matthews,
+    "recall_at_precision@PRECISION": measure_recall_at_precision,
+    "recall_at_precision@PRECISION@LABEL": measure_recall_at_precision,
+    "threshold_at_precision@PRECISION": measure_threshold_at_precision,
+    "threshold_at_precision@PRECISION@LABEL": measure_threshold_at_precision,
+}
+COMPUTE |= {name: partial(measure_label, score) for name, score in SCORES.items()}
+COMPUTE |= {f"{name}@LABEL": partial(measure_label, score) for name, score in SCORES.items()}
+COMPUTE |= {
+    f"{average}_{name}": partial(measure_average, score, average)
+    for average in AVERAGES
+    for name, score in SCORES.items()
 }

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from nlp_core.errors import DataError
-from nlp_core.metrics.base import Predictions, check_metrics
+from nlp_core.metrics.base import Predictions, parse_metric, scale
 
-Metric = Callable[[Predictions], float]
+Metric = Callable[..., float]
 
 MODULES: Mapping[str, str] = {
     "classification": "nlp_core.metrics.classification",
     "pair_classification": "nlp_core.metrics.classification",
+    "multi_label": "nlp_core.metrics.multi_label",
     "regression": "nlp_core.metrics.regression",
     "pair_regression": "nlp_core.metrics.regression",
     "ranking": "nlp_core.metrics.ranking",
@@ -33,16 +34,20 @@ def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict
         predictions: at least one example.
 
     Returns:
-        The value of each metric in points (100 times the usual scale), not rounded.
+        The value of each metric in points (100 times the usual scale) or in units of the task, see
+        `nlp_core.metrics.base.IN_OWN_UNITS`; not rounded.
 
     Raises:
-        ConfigError: the kind or a metric is unknown.
+        ConfigError: the kind, a metric or its label is unknown.
         DataError: there is nothing to measure, or a metric is not defined on these examples.
     """
-    check_metrics(kind, metrics)
+    calls = {name: parse_metric(kind, name, labels=predictions.labels) for name in metrics}
     _check_lengths(predictions)
     compute: Mapping[str, Metric] = import_module(MODULES[kind]).COMPUTE
-    return {name: 100.0 * compute[name](predictions) for name in metrics}
+    return {
+        name: scale(name, compute[call.pattern](predictions, *call.arguments))
+        for name, call in calls.items()
+    }
 
 
 def _check_lengths(predictions: Predictions) -> None:

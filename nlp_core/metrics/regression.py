@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import NearConstantInputWarning, pearsonr, spearmanr
+from sklearn.metrics import mean_absolute_error, mean_squared_error, root_mean_squared_error
 
 from nlp_core.metrics.base import Predictions
 
@@ -22,9 +23,29 @@ def measure_spearman(predictions: Predictions) -> float:
     return _correlate(predictions, lambda x, y: float(spearmanr(x, y).statistic))
 
 
-def _correlate(predictions: Predictions, statistic: Callable[[Numbers, Numbers], float]) -> float:
+def measure_mse(predictions: Predictions) -> float:
+    """Return the mean squared difference, in squared units of the target."""
+    return float(mean_squared_error(*_numbers(predictions)))
+
+
+def measure_rmse(predictions: Predictions) -> float:
+    """Return the root of the mean squared difference, in units of the target."""
+    return float(root_mean_squared_error(*_numbers(predictions)))
+
+
+def measure_mae(predictions: Predictions) -> float:
+    """Return the mean absolute difference, in units of the target."""
+    return float(mean_absolute_error(*_numbers(predictions)))
+
+
+def _numbers(predictions: Predictions) -> tuple[Numbers, Numbers]:
+    """Return the targets and the predictions."""
     target = np.asarray(predictions.target, dtype=np.float64)
-    prediction = np.asarray(predictions.prediction, dtype=np.float64)
+    return target, np.asarray(predictions.prediction, dtype=np.float64)
+
+
+def _correlate(predictions: Predictions, statistic: Callable[[Numbers, Numbers], float]) -> float:
+    target, prediction = _numbers(predictions)
     if np.ptp(target) == 0 or np.ptp(prediction) == 0:
         return 0.0
     with warnings.catch_warnings():
@@ -33,4 +54,10 @@ def _correlate(predictions: Predictions, statistic: Callable[[Numbers, Numbers],
         return statistic(target, prediction)
 
 
-COMPUTE = {"pearson": measure_pearson, "spearman": measure_spearman}
+COMPUTE = {
+    "mae": measure_mae,
+    "mse": measure_mse,
+    "pearson": measure_pearson,
+    "rmse": measure_rmse,
+    "spearman": measure_spearman,
+}

@@ -1,10 +1,11 @@
 """Metrics of a task with one tag a token, where tags write entities."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import cast
 
-from seqeval.metrics import f1_score
+from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2, IOBES
 from sklearn.metrics import accuracy_score
 
@@ -14,8 +15,8 @@ from nlp_core.metrics.base import Predictions
 SCHEMES = {"BIO": IOB2, "BIOES": IOBES}
 
 
-def measure_f1(predictions: Predictions) -> float:
-    """Return the F1 of whole entities: a hit has the right type, first and last token.
+def measure_entities(score: Callable[..., float], predictions: Predictions) -> float:
+    """Return precision, recall or F1 of whole entities: a hit has the right type and both ends.
 
     Tags that the scheme forbids (an I without a B before it) make no entity.
 
@@ -25,16 +26,16 @@ def measure_f1(predictions: Predictions) -> float:
     """
     name = predictions.scheme or _guess_scheme(predictions.labels)
     if name not in SCHEMES:
-        raise ConfigError(f"metrics: f1: unknown tagging scheme '{name}'. {suggest(name, SCHEMES)}")
+        raise ConfigError(f"metrics: unknown tagging scheme '{name}'. {suggest(name, SCHEMES)}")
     target, prediction = _tags(predictions.target), _tags(predictions.prediction)
     try:
-        f1 = f1_score(target, prediction, mode="strict", scheme=SCHEMES[name], zero_division=0)
+        value = score(target, prediction, mode="strict", scheme=SCHEMES[name], zero_division=0)
     except ValueError as err:
         raise DataError(
-            f"metrics: f1: found a tag that the scheme {name} does not have ({err}) Check the "
+            f"metrics: found a tag that the scheme {name} does not have ({err}) Check the "
             "task's scheme."
         ) from err
-    return float(f1)
+    return float(value)
 
 
 def measure_accuracy(predictions: Predictions) -> float:
@@ -52,4 +53,9 @@ def _tags(sentences: Sequence[object]) -> list[list[str]]:
     return [list(cast(Sequence[str], sentence)) for sentence in sentences]
 
 
-COMPUTE = {"accuracy": measure_accuracy, "f1": measure_f1}
+COMPUTE: dict[str, Callable[..., float]] = {
+    "accuracy": measure_accuracy,
+    "f1": partial(measure_entities, f1_score),
+    "precision": partial(measure_entities, precision_score),
+    "recall": partial(measure_entities, recall_score),
+}

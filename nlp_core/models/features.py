@@ -36,14 +36,17 @@ class Batch:
     Attributes:
         features: for each raw-input layer its ids: (ids_BT,) or (ids_UC, index_BT).
         masks: for each model input where its tokens are, mask_BT.
-        target: label ids [B] or [B, T] (-1 at padding), or values [B]; None without labels.
+        target: label ids [B] or [B, T] (-1 at padding), values [B], or 1 at each of several labels
+            and else 0, [B, L]; None without labels.
         rows: row numbers of the examples in their split, [B].
+        group: question number of each candidate, [B]; None when the kind has no groups.
     """
 
     features: dict[str, tuple[Tensor, ...]]
     masks: dict[str, Tensor]
     target: Tensor | None
     rows: np.ndarray
+    group: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ class EncodedSplit:
             target = torch.from_numpy(self.target.take(rows, padding=IGNORED))
         elif self.target is not None:
             target = torch.from_numpy(self.target[rows])
-        return Batch(features, masks, target, rows)
+        group = None if self.split.group is None else torch.from_numpy(self.split.group[rows])
+        return Batch(features, masks, target, rows, group)
 
 
 @dataclass(frozen=True)
@@ -154,13 +158,19 @@ class Featurizer:
         if not self.labels:
             return np.array(split.target, dtype=np.float32)
         number = {label: idx for idx, label in enumerate(self.labels)}
+        several = bool(split.target) and isinstance(split.target[0], tuple)
         tagged = bool(split.target) and isinstance(split.target[0], list)
-        flat = list(chain.from_iterable(split.target)) if tagged else split.target
+        flat = list(chain.from_iterable(split.target)) if several or tagged else split.target
         unknown = sorted(set(flat) - set(number))
         if unknown:
             raise DataError(
                 f"split {split.name}: found the label '{unknown[0]}', which the task's manifest "
                 f"does not name. {suggest(unknown[0], number)}"
+            )
+        if several:
+            return np.array(
+                [[label in chosen for label in self.labels] for chosen in split.target],
+                dtype=np.float32,
             )
         ids = np.array([number[label] for label in flat], dtype=np.int64)
         if not tagged:

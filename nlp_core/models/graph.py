@@ -50,8 +50,9 @@ class GraphModel(nn.Module):
         assert batch.target is not None, "a loss needs targets"
         scores = self(batch)
         losses = [
-            self._head(name).loss(score, batch.target, mask)
+            head.loss(score, batch.target, batch.group if head.grouped else mask)
             for name, (score, mask) in scores.items()
+            for head in (self._head(name),)
         ]
         return torch.stack(losses).sum()
 

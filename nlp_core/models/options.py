@@ -10,7 +10,7 @@ from nlp_core.config.base import parse_config
 
 
 def check_options(owner: type, options: dict[str, Any], *, where: str) -> dict[str, Any]:
-    """Return the options of a block or a head, checked against its constructor.
+    """Return the options of a block or a head that were set, as its constructor takes them.
 
     Args:
         owner: a block or head class.
@@ -20,7 +20,8 @@ def check_options(owner: type, options: dict[str, Any], *, where: str) -> dict[s
     Raises:
         ConfigError: an unknown key, a wrong type, a value out of range, a missing option.
     """
-    return parse_config(options, options_model(owner), where=where).model_dump(exclude_unset=True)
+    checked = parse_config(options, options_model(owner), where=where)
+    return {name: getattr(checked, name) for name in options}
 
 
 @cache

@@ -64,6 +64,11 @@ class ModelPlan:
     layers: list[LayerPlan]
     heads: dict[str, HeadPlan]
 
+    @property
+    def grouped(self) -> bool:
+        """Whether a training batch must hold whole groups."""
+        return any(head.head.grouped for head in self.heads.values())
+
 
 def read_plan(path: Path) -> ModelPlan:
     """Read and plan a model file.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, RowConfig
+from nlp_core.metrics import is_lower_better
 from nlp_core.report.results import CellResult, Results, Score
 
 Outcome = Literal["above", "reproduced", "below", "trend", "no trend", "ours", "reference", "open"]
@@ -19,8 +20,9 @@ class Verdict(NamedTuple):
     """What came of a number.
 
     Attributes:
-        outcome: its sort; `ours` has nothing to compare with, `reference` nothing of ours, `open`
-            is not run.
+        outcome: its sort; `above` is better than published and `below` worse than the tolerance
+            allows, also where lower is better; `ours` has nothing to compare with, `reference`
+            nothing of ours, `open` is not run.
         text: what the report says of it.
     """
 
@@ -104,22 +106,26 @@ def compare(published: PublishedTable, results: Results) -> Comparison:
     return Comparison(published, results, parts)
 
 
-def judge(number: NumberConfig, mean: float, tolerance: float) -> Verdict:
+def judge(
+    number: NumberConfig, mean: float, tolerance: float, *, lower_is_better: bool = False
+) -> Verdict:
     """Return the verdict of a measured mean for the claim `reproduce`.
 
     Args:
         number: the published number.
-        mean: ours, in points.
-        tolerance: points that ours may be below.
+        mean: ours, in points or in the metric's own units.
+        tolerance: by how much ours may be worse.
+        lower_is_better: whether less of the metric is better.
     """
     if number.value is None:
         return Verdict("ours", "no published number")
-    difference = mean - number.value
-    if difference > SMALLEST:
-        return Verdict("above", "above")
-    if difference >= -tolerance - SMALLEST:
+    lead = number.value - mean if lower_is_better else mean - number.value
+    if lead > SMALLEST:
+        return Verdict("above", "better, lower" if lower_is_better else "above")
+    if lead >= -tolerance - SMALLEST:
         return Verdict("reproduced", "reproduced")
-    return Verdict("below", f"below by {-difference:.2f}")
+    text = "worse, higher by" if lower_is_better else "below by"
+    return Verdict("below", f"{text} {-lead:.2f}")
 
 
 def judge_trend(ours: float, published: float, against: str) -> Verdict:
@@ -187,7 +193,8 @@ class _Place:
         if number.claim == "trend":
             return self._judge_trend(ours, selection)
         tolerance = self.part.tolerance if number.tolerance is None else number.tolerance
-        return judge(number, ours.mean, tolerance)
+        lower_is_better = is_lower_better(self.part.columns[self.column])
+        return judge(number, ours.mean, tolerance, lower_is_better=lower_is_better)
 
     def _judge_trend(self, ours: Score, selection: Selection) -> Verdict:
         row = next(row for row in self.part.rows if row.name == self.number.against)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from nlp_core.config.params import RecipeConfig
+from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.results import CellResult, Score
 
@@ -139,9 +140,16 @@ def _format_published(value: float, sd: float | None, decimals: int) -> str:
 def _explain_verdicts(part: ComparedPart) -> str:
     if not any(entry.difference is not None for entry in part.entries):
         return ""
-    return (
+    explained = (
         f"Reproduced: our mean is at most {part.config.tolerance:.1f} points below the published "
         "number. Above: it is higher. The difference is ours less published."
+    )
+    lower = sorted({entry.column for entry in part.entries if is_lower_better(entry.metric)})
+    if not lower:
+        return explained
+    return (
+        f"{explained} Of {', '.join(lower)} less is better: reproduced is at most "
+        f"{part.config.tolerance:g} above the published number, in the metric's own unit."
     )
 
 

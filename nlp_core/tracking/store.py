@@ -5,6 +5,7 @@ MLflow takes seconds to import, so that is put off until a store is opened.
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -111,13 +112,19 @@ def open_store(database: Path) -> Iterator[Store]:
 def _final(metrics: Mapping[str, float], timestamp: int) -> "list[Metric]":
     from mlflow.entities import Metric
 
-    return [Metric(key, value, timestamp, 0) for key, value in metrics.items()]
+    return [Metric(spell(key), value, timestamp, 0) for key, value in metrics.items()]
 
 
 def _curves(seed: SeedRun, begin: int) -> "list[Metric]":
     from mlflow.entities import Metric
 
-    return [Metric(point.name, point.value, begin, point.step) for point in seed.points]
+    return [Metric(spell(point.name), point.value, begin, point.step) for point in seed.points]
+
+
+def spell(metric: str) -> str:
+    """Return a metric's name in the letters that MLflow allows: `auc@a+` is `auc:a-2b-`."""
+    name = metric.replace("@", ":")
+    return re.sub(r"[^\w\-./ :]", lambda found: f"-{ord(found[0]):x}-", name)
 
 
 def _begin(seed: SeedRun) -> int:

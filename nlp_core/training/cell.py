@@ -29,14 +29,14 @@ from nlp_core.files import (
     write_json,
     write_text,
 )
-from nlp_core.metrics import check_metrics
+from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.loop import Trained, Trainer, load_weights
+from nlp_core.training.loop import Trained, Trainer, count_batches, load_weights
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.progress import show_progress
 
@@ -113,7 +113,9 @@ def read_cell(name: str, params: Params) -> Cell:
             "expected word vectors, such as data/processed/glove."
         )
     task = read_task(Path("data/processed") / experiment.data)
-    check_metrics(task.kind, task.metrics, where=str(task.folder / "manifest.json"))
+    where = str(task.folder / "manifest.json")
+    check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
+    check_selecting_metric(task.metrics[0], where=where)
     return Cell(
         name=name,
         experiment=experiment,
@@ -157,7 +159,8 @@ def _train_seed(cell: Cell, seed: int, work: Path) -> Path:
     seed_everything(seed)
     model, featurizer, splits = _prepare(cell)
     checkpoint = work / f"seed-{seed}.safetensors"
-    with show_progress(f"{cell.name} seed {seed}", _count_steps(cell, splits)) as on_step:
+    steps = count_batches(model, splits["train"], cell.recipe.batch_size) * cell.recipe.epochs
+    with show_progress(f"{cell.name} seed {seed}", steps) as on_step:
         trained = Trainer(
             model,
             cell.task,
@@ -265,11 +268,6 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
 def _init_footnotes(init: Path) -> list[str]:
     sources = read_mapping(init / "manifest.json").get("source", {})
     return [f"{name}: {item['label']}" for name, item in sorted(sources.items()) if item["label"]]
-
-
-def _count_steps(cell: Cell, splits: dict[str, EncodedSplit]) -> int:
-    size = cell.recipe.batch_size
-    return -(-len(splits["train"].split) // size) * cell.recipe.epochs
 
 
 def _write_run(cell: Cell, seed: int, started: float) -> None:

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlp_core.config.params import RecipeConfig
-from nlp_core.data.batching import order_training_batches
+from nlp_core.data.batching import order_training_batches, order_training_groups
 from nlp_core.data.task import Task
 from nlp_core.errors import TrainingError
+from nlp_core.metrics import is_better
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
@@ -79,7 +81,7 @@ class Trainer:
         self.seed = seed
         self.checkpoint = checkpoint
         self.on_step = on_step
-        self.steps_per_epoch = math.ceil(len(train.split) / recipe.batch_size)
+        self.steps_per_epoch = count_batches(model, train, recipe.batch_size)
         self.optimizer = build_optimizer(recipe.optimizer, model)
         self.average = WeightAverage(model, recipe.ema_decay) if recipe.ema_decay else None
         self.learning_rate = LearningRate(
@@ -103,13 +105,7 @@ class Trainer:
 
     def _run_epoch(self) -> None:
         progress = self.progress
-        batches = order_training_batches(
-            self.train_split.lengths,
-            batch_size=self.recipe.batch_size,
-            bucket_batches=self.recipe.bucket_batches,
-            seed=self.seed,
-            epoch=progress.epoch,
-        )
+        batches = self._order_batches(progress.epoch)
         share = self.recipe.validations_per_epoch
         pauses = {math.ceil(len(batches) * k / share) for k in range(1, share + 1)}
         every = max(len(batches) // LOGS_PER_EPOCH, 1)
@@ -125,6 +121,17 @@ class Trainer:
                 self._save()
                 if self._is_out_of_patience():
                     return
+
+    def _order_batches(self, epoch: int) -> list[NDArray[np.int64]]:
+        lengths, group = self.train_split.lengths, _find_groups(self.model, self.train_split)
+        order = order_training_batches if group is None else partial(order_training_groups, group)
+        return order(
+            lengths,
+            batch_size=self.recipe.batch_size,
+            bucket_batches=self.recipe.bucket_batches,
+            seed=self.seed,
+            epoch=epoch,
+        )
 
     def step(self, rows: NDArray[np.int64]) -> None:
         """Train on some examples of the training split: one update of the weights.
@@ -196,7 +203,7 @@ class Trainer:
             )
             score = metrics[self.task.metrics[0]]
             best = progress.best.get(selection)
-            if best is None or score > best.score:
+            if best is None or is_better(self.task.metrics[0], score, best.score):
                 progress.best[selection] = Best(score, epoch)
                 state = self.model.state_dict()
                 self.best_states[selection] = {name: v.clone() for name, v in state.items()}
@@ -228,6 +235,26 @@ class Trainer:
             if part.startswith("best-")
         }
         log.info("finetune resume epoch=%d step=%d", self.progress.epoch, self.progress.step)
+
+
+def count_batches(model: GraphModel, train: EncodedSplit, batch_size: int) -> int:
+    """Return the batches of an epoch.
+
+    Args:
+        model: whose heads decide whether a batch is of examples or of whole groups.
+        train: the training split.
+        batch_size: examples, or groups, a batch.
+    """
+    group = _find_groups(model, train)
+    return math.ceil(len(train.split if group is None else np.unique(group)) / batch_size)
+
+
+def _find_groups(model: GraphModel, train: EncodedSplit) -> NDArray[np.int64] | None:
+    """Return the group of each example if the model's heads compare the examples of a group."""
+    if not model.plan.grouped:
+        return None
+    assert train.split.group is not None, "heads that compare candidates serve only kinds of groups"
+    return train.split.group
 
 
 def load_weights(model: GraphModel, state: Mapping[str, Tensor]) -> None:

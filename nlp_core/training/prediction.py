@@ -26,7 +26,7 @@ class SplitPredictions:
 
     Attributes:
         split: the examples.
-        prediction: a label, a value or tags for each.
+        prediction: a label, a value, tags or several labels for each.
         score: probability of each label, [N, L]; None where the head gives none.
     """
 
@@ -76,7 +76,8 @@ def write_predictions(
     path: Path, task: Task, by_selection: Mapping[str, list[SplitPredictions]]
 ) -> None:
     """Write the predictions of each way of choosing the epoch as one parquet file."""
-    answer = {"tagging": pa.list_(pa.string()), "regression": pa.float64()}.get(
+    several = pa.list_(pa.string())
+    answer = {"tagging": several, "multi_label": several, "regression": pa.float64()}.get(
         task.kind.removeprefix("pair_"), pa.string()
     )
     tables = []
@@ -99,7 +100,9 @@ def write_predictions(
         pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
 
 
-def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value or ids
+def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value, ids, choices
+    if isinstance(value, list) and isinstance(value[0], bool):
+        return [label for label, chosen in zip(labels, value, strict=True) if chosen]
     if isinstance(value, list):
         return [labels[idx] for idx in value[:length]]
     return labels[value] if labels else float(value)

@@ -10,8 +10,9 @@ class Example(NamedTuple):
         line: its line in the file, counted from 1.
         text_a: the text, the first text or the question.
         text_b: the second text or the candidate; None for one text.
-        label: as the file spells it; None without labels.
+        label: as the file spells it; None without labels, and where an example has several.
         group: number of the question in a ranking; None elsewhere.
+        labels: several labels, in the order of the file; None elsewhere.
     """
 
     line: int
@@ -19,6 +20,7 @@ class Example(NamedTuple):
     text_b: str | None
     label: str | None
     group: int | None = None
+    labels: tuple[str, ...] | None = None
 
 
 class Sentence(NamedTuple):

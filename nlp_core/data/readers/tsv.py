@@ -14,6 +14,7 @@ def read_tsv(
     texts: Sequence[str],
     label: str | None,
     columns: Sequence[str] | None = None,
+    label_separator: str | None = None,
 ) -> list[Example]:
     """Read the rows of a TSV file.
 
@@ -22,9 +23,11 @@ def read_tsv(
         texts: names of one or two text columns.
         label: name of the label column; None: the file has no labels.
         columns: names of the columns if the file has no header line.
+        label_separator: what stands between the labels of a cell; None: each has one label.
 
     Raises:
-        DataError: the header lacks a column, or a line has another number of columns than it.
+        DataError: the header lacks a column, a line has another number of columns than it, or a
+            label between separators is empty or stands twice.
     """
     lines = read_lines(path)
     names = list(columns) if columns else next(lines).text.split("\t")
@@ -35,7 +38,37 @@ def read_tsv(
             "Fetch the official file again."
         )
     indices = [names.index(name) for name in wanted]
-    return [_read_row(line, path, len(names), indices, has_label=bool(label)) for line in lines]
+    has_label = bool(label)
+    rows = ((line, split_columns(line, path, len(names))) for line in lines)
+    examples = (_build_example(line, parts, indices, has_label=has_label) for line, parts in rows)
+    if label_separator is None:
+        return list(examples)
+    return [split_labels(example, label_separator, path) for example in examples]
+
+
+def split_labels(example: Example, separator: str, path: Path) -> Example:
+    """Return an example whose cell of several labels is taken apart; an empty cell has none.
+
+    Args:
+        example: an example whose `label` is the whole cell.
+        separator: what stands between labels; spaces around a label do not count.
+        path: the file, for the error message.
+
+    Raises:
+        DataError: a label is empty or stands twice.
+    """
+    if example.label is None:
+        return example
+    cell = example.label.strip()
+    labels = tuple(part.strip() for part in cell.split(separator)) if cell else ()
+    if not all(labels) or len(set(labels)) < len(labels):
+        raise refuse(
+            path,
+            example.line,
+            f"found the labels '{example.label}', expected each once, with '{separator}' between "
+            "them, or an empty cell",
+        )
+    return example._replace(label=None, labels=labels)
 
 
 def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
@@ -52,10 +85,7 @@ def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
     return parts
 
 
-def _read_row(
-    line: Line, path: Path, num_columns: int, indices: list[int], *, has_label: bool
-) -> Example:
-    parts = split_columns(line, path, num_columns)
+def _build_example(line: Line, parts: list[str], indices: list[int], *, has_label: bool) -> Example:
     values = [parts[index] for index in indices]
     label = values.pop() if has_label else None
     return Example(line.number, values[0], values[1] if len(values) > 1 else None, label)

@@ -1,0 +1,93 @@
+"""The head that chooses any number of labels for a text.
+
+Shape letters: B batch, D width of the input, L labels.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from nlp_core.blocks.option import Activation, PositiveFloat, PositiveInt, Probability
+from nlp_core.heads.base import HEADS, Decoded, Head, HiddenLayers
+from nlp_core.heads.loss import build_class_weights
+
+Threshold = Annotated[float, Field(gt=0.0, lt=1.0)]
+"""The least probability of a label that is chosen, above 0 and below 1."""
+
+
+@HEADS.register("multi_label")
+class MultiLabelHead(Head):
+    """Choose each label by itself: p = sigmoid(MLP(x)).
+
+    loss = mean_i sum_k w(k) l_ik / sum_k w(k), where w is 1 without class weights and
+    l_ik = -log p_ik where example i has label k, else -log(1 - p_ik).
+
+    Args:
+        in_dim: width D of the input.
+        num_labels: number of labels L.
+        hidden_dims: widths of hidden layers; empty for a linear map.
+        activation: the function after each hidden layer.
+        batch_norm: normalise before each activation.
+        dropout: probability of a zero in the input of each layer, in [0, 1).
+        class_weights: weight of each label in the loss, in the order of the labels.
+        threshold: the least probability of a label that is chosen, in (0, 1).
+
+    Shape: [B, D] to [B, L].
+
+    Raises:
+        ConfigError: the number of class weights is not the number of labels.
+    """
+
+    kinds = frozenset({"multi_label"})
+    class_weights: Tensor | None
+
+    def __init__(
+        self,
+        in_dim: int,
+        num_labels: int,
+        *,
+        hidden_dims: Sequence[PositiveInt] = (),
+        activation: Activation = "prelu",
+        batch_norm: bool = False,
+        dropout: Probability = 0.0,
+        class_weights: Sequence[PositiveFloat] | None = None,
+        threshold: Threshold = 0.5,
+    ) -> None:
+        super().__init__()
+        weight_L = build_class_weights("multi_label", class_weights, num_labels)
+        self.layers = HiddenLayers(
+            in_dim,
+            num_labels,
+            hidden_dims=hidden_dims,
+            activation=activation,
+            batch_norm=batch_norm,
+            dropout=dropout,
+        )
+        self.register_buffer("class_weights", weight_L, persistent=False)
+        self.threshold = threshold
+
+    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
+        """Return the logits of the labels."""
+        scores_BL: Tensor = self.layers(x_BD)
+        return scores_BL
+
+    def loss(
+        self, scores_BL: Float[Tensor, "B L"], target_BL: Float[Tensor, "B L"], mask: None = None
+    ) -> Float[Tensor, ""]:
+        """Return the weighted mean of the binary cross entropies; targets are 0 or 1."""
+        target_BL = target_BL.to(scores_BL.dtype)
+        loss_BL = functional.binary_cross_entropy_with_logits(
+            scores_BL, target_BL, reduction="none"
+        )
+        if self.class_weights is None:
+            return loss_BL.mean()
+        return (loss_BL @ (self.class_weights / self.class_weights.sum())).mean()
+
+    def decode(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Decoded:
+        """Return which labels are chosen and the probabilities of all."""
+        prob_BL = scores_BL.sigmoid()
+        return Decoded(prob_BL >= self.threshold, prob_BL)

@@ -1,0 +1,110 @@
+"""Heads that compare candidates, trained: whole questions in a batch, exact resume, ranking."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from nlp_core.models.features import EncodedSplit
+from nlp_core.training.cell import train_cell
+from nlp_core.training.loop import Trainer
+from tests.test_training import KilledError, digests, make_cell, make_trainer, project
+
+__all__ = ["project"]
+
+HEADS = {
+    "margin": {"head": "pairwise_ranking"},
+    "logistic": {"head": "pairwise_ranking", "loss": {"name": "logistic"}},
+    "listwise": {"head": "listwise_ranking", "hidden_dims": [6]},
+}
+
+
+def use(root: Path, head: str) -> None:
+    path = root / "zoo/ranking.json"
+    graph = json.loads(path.read_text())
+    graph["heads"] = {"out": {"inputs": ["pair"], **HEADS[head]}}
+    path.write_text(json.dumps(graph))
+
+
+def watch(trainer: Trainer, seen: list[np.ndarray]) -> None:
+    """Note the rows of each training batch."""
+    encode = trainer.train_split.batch
+
+    def batch(rows: np.ndarray) -> object:
+        seen.append(rows)
+        return encode(rows)
+
+    object.__setattr__(trainer.train_split, "batch", batch)
+
+
+@pytest.mark.parametrize("head", sorted(HEADS))
+def test_a_ranking_is_learnt_and_written(project: Path, head: str) -> None:
+    use(project, head)
+    cell = make_cell(project, "ranking", epochs=20, optimizer={"name": "adam", "lr": 0.03})
+    folder = train_cell(cell)
+    lines = (folder / "seed-1/history.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    scores = [event["metrics"]["map"] for event in events if event["event"] == "validate"]
+    assert max(scores) > 90, scores
+    rows = pq.read_table(folder / "seed-1/predictions/tiny_ranking.parquet").to_pylist()
+    for row in rows:
+        assert sum(row["score"]) == pytest.approx(1.0)
+        assert row["prediction"] == ("1" if row["score"][1] > 0.5 else "0")
+
+
+def test_every_step_sees_whole_questions(project: Path) -> None:
+    use(project, "margin")
+    # 48 candidates of 12 questions, 4 each: 5 questions a step make 3 steps an epoch.
+    cell = make_cell(project, "ranking", epochs=2, batch_size=5)
+    trainer = make_trainer(cell, project / "x.safetensors", lambda step: None)
+    seen: list[np.ndarray] = []
+    watch(trainer, seen)
+    trainer.run()
+    group = trainer.train_split.split.group
+    assert group is not None
+    assert [len(rows) for rows in seen].count(8) == 2
+    assert len(seen) == trainer.progress.step == 2 * trainer.steps_per_epoch == 6
+    for rows in seen:
+        whole = np.flatnonzero(np.isin(group, group[rows]))
+        assert sorted(rows.tolist()) == whole.tolist()
+
+
+def test_batches_carry_the_questions_of_their_rows(project: Path) -> None:
+    use(project, "margin")
+    trainer = make_trainer(make_cell(project, "ranking"), project / "x", lambda step: None)
+    batch = trainer.train_split.batch(np.array([9, 0, 4]))
+    assert batch.group is not None
+    assert batch.group.tolist() == [2, 0, 1]
+    tagging = make_trainer(make_cell(project, "tagging"), project / "y", lambda step: None)
+    assert isinstance(tagging.train_split, EncodedSplit)
+    assert tagging.train_split.batch(np.array([0])).group is None
+
+
+@pytest.mark.parametrize("killed_at", [1, 4, 8])
+def test_a_killed_run_ends_as_an_undisturbed_one(project: Path, killed_at: int) -> None:
+    use(project, "listwise")
+    cell = make_cell(project, "ranking", batch_size=3, validations_per_epoch=2)
+    whole = make_trainer(cell, project / "whole.safetensors", lambda step: None).run()
+
+    def kill(step: int) -> None:
+        if step == killed_at:
+            raise KilledError
+
+    path = project / "killed.safetensors"
+    with pytest.raises(KilledError):
+        make_trainer(cell, path, kill).run()
+    ended = make_trainer(cell, path, lambda step: None).run()
+    assert ended.progress == whole.progress
+    for name, value in whole.states["honest"].items():
+        assert torch.equal(value, ended.states["honest"][name]), name
+
+
+def test_two_runs_give_the_same_bytes(project: Path) -> None:
+    use(project, "logistic")
+    cell = make_cell(project, "ranking", epochs=1)
+    first = digests(train_cell(cell))
+    (project / "artifacts").rename(project / "first")
+    assert digests(train_cell(cell)) == first

@@ -1,0 +1,85 @@
+"""Names of metrics with parameters, the direction of each, and what is refused."""
+
+import pytest
+
+from nlp_core.errors import ConfigError
+from nlp_core.metrics import METRICS, check_metrics, check_selecting_metric
+from nlp_core.metrics.base import (
+    IN_OWN_UNITS,
+    LOWER_IS_BETTER,
+    WITHOUT_DIRECTION,
+    is_better,
+    is_lower_better,
+    parse_metric,
+    scale,
+)
+
+LABELS = ["b@d", "good"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parsed"),
+    [
+        ("auc", ("auc", None, None)),
+        ("auc@good", ("auc@LABEL", None, "good")),
+        ("f1@b@d", ("f1@LABEL", None, "b@d")),
+        ("recall_at_precision@0.9", ("recall_at_precision@PRECISION", 0.9, None)),
+        ("recall_at_precision@1@b@d", ("recall_at_precision@PRECISION@LABEL", 1.0, "b@d")),
+    ],
+)
+def test_a_name_is_taken_apart(name: str, parsed: tuple[str, float | None, str | None]) -> None:
+    assert parse_metric("classification", name, labels=LABELS) == parsed
+    check_metrics("classification", [name], labels=LABELS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("classification", "auc@god", r"m: auc@god: found the label 'god'.* Did you mean 'good'"),
+        ("classification", "recall_at_precision", r"unknown metric 'recall_at_precision'"),
+        ("classification", "recall_at_precision@", r"found the precision ''"),
+        ("classification", "recall_at_precision@90", r"found the precision '90', expected .* 0\.9"),
+        ("classification", "recall_at_precision@nan", r"found the precision 'nan'"),
+        ("classification", "accuracy@good", r"unknown metric 'accuracy@good'"),
+        ("multi_label", "auc", r"unknown metric 'auc' of the kind 'multi_label'"),
+        ("multi_label", "accuracy", r"unknown metric 'accuracy'"),
+        ("tagging", "f1@good", r"unknown metric 'f1@good' of the kind 'tagging'"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(kind: str, name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_metrics(kind, [name], labels=LABELS, where="m")
+
+
+@pytest.mark.parametrize(
+    "name", ["rmse", "dev.mse", "task.test.mae", "dev.expected_calibration_error.paper"]
+)
+def test_less_of_an_error_is_better(name: str) -> None:
+    assert is_lower_better(name)
+    assert is_better(name, 1.0, 2.0)
+    assert not is_better(name, 2.0, 2.0)
+    assert not is_better(name, 3.0, 2.0)
+
+
+@pytest.mark.parametrize("name", ["f1", "dev.auc@mse", "test.recall_at_precision@0.9", "pearson"])
+def test_more_of_a_score_is_better(name: str) -> None:
+    assert not is_lower_better(name)
+    assert is_better(name, 2.0, 1.0)
+    assert not is_better(name, 2.0, 2.0)
+
+
+def test_only_metrics_without_a_unit_are_in_points() -> None:
+    assert scale("accuracy", 0.5) == scale("recall_at_precision@0.9", 0.5) == 50.0
+    assert scale("expected_calibration_error", 0.5) == 50.0
+    assert scale("rmse", 0.5) == scale("threshold_at_precision@0.9@good", 0.5) == 0.5
+
+
+def test_every_fact_is_of_a_metric_that_there_is() -> None:
+    known = {name.partition("@")[0] for names in METRICS.values() for name in names}
+    assert known >= LOWER_IS_BETTER | WITHOUT_DIRECTION | IN_OWN_UNITS
+
+
+def test_no_epoch_is_chosen_by_what_is_neither_good_nor_bad() -> None:
+    check_selecting_metric("rmse", where="x")
+    with pytest.raises(ConfigError, match=r"manifest\.json: metrics: found 'threshold_at_prec"):
+        check_selecting_metric("threshold_at_precision@0.9", where="manifest.json")
