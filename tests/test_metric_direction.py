@@ -12,9 +12,9 @@ from nlp_core.errors import ConfigError
 from nlp_core.report.comparison import compare, judge
 from nlp_core.report.markdown import render_report
 from nlp_core.report.results import CellResult, Results, Score
-from nlp_core.tracking.store import spell
 from nlp_core.training import loop
 from tests.test_training import make_cell, make_trainer, project
+from tests.tiny import make_recipe
 
 __all__ = ["project"]
 
@@ -142,7 +142,7 @@ def test_a_report_judges_each_column_its_own_way() -> None:
         "above",
         "above",
     ]
-    text = render_report(comparison, {"quick": _recipe()})
+    text = render_report(comparison, {"quick": make_recipe()})
     assert "Of RMSE less is better: reproduced is at most 0.5 above the published number" in text
 
 
@@ -157,22 +157,3 @@ def test_metrics_of_our_own_with_parameters_are_shown() -> None:
     keys = ["test.auc@a label", "test.threshold_at_precision@0.9"]
     comparison = compare(published, make_results(dict.fromkeys(keys, 3.0)))
     assert [entry.metric for entry in comparison.entries] == keys
-
-
-@pytest.mark.parametrize(
-    ("name", "spelt"),
-    [
-        ("dev.accuracy", "dev.accuracy"),
-        ("validate/dev/f1", "validate/dev/f1"),
-        ("test.auc@a b", "test.auc:a b"),
-        ("test.recall_at_precision@0.9@a+", "test.recall_at_precision:0.9:a-2b-"),
-    ],
-)
-def test_names_are_spelt_as_mlflow_allows(name: str, spelt: str) -> None:
-    assert spell(name) == spelt
-
-
-def _recipe() -> Any:  # Any: the recipe's own model is no matter here
-    from tests.tiny import make_recipe
-
-    return make_recipe()

@@ -13,7 +13,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.tracking.importing import import_runs
 from nlp_core.tracking.runs import CellRun, Point, collect_cells, flatten
-from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED
+from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED, spell
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -121,6 +121,19 @@ def test_flatten_leaves_out_what_is_not_set() -> None:
     assert flatten({"a": {"b": 1, "c": None}, "d": [1]}, "x") == {"x.a.b": "1", "x.d": "[1]"}
 
 
+@pytest.mark.parametrize(
+    ("name", "spelt"),
+    [
+        ("dev.accuracy", "dev.accuracy"),
+        ("validate/dev/f1", "validate/dev/f1"),
+        ("test.auc@a b", "test.auc:a b"),
+        ("test.recall_at_precision@0.9@a+", "test.recall_at_precision:0.9:a-2b-"),
+    ],
+)
+def test_names_are_spelt_as_mlflow_allows(name: str, spelt: str) -> None:
+    assert spell(name) == spelt
+
+
 def search(client: "MlflowClient", query: str = "") -> "list[Run]":
     experiment = client.get_experiment_by_name("trial")
     assert experiment is not None
@@ -133,6 +146,8 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
 ) -> None:
     monkeypatch.chdir(root)
     database = root / "mlflow.db"
+    results = root / "results" / "trial.json"
+    results.write_text(results.read_text().replace('"test.f1"', '"test.f1@a+"'))
     assert import_runs(root, database) == {"added": 3}
     assert import_runs(root, database) == {"kept": 3}
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
@@ -159,6 +174,7 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
 
     # A parent without its key was interrupted.
     (parent,) = search(client, f"tags.`{LEVEL}` = 'cell' and tags.`{CELL}` = 'gamma'")
+    assert parent.data.metrics["test.f1:a-2b-"] == 66.666667
     client.delete_tag(parent.info.run_id, KEY)
     assert import_runs(root, database) == {"kept": 2, "replaced": 1}
     assert not (root / "mlruns").exists()

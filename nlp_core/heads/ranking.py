@@ -206,7 +206,7 @@ class ListwiseRankingHead(RankingHead):
 
 def mean_by_question(loss_N: Float[Tensor, " N"], group_N: Int[Tensor, " N"]) -> Float[Tensor, ""]:
     """Return the mean over questions of the mean of their losses; 0 of no losses."""
-    groups, place_N = torch.unique(group_N, return_inverse=True)  # type: ignore[no-untyped-call]  # torch has no type for it
+    groups, place_N = torch.unique(group_N, return_inverse=True)
     count_Q = torch.bincount(place_N, minlength=len(groups))
     mean: Tensor = (loss_N / count_Q[place_N]).sum() / max(len(groups), 1)
     return mean

@@ -1,5 +1,6 @@
 """Measures of one label against all others, from its score at each example."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,16 @@ def compute_auc(decision: Decision) -> float:
             "metric."
         )
     return float(roc_auc_score(decision.target, decision.score))
+
+
+def average_auc(decisions: Sequence[Decision]) -> float:
+    """Return the mean area under the ROC curves of those that have both classes.
+
+    Raises:
+        DataError: none of them has.
+    """
+    defined = [item for item in decisions if item.has_both] or decisions[-1:]
+    return float(np.mean([compute_auc(item) for item in defined]))
 
 
 def compute_average_precision(decision: Decision) -> float:

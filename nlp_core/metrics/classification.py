@@ -20,6 +20,7 @@ from nlp_core.errors import DataError
 from nlp_core.metrics.base import Predictions
 from nlp_core.metrics.binary import (
     Decision,
+    average_auc,
     compute_auc,
     compute_average_precision,
     find_operating_point,
@@ -87,9 +88,7 @@ def measure_macro_auc(predictions: Predictions) -> float:
     Raises:
         DataError: the predictions hold no scores, or all examples are of one class.
     """
-    decisions = [_decide("macro_auc", predictions, label) for label in predictions.labels]
-    defined = [item for item in decisions if item.has_both] or decisions[-1:]
-    return float(np.mean([compute_auc(item) for item in defined]))
+    return average_auc([_decide("macro_auc", predictions, name) for name in predictions.labels])
 
 
 def measure_average_precision(predictions: Predictions, label: str | None = None) -> float:

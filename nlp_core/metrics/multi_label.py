@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nlp_core.metrics.base import Predictions
 from nlp_core.metrics.binary import (
     Decision,
+    average_auc,
     compute_auc,
     compute_average_precision,
     find_operating_point,
@@ -59,9 +60,7 @@ def measure_macro_auc(predictions: Predictions) -> float:
     Raises:
         DataError: the predictions hold no scores, or there is no such label.
     """
-    decisions = [_decide("macro_auc", predictions, label) for label in predictions.labels]
-    defined = [item for item in decisions if item.has_both] or decisions[-1:]
-    return float(np.mean([compute_auc(item) for item in defined]))
+    return average_auc([_decide("macro_auc", predictions, name) for name in predictions.labels])
 
 
 def measure_average_precision(predictions: Predictions, label: str | None = None) -> float:
