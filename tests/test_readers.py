@@ -36,7 +36,11 @@ def read_sentences(path: Path, *, keep_docstart: bool = False) -> list[Sentence]
 
 def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
     path = write(tmp_path, "\ufeffa\u0085b\r\nc\u2028d \x1c\nlast")
-    expected = [Line(1, "a\u0085b"), Line(2, "c\u2028d \x1c"), Line(3, "last")]
+    expected = [
+        Line(1, "a\u0085b", "\r\n"),
+        Line(2, "c\u2028d \x1c", "\n"),
+        Line(3, "last", ""),
+    ]
     assert list(read_lines(path)) == expected
 
 

@@ -59,20 +59,23 @@ def read_spans(tags: list[str], scheme: str) -> list[Span]:
 
 
 def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
-    """Return the tags of a sentence's entities in BIO or BIOES.
+    """Return the tags of a sentence's entities.
 
     Args:
-        spans: the entities, none over another.
+        spans: the entities, in order, none over another.
         length: tokens of the sentence.
-        scheme: "BIO" or "BIOES".
+        scheme: "IOB1", "BIO" or "BIOES".
     """
-    assert scheme in ("BIO", "BIOES"), scheme
+    assert scheme in PREFIXES, scheme
     tags = [OUTSIDE] * length
+    end_of_last, last_label = 0, ""
     for start, end, label in spans:
         tags[start:end] = [f"I-{label}"] * (end - start)
-        tags[start] = f"B-{label}"
+        if scheme != "IOB1" or (start, label) == (end_of_last, last_label):
+            tags[start] = f"B-{label}"
         if scheme == "BIOES":
             tags[end - 1] = f"S-{label}" if end - start == 1 else f"E-{label}"
+        end_of_last, last_label = end, label
     return tags
 
 

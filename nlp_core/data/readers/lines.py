@@ -14,10 +14,12 @@ class Line(NamedTuple):
     Attributes:
         number: counted from 1.
         text: without its end.
+        end: LF, CR LF, or nothing at the end of a file.
     """
 
     number: int
     text: str
+    end: str
 
 
 def read_lines(path: Path) -> Iterator[Line]:
@@ -30,7 +32,9 @@ def read_lines(path: Path) -> Iterator[Line]:
         with path.open("rb") as file:
             number = 0
             for number, raw in enumerate(file, start=1):
-                yield Line(number, _decode(raw, path, number))
+                text = _decode(raw, path, number)
+                bare = text.removesuffix("\n").removesuffix("\r")
+                yield Line(number, bare, text[len(bare) :])
     except FileNotFoundError as err:
         raise DataError(
             f"{path}: there is no such file; run `python -m stages.download {path.parent.name}`."
@@ -53,4 +57,4 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
         raise refuse(path, number, f"not UTF-8 text ({err.reason} at byte {err.start})") from err
     if "\0" in text:
         raise refuse(path, number, f"a NUL character at position {text.index(chr(0)) + 1}")
-    return text.removesuffix("\n").removesuffix("\r")
+    return text

@@ -1,4 +1,4 @@
-"""The command `reglue`: what is there to be had, and what has come."""
+"""`reglue data`: what data is there to be had, and what has come."""
 
 import argparse
 import json
@@ -10,27 +10,30 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from nlp_core.cli import Subparsers
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
-from nlp_core.errors import NlpCoreError
-
-EXIT_USER_ERROR = 2
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command.
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `data list`."""
+    data = subparsers.add_parser("data", help="the datasets").add_subparsers(
+        required=True, metavar="list"
+    )
+    listing = data.add_parser("list", help="show every dataset with licence and citation")
+    listing.add_argument("--json", action="store_true", help="as JSON, for other programs")
+    listing.add_argument("--datasets-dir", type=Path, default=Path("datasets"), help="datasets/")
+    listing.add_argument("--data-dir", type=Path, default=Path("data"), help="data/")
+    listing.set_defaults(run=run)
 
-    Args:
-        arguments: what stands behind `reglue`; None: the process's own.
+
+def run(options: argparse.Namespace) -> None:
+    """Show every dataset.
 
     Raises:
-        SystemExit: with 2 when the arguments or a file under datasets/ are wrong.
+        ConfigError: a file under datasets/ is wrong.
     """
-    options = _build_parser().parse_args(arguments)
-    try:
-        rows = [describe(name, item, options.data_dir) for name, item in _read(options).items()]
-    except NlpCoreError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        raise SystemExit(EXIT_USER_ERROR) from None
+    datasets = read_registry(options.datasets_dir)
+    rows = [describe(name, item, options.data_dir) for name, item in datasets.items()]
     if options.json:
         sys.stdout.write(json.dumps(rows, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     else:
@@ -66,23 +69,6 @@ def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, obj
             for folder in ("raw", "processed")
         },
     }
-
-
-def _build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="reglue", description=__doc__)
-    groups = parser.add_subparsers(required=True, metavar="data")
-    data = groups.add_parser("data", help="the datasets").add_subparsers(
-        required=True, metavar="list"
-    )
-    listing = data.add_parser("list", help="show every dataset with licence and citation")
-    listing.add_argument("--json", action="store_true", help="as JSON, for other programs")
-    listing.add_argument("--datasets-dir", type=Path, default=Path("datasets"), help="datasets/")
-    listing.add_argument("--data-dir", type=Path, default=Path("data"), help="data/")
-    return parser
-
-
-def _read(options: argparse.Namespace) -> dict[str, DatasetConfig]:
-    return read_registry(options.datasets_dir)
 
 
 def _name_origin(file: FileConfig) -> str:

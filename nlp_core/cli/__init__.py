@@ -1,0 +1,63 @@
+"""The command `reglue`: what is there to be had, a model looked at, files converted, tables shown.
+
+Each command is a module of this package with `add_parser(subparsers)`, which names the function
+that runs it. Only the module of the command that is asked for is imported, since torch takes
+seconds that `reglue data list` does not need.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from typing import TypeAlias
+
+from nlp_core.errors import NlpCoreError
+
+COMMANDS = {
+    "data": "data",
+    "convert": "convert",
+}
+"""The module of each command."""
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a command adds its parser."""
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command.
+
+    Args:
+        arguments: what stands behind `reglue`; None: the process's own.
+
+    Raises:
+        SystemExit: with 2 when the arguments or a file are wrong, 130 when interrupted, 141 when
+            the reader of the output went away.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = _build_parser(arguments[:1]).parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except NlpCoreError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        raise SystemExit(EXIT_USER_ERROR) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(EXIT_BROKEN_PIPE) from None
+
+
+def _build_parser(wanted: list[str]) -> argparse.ArgumentParser:
+    """Return the parser of the wanted command, or of all when it is none of them."""
+    modules = [COMMANDS[name] for name in wanted if name in COMMANDS] or COMMANDS.values()
+    parser = argparse.ArgumentParser(prog="reglue", description=(__doc__ or "").partition("\n")[0])
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
+    for module in dict.fromkeys(modules):
+        importlib.import_module(f"nlp_core.cli.{module}").add_parser(subparsers)
+    return parser

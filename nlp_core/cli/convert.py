@@ -1,0 +1,55 @@
+"""`reglue convert`: the tags of a file in another tagging scheme."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import get_args
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import writing
+from nlp_core.data.conversion import Conversion, Form
+from nlp_core.data.tagging_scheme import PREFIXES
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `convert`."""
+    parser = subparsers.add_parser(
+        "convert",
+        help="write the tags of a column file in another scheme",
+        description="Write the tags of a file in another scheme; all else in it stays as it is.",
+    )
+    parser.add_argument("source", metavar="IN", type=Path, help="the file to read")
+    parser.add_argument("target", metavar="OUT", type=Path, help="the file to write")
+    parser.add_argument(
+        "--from",
+        dest="form",
+        required=True,
+        choices=get_args(Form),
+        help="conll2003: four columns, one space between them; columns: two or more, tabs or "
+        "blanks between them; tsv: a sentence a line, its words, a tab, its tags",
+    )
+    for side, what in (("from", "of IN"), ("to", "of OUT")):
+        parser.add_argument(
+            f"--scheme-{side}",
+            required=True,
+            type=str.upper,
+            choices=list(PREFIXES),
+            help=f"the tagging scheme {what}",
+        )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write OUT, whole or not at all.
+
+    Raises:
+        DataError: a line of IN is malformed, or OUT cannot be written.
+    """
+    conversion = Conversion(options.form, options.scheme_from, options.scheme_to)
+    lines = conversion.rewrite(options.source)
+    with writing(options.target) as out:
+        out.writelines(lines)
+    sys.stderr.write(
+        f"{options.target}: sentences {conversion.sentences}, entities {conversion.entities}, "
+        f"comment lines kept {conversion.comments}\n"
+    )
