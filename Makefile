@@ -25,7 +25,7 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY) ## Build the sample table through all the stages, with no network
 	dvc repro --quiet report@sample
-	@cat reports/sample.md
+	@reglue tables sample
 	@echo "This is reports/sample.md; reports/sample.svg draws it, results/sample.json has every number."
 
 test: $(READY) ## Run every test, the workflow tests included (JOBS side by side)

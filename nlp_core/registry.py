@@ -39,6 +39,10 @@ class Registry(Generic[T]):
             raise ConfigError(f"unknown {self.sort} '{name}'. {suggest(name, self._items)}")
         return self._items[name]
 
+    def name_of(self, item: T) -> str:
+        """Return the name under which a thing is registered."""
+        return next(name for name, other in self._items.items() if other is item)
+
     def names(self) -> list[str]:
         """Return all registered names, sorted."""
         return sorted(self._items)

@@ -1,12 +1,17 @@
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from fabricated import make_project, make_published
 
-from nlp_core.cli import main
+from nlp_core.cli import COMMANDS, main
+from nlp_core.report.evaluation import evaluate_table
 
-DATASETS = Path(__file__).parent.parent / "datasets"
+ROOT = Path(__file__).resolve().parent.parent
+DATASETS = ROOT / "datasets"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -52,3 +57,68 @@ def test_a_wrong_registry_is_one_paragraph_and_exit_2(
     assert message.startswith("error: ")
     assert "Did you mean 'licence'" in message
     assert message.count("\n") == 1
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"\n    {name} " not in text] == []
+
+
+def test_an_unknown_command_is_refused_with_those_that_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["shwo"])
+    assert caught.value.code == 2
+    message = capsys.readouterr().err
+    assert "invalid choice: 'shwo'" in message
+    assert "show" in message
+
+
+def test_only_the_command_that_is_asked_for_is_imported() -> None:
+    code = "import sys; from nlp_core.cli import main; main(['data', 'list'])"
+    code += "; print('torch' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.endswith("False\n")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = "from nlp_core.cli import main; main(['data', 'list', '--json'])"
+    command = f"'{sys.executable}' -c \"{code}\" | head -n 1"
+    found = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert found.stderr == ""
+
+
+def test_tables_shows_published_ours_and_verdict(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_project(tmp_path)
+    make_published(tmp_path)
+    evaluate_table("trial", tmp_path)
+    published = tmp_path / "reports" / "published"
+    shutil.copy(published / "trial.yaml", published / "later.yaml")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    main(["tables"])
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "Trial (trial)"
+    assert "Alpha AUC 88.00 86.00 \u00b1 0.25 (Other 1999) 87.50 \u00b1 17.68 (2) -0.50 reproduced" in lines
+    assert "Delta AUC 91.00 not run [time]" in lines
+    assert "- not run [time]: for want of time." in lines
+    assert lines[-1] == "Trial (later): not measured; `reglue tables later` shows it."
+    main(["tables", "later"])
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert any(
+        line.endswith("not run: no experiment of params.yaml has that cell") for line in lines
+    )
+    with pytest.raises(SystemExit) as caught:
+        main(["tables", "trail"])
+    assert caught.value.code == 2
+    assert "unknown table 'trail'. Did you mean 'trial'?" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_layers_may_stand_in_any_order(tmp_path: Path) -> None:
         (layer("lstm_b", hidden_dim=4), "layer 'lstm_b': found the options hidden_dim; a layer that shares"),  # noqa: E501
         (layer("max_b", name="max_a"), "layer 'max_a': this name stands twice"),
         (layer("lstm", name="bilstm", block="pooling"), "this is the name of a block"),
-        (layer("lstm", name="Lstm"), "layers.2.name: found 'Lstm'"),
+        (layer("lstm", name="Lstm"), "layer 'Lstm': name: found 'Lstm'"),
         (lambda m: m["layers"].append({"name": "extra", "block": "dropout", "inputs": ["lstm"]}), "'extra': nothing reads it"),  # noqa: E501
         (lambda m: m["inputs"].update(third="tokens"), "'third': nothing reads it"),
         (lambda m: m["inputs"].update(first="text"), "inputs.first: found 'text'"),

@@ -15,6 +15,10 @@ from nlp_core.errors import NlpCoreError
 
 COMMANDS = {
     "data": "data",
+    "show": "show",
+    "blocks": "blocks",
+    "heads": "blocks",
+    "tables": "tables",
     "convert": "convert",
 }
 """The module of each command."""

@@ -7,6 +7,8 @@ a file that means two things (`no`, `1e-5`, `012`) is refused.
 
 import json
 import types
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin
 
@@ -53,13 +55,25 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return value
 
 
-def parse_config(value: object, model: type[ModelT], *, where: str) -> ModelT:
+NamePlace = Callable[[object, list[Any]], str]
+"""Says, of plain data and the way to a place in it, what an error message calls that place."""
+
+
+def join_keys(value: object, location: list[Any]) -> str:
+    """Return a place as its keys and positions, joined by dots."""
+    return ".".join(str(part) for part in location) or "(top level)"
+
+
+def parse_config(
+    value: object, model: type[ModelT], *, where: str, name_place: NamePlace = join_keys
+) -> ModelT:
     """Check plain data against a closed model.
 
     Args:
         value: what JSON or YAML held.
         model: the closed model.
         where: the file, and the place in it, that an error message begins with.
+        name_place: what an error message calls the place of a mistake.
 
     Raises:
         ConfigError: one paragraph that names each mistake.
@@ -67,7 +81,8 @@ def parse_config(value: object, model: type[ModelT], *, where: str) -> ModelT:
     try:
         return model.model_validate_json(json.dumps(value))
     except ValidationError as err:
-        lines = [_explain(dict(item), model) for item in err.errors(include_url=False)]
+        errors = [dict(item) for item in err.errors(include_url=False)]
+        lines = [_explain(item, model, partial(name_place, value)) for item in errors]
         raise ConfigError(f"{where}: " + " ".join(lines)) from err
 
 
@@ -76,7 +91,9 @@ def _load_json(path: Path, text: str) -> Any:  # Any: JSON holds anything
         keys = [key for key, _ in pairs]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
-            raise ConfigError(f"{path}: the key '{twice[0]}' stands twice in one object; keep one.")
+            name = next((item for key, item in pairs if key == "name"), None)
+            place = f"the object named '{name}'" if name else "one object"
+            raise ConfigError(f"{path}: the key '{twice[0]}' stands twice in {place}; keep one.")
         return dict(pairs)
 
     try:
@@ -116,10 +133,12 @@ def _refuse_difference(old: object, new: object, path: Path, key: str) -> None:
         )
 
 
-def _explain(error: dict[str, Any], model: type[BaseModel]) -> str:
+def _explain(
+    error: dict[str, Any], model: type[BaseModel], name_place: Callable[[list[Any]], str]
+) -> str:
     """Turn one pydantic error into a sentence: key, found, expected, nearest name."""
     location = [part for part in error["loc"] if not str(part).startswith("function-")]
-    key = ".".join(str(part) for part in location) or "(top level)"
+    key = name_place(location)
     found = error.get("input")
     match error["type"]:
         case "extra_forbidden":

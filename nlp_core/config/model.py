@@ -4,14 +4,23 @@ What a layer's block or a head may set is checked against the block's own signat
 nlp_core.models; here its options are only carried.
 """
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from nlp_core.config.base import ClosedModel
+from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Column = Annotated[str, Field(pattern=r"^tokens(_[ab])?(\.characters)?$")]
+Column = Literal[
+    "tokens",
+    "tokens_a",
+    "tokens_b",
+    "tokens.characters",
+    "tokens_a.characters",
+    "tokens_b.characters",
+]
 
 
 class OpenOptions(ClosedModel):
@@ -54,3 +63,26 @@ class ModelConfig(ClosedModel):
     """What the graph reads: a column of the task, as words or as their characters."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
+
+
+def read_model(path: Path) -> ModelConfig:
+    """Read a model file.
+
+    Raises:
+        ConfigError: it is missing, is no JSON, or has a wrong key or value; the message names the
+            layer or the head.
+    """
+    return parse_config(read_mapping(path), ModelConfig, where=str(path), name_place=_name_place)
+
+
+def _name_place(value: object, location: list[Any]) -> str:  # Any: keys and positions
+    match location:
+        case ["layers", int(position), *rest]:
+            layer = value["layers"][position] if isinstance(value, Mapping) else None
+            name = layer.get("name") if isinstance(layer, Mapping) else None
+            place = f"layer '{name}'" if name else f"layers: number {position + 1}"
+        case ["heads", str(name), *rest]:
+            place = f"head '{name}'"
+        case _:
+            return join_keys(value, location)
+    return ": ".join([place, *([join_keys(value, rest)] if rest else [])])

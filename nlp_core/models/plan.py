@@ -5,13 +5,24 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.blocks import BLOCKS, CHARACTERS, WORDS, Block, Shape
-from nlp_core.config.base import read_config
-from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig
+from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, read_model
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
 
 RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence"}
+
+
+AXES = ("B", "T", "S", "R")
+
+
+def format_shape(shape: Shape) -> str:
+    """Return a shape as it is written: `[B,T,200]`, `[B,200]`, `[B,T]` for words."""
+    if shape.rank == WORDS:
+        return "[B,T]"
+    if shape.rank == CHARACTERS:
+        return "[B,T,C]"
+    return f"[{','.join([*AXES[: shape.rank - 1], str(shape.dim)])}]"
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,7 @@ def read_plan(path: Path) -> ModelPlan:
     Raises:
         ConfigError: see `plan_model`.
     """
-    return plan_model(read_config(path, ModelConfig), where=str(path))
+    return plan_model(read_model(path), where=str(path))
 
 
 def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
@@ -140,15 +151,25 @@ def _sort_layers(config: ModelConfig, where: str) -> list[LayerConfig]:
     while waiting:
         ready = [layer for layer in waiting if _needs(layer, layers) <= done]
         if not ready:
-            names = ", ".join(sorted(layer.name for layer in waiting))
+            cycle = _find_cycle(waiting[0].name, layers, done)
             raise ConfigError(
-                f"{where}: layer '{waiting[0].name}': the layers {names} wait for each other, a "
+                f"{where}: layer '{cycle[0]}': inputs: {' waits for '.join([*cycle, cycle[0]])}, a "
                 "cycle; expected each layer to read only inputs and layers that do not read it."
             )
         ordered.extend(ready)
         done.update(layer.name for layer in ready)
         waiting = [layer for layer in waiting if layer.name not in done]
     return ordered
+
+
+def _find_cycle(name: str, layers: dict[str, LayerConfig], done: set[str]) -> list[str]:
+    """Follow what a layer waits for until a name comes again."""
+    path = [name]
+    while True:
+        name = min(_needs(layers[name], layers) - done)
+        if name in path:
+            return path[path.index(name) :]
+        path.append(name)
 
 
 def _needs(layer: LayerConfig, layers: dict[str, LayerConfig]) -> set[str]:
@@ -178,7 +199,7 @@ def _plan_layer(
         options,
         layer.inputs,
         shapes,
-        _infer(block, shapes, options, where),
+        _infer(block, layer.inputs, shapes, options, where=where),
     )
 
 
@@ -196,17 +217,25 @@ def _plan_shared(
             f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
             f"'{shared.name}', whose parameters it shares: {[s.dim for s in shared.shapes]}."
         )
-    shape = _infer(shared.block, shapes, shared.options, where)
+    shape = _infer(shared.block, layer.inputs, shapes, shared.options, where=where)
     return LayerPlan(
         layer.name, shared.owner, shared.block, shared.options, layer.inputs, shapes, shape
     )
 
 
-def _infer(block: type[Block], shapes: list[Shape], options: dict[str, Any], where: str) -> Shape:
+def _infer(
+    block: type[Block],
+    names: list[str],
+    shapes: list[Shape],
+    options: dict[str, Any],
+    *,
+    where: str,
+) -> Shape:
     try:
         return block.infer(*shapes, **options)
     except ConfigError as err:
-        raise ConfigError(f"{where}: {err}") from err
+        read = [f"{name} {format_shape(shape)}" for name, shape in zip(names, shapes, strict=True)]
+        raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
 
 
 def _check_ranks(block: type[Block], names: list[str], shapes: list[Shape], where: str) -> None:

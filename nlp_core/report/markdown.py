@@ -1,6 +1,8 @@
 """Write a compared table as markdown: the same bytes for the same results, no dates, no paths."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from typing import NamedTuple
 
 from nlp_core.config.params import RecipeConfig
 from nlp_core.metrics import is_lower_better
@@ -13,6 +15,18 @@ EPOCHS = {"paper": "as the paper did", "honest": "honestly"}
 DIGEST_LETTERS = 12
 
 Row = Sequence[str]
+
+
+class Grid(NamedTuple):
+    """A table of texts.
+
+    Attributes:
+        header: name of each column.
+        rows: the texts of each row.
+    """
+
+    header: list[str]
+    rows: list[list[str]]
 
 
 def render_report(comparison: Comparison, recipes: Mapping[str, RecipeConfig]) -> str:
@@ -80,34 +94,40 @@ def format_score(score: Score, decimals: int = 2) -> str:
     return f"{score.mean:.{decimals}f} {PLUS_MINUS} {score.sd:.{decimals}f} ({score.n})"
 
 
-def _render_part(part: ComparedPart, comparison: Comparison) -> str:
-    config = part.config
-    has_literature = any(entry.number.literature for entry in part.entries)
+def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
+    """Return the numbers of a part as text, without the columns that would be empty.
+
+    Args:
+        part: a part of the comparison.
+        comparison: the whole table.
+    """
     has_published = any(entry.number.value is not None for entry in part.entries)
     columns = {
         "model": True,
         "number": True,
         "published": has_published,
-        "literature": has_literature,
-        "epoch": config.selection == "paper",
+        "literature": any(entry.number.literature for entry in part.entries),
+        "epoch": part.config.selection == "paper",
         f"ours, mean {PLUS_MINUS} sd (seeds)": True,
         "difference": has_published,
         "verdict": True,
     }
     rows = [_describe_entry(entry, part, comparison) for entry in part.entries]
-    shown = [
-        [text for text, is_shown in zip(row, columns.values(), strict=True) if is_shown]
-        for row in rows
-    ]
-    header = [name for name, is_shown in columns.items() if is_shown]
+    return Grid(
+        [name for name, is_shown in columns.items() if is_shown],
+        [list(compress(row, columns.values())) for row in rows],
+    )
+
+
+def _render_part(part: ComparedPart, comparison: Comparison) -> str:
     return "\n\n".join(
         text
         for text in (
-            f"## {config.title}",
-            (config.note or "").strip(),
-            render_rows(header, shown),
+            f"## {part.config.title}",
+            (part.config.note or "").strip(),
+            render_rows(*build_grid(part, comparison)),
             _explain_verdicts(part),
-            _render_notes(part, comparison),
+            render_notes(part, comparison),
         )
         if text
     )
@@ -153,7 +173,13 @@ def _explain_verdicts(part: ComparedPart) -> str:
     )
 
 
-def _render_notes(part: ComparedPart, comparison: Comparison) -> str:
+def render_notes(part: ComparedPart, comparison: Comparison) -> str:
+    """Return the reasons and remarks that the verdicts of a part refer to, one a line.
+
+    Args:
+        part: a part of the comparison.
+        comparison: the whole table.
+    """
     named = {row.reason for row in part.config.rows}
     named |= {number.reason for row in part.config.rows for number in row.numbers.values()}
     used = {key for key in named if any(f"[{key}]" in entry.verdict.text for entry in part.entries)}

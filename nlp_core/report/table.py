@@ -9,24 +9,46 @@ from nlp_core.files import replacing, write_text
 from nlp_core.report.comparison import Comparison, compare
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import render_report, summarise_outcomes
-from nlp_core.report.results import read_results
+from nlp_core.report.results import Results, read_results
 
 log = logging.getLogger(__name__)
 
 
-def read_comparison(table: str, root: Path) -> Comparison:
+def list_tables(root: Path) -> list[str]:
+    """Return the tables that have published numbers, sorted.
+
+    Args:
+        root: the project's root.
+    """
+    return sorted(path.stem for path in (root / "reports" / "published").glob("*.yaml"))
+
+
+def is_measured(table: str, root: Path) -> bool:
+    """Say whether there are results of a table.
+
+    Args:
+        table: its name.
+        root: the project's root.
+    """
+    return _find_results(table, root).exists()
+
+
+def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> Comparison:
     """Read the published and the measured numbers of a table and compare them.
 
     Args:
         table: its name.
         root: the project's root.
+        allow_missing: whether a table without results has nothing measured, or is an error.
 
     Raises:
         ConfigError: reports/published/<table>.yaml is missing or wrong.
         DataError: results/<table>.json is missing or is no results file.
     """
     published = read_published(root / "reports" / "published" / f"{table}.yaml")
-    return compare(published, read_results(root / "results" / f"{table}.json"))
+    if allow_missing and not is_measured(table, root):
+        return compare(published, Results(table=table, cells={}))
+    return compare(published, read_results(_find_results(table, root)))
 
 
 def write_report(table: str, root: Path) -> None:
@@ -46,3 +68,7 @@ def write_report(table: str, root: Path) -> None:
     with replacing(root / "reports" / f"{table}.svg") as temporary:
         temporary.write_bytes(draw_figure(comparison))
     log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))
+
+
+def _find_results(table: str, root: Path) -> Path:
+    return root / "results" / f"{table}.json"

@@ -1,0 +1,88 @@
+"""`reglue show`: a model file, checked, with the shapes of its layers."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import writing
+from nlp_core.config.model import ModelConfig, read_model
+from nlp_core.models.description import Node, describe_plan
+from nlp_core.models.drawing import draw_svg, write_mermaid
+from nlp_core.models.plan import plan_model
+
+LETTERS = "B examples, T tokens, C characters; '-': as many as the data has words, or labels."
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `show`."""
+    parser = subparsers.add_parser(
+        "show",
+        help="check a model file and show its graph with shapes",
+        description="Check a model file and show its graph with the shape of each layer's output.",
+    )
+    parser.add_argument("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
+    parser.add_argument("--svg", metavar="OUT.svg", type=Path, help="draw it into a file")
+    parser.add_argument(
+        "--mermaid", action="store_true", help="print a flowchart for Mermaid instead of the table"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Show a model.
+
+    Raises:
+        ConfigError: the file is wrong.
+        DataError: the picture cannot be written.
+    """
+    config = read_model(options.model)
+    nodes = describe_plan(plan_model(config, where=str(options.model)))
+    if options.svg:
+        with writing(options.svg) as out:
+            out.write(draw_svg(nodes, config.description))
+    if options.mermaid:
+        sys.stdout.write(write_mermaid(nodes))
+    else:
+        _print_table(config, nodes)
+
+
+def _print_table(config: ModelConfig, nodes: Sequence[Node]) -> None:
+    console = Console(markup=False, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what")
+    table.add_column("shape", no_wrap=True)
+    table.add_column("parameters", justify="right", no_wrap=True)
+    for idx, node in enumerate(nodes):
+        is_last = idx + 1 == len(nodes) or nodes[idx + 1].sort != node.sort
+        table.add_row(*_build_row(node), end_section=is_last)
+    console.print(Text(config.description, style="bold"))
+    console.print(config.source)
+    console.print(table)
+    counted = sum(node.parameters or 0 for node in nodes)
+    console.print(f"{counted:,} parameters beside the vocabularies' and the heads'. {LETTERS}")
+
+
+def _build_row(node: Node) -> list[Text]:
+    reads = ", ".join(key.partition("_")[2] for key in node.reads)
+    what = Text(f"{node.what}({reads})" if reads else node.what)
+    if node.sort != "layer":
+        what = Text(f"{node.sort} ").append(what)
+    if node.shares:
+        what.append(f", shares {node.shares}", style="bold")
+    if node.options:
+        what.append("\n" + ", ".join(node.options), style="dim")
+    count = "-" if node.parameters is None else f"{node.parameters:,}"
+    return [
+        Text(node.name, style="bold"),
+        what,
+        Text(f"reads {node.shape}" if node.sort == "head" else node.shape),
+        Text("" if node.sort == "input" else count),
+    ]

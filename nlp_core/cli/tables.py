@@ -1,0 +1,78 @@
+"""`reglue tables`: published numbers, ours, and what came of them."""
+
+import argparse
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nlp_core.cli import Subparsers
+from nlp_core.config.published import read_published
+from nlp_core.errors import ConfigError, suggest
+from nlp_core.report.comparison import Comparison
+from nlp_core.report.markdown import build_grid, render_notes, summarise_outcomes
+from nlp_core.report.table import is_measured, list_tables, read_comparison
+
+STYLES = {
+    "above": "green",
+    "reproduced": "green",
+    "trend": "green",
+    "below": "red",
+    "no trend": "red",
+    "open": "dim",
+    "reference": "dim",
+}
+"""How a row looks, by the outcome of its number."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `tables`."""
+    parser = subparsers.add_parser(
+        "tables",
+        help="show the tables: published numbers, ours, verdicts",
+        description="Show the project's tables: published numbers, ours, verdicts.",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a table; none: all of them")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Show one table of the project in the current folder, or all of them.
+
+    Raises:
+        ConfigError: there is no such table, or a file of published numbers is wrong.
+        DataError: a results file is damaged.
+    """
+    root = Path()
+    names = list_tables(root)
+    if options.name is not None and options.name not in names:
+        raise ConfigError(
+            f"reports/published: unknown table '{options.name}'. {suggest(options.name, names)}"
+        )
+    console = Console(markup=False, highlight=False)
+    chosen = [name for name in names if is_measured(name, root)]
+    for name in chosen if options.name is None else [options.name]:
+        _print_table(console, name, read_comparison(name, root, allow_missing=True))
+    if options.name is None:
+        for name in (name for name in names if name not in chosen):
+            title = read_published(root / "reports" / "published" / f"{name}.yaml").title
+            console.print(f"{title}  ({name}): not measured; `reglue tables {name}` shows it.")
+
+
+def _print_table(console: Console, name: str, comparison: Comparison) -> None:
+    console.print(Text(comparison.published.title, style="bold").append(f"  ({name})", "dim"))
+    for part in comparison.parts:
+        grid = build_grid(part, comparison)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in grid.header:
+            table.add_column(column)
+        for entry, row in zip(part.entries, grid.rows, strict=True):
+            table.add_row(*row, style=STYLES.get(entry.verdict.outcome, ""))
+        console.print(Text(f"\n{part.config.title}", style="italic"))
+        console.print(table)
+        notes = render_notes(part, comparison)
+        if notes:
+            console.print(notes)
+    console.print(f"{summarise_outcomes(comparison.entries)}\n")

@@ -1,0 +1,111 @@
+"""What there is to say of a model graph before any data is read: its nodes, in words and numbers.
+
+Shape letters: B batch, T tokens, C characters in a word.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import torch
+
+from nlp_core.blocks import BLOCKS, CHARACTERS, VECTOR, WORDS, Shape
+from nlp_core.heads import HEADS
+from nlp_core.models.plan import LayerPlan, ModelPlan, format_shape
+
+
+class Node(NamedTuple):
+    """An input, a layer or a head.
+
+    Attributes:
+        sort: which of the three.
+        name: its name in the model file.
+        what: the column, the block or the head that it is.
+        shares: the layer whose parameters it uses; None: it has its own.
+        options: those that the model file sets, as text.
+        reads: keys of the nodes that it reads.
+        shape: of its output; of a head, what it reads.
+        parameters: how many numbers it holds; None where the data decides that.
+    """
+
+    sort: Literal["input", "layer", "head"]
+    name: str
+    what: str
+    shares: str | None
+    options: list[str]
+    reads: list[str]
+    shape: str
+    parameters: int | None
+
+    @property
+    def key(self) -> str:
+        """A name that no other node of the graph has."""
+        return f"{self.sort}_{self.name}"
+
+
+def describe_plan(plan: ModelPlan) -> list[Node]:
+    """Return the nodes of a model: inputs, layers in an order in which they can run, heads."""
+    inputs = [
+        Node("input", name, column, None, [], [], format_shape(_shape_input(column)), None)
+        for name, column in plan.inputs.items()
+    ]
+    heads = [
+        Node(
+            "head",
+            name,
+            HEADS.name_of(head.head),
+            None,
+            _list_options(head.options),
+            [_key_of(head.input, plan)],
+            format_shape(head.shape),
+            None,
+        )
+        for name, head in plan.heads.items()
+    ]
+    return [*inputs, *(_describe_layer(layer, plan) for layer in plan.layers), *heads]
+
+
+def count_layer(layer: LayerPlan) -> int | None:
+    """Return the parameters of a layer: none of its own when shared, None for a vocabulary's."""
+    if layer.owner != layer.name:
+        return 0
+    if any(shape.rank < VECTOR for shape in layer.shapes):
+        return None
+    with torch.device("meta"):
+        block = layer.block(*(shape.dim for shape in layer.shapes), **layer.options)
+    return sum(item.numel() for item in block.parameters())
+
+
+def _describe_layer(layer: LayerPlan, plan: ModelPlan) -> Node:
+    is_shared = layer.owner != layer.name
+    return Node(
+        "layer",
+        layer.name,
+        BLOCKS.name_of(layer.block),
+        layer.owner if is_shared else None,
+        [] if is_shared else _list_options(layer.options),
+        [_key_of(name, plan) for name in layer.inputs],
+        format_shape(layer.shape),
+        count_layer(layer),
+    )
+
+
+def _key_of(name: str, plan: ModelPlan) -> str:
+    return f"input_{name}" if name in plan.inputs else f"layer_{name}"
+
+
+def _shape_input(column: str) -> Shape:
+    return Shape(CHARACTERS if column.endswith(".characters") else WORDS, 0)
+
+
+def _list_options(options: Mapping[str, object]) -> list[str]:
+    """Return each option as `name=value`, in the order of the constructor."""
+    return [f"{name}={_format(value)}" for name, value in options.items()]
+
+
+def _format(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_format, value))}]"
+    return json.dumps(value)

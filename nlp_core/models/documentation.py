@@ -1,0 +1,169 @@
+"""What there is to know of a registered block or head, read from its own source.
+
+Everything comes from the class: formula and texts from its docstring, options with types, defaults
+and ranges from its constructor through the model that checks model files. So it cannot be outdated.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from nlp_core.blocks import Block
+from nlp_core.heads import Head
+from nlp_core.models.options import options_model
+from nlp_core.models.plan import RANK_NAMES
+
+SECTION = re.compile(r"^(Args|Shape|Returns|Raises|Source|Note):\s*(.*)$")
+ENTRY = re.compile(r"^    (\w+): (.*)$")
+
+
+class Option(NamedTuple):
+    """An option of a model file.
+
+    Attributes:
+        name: its key.
+        form: what its value is, in words, with the range that is allowed.
+        default: as JSON; None: it must be given.
+        text: what it does.
+    """
+
+    name: str
+    form: str
+    default: str | None
+    text: str
+
+
+class Documentation(NamedTuple):
+    """A block or a head in words.
+
+    Attributes:
+        summary: its first sentence, often with the formula.
+        details: the paragraphs behind it.
+        inputs: what it reads.
+        serves: kinds of task, of a head.
+        shape: from the shapes of inputs to that of the output.
+        options: what a model file may set.
+        source: where it was published; empty when nowhere.
+        note: how it differs from the source, and the like.
+    """
+
+    summary: str
+    details: list[str]
+    inputs: str
+    serves: list[str]
+    shape: str
+    options: list[Option]
+    source: str
+    note: str
+
+
+def document(owner: type[Block] | type[Head]) -> Documentation:
+    """Return what there is to know of a block or a head."""
+    paragraphs, sections = parse_docstring(inspect.getdoc(owner) or "")
+    texts = _parse_entries(sections.get("Args", []))
+    schema = options_model(owner).model_json_schema()
+    required = schema.get("required", [])
+    options = [
+        Option(
+            name,
+            describe_form(form, schema.get("$defs", {})),
+            None if name in required else json.dumps(form.get("default")),
+            texts.get(name, ""),
+        )
+        for name, form in schema.get("properties", {}).items()
+    ]
+    return Documentation(
+        summary=paragraphs[0],
+        details=paragraphs[1:],
+        inputs=_describe_inputs(owner),
+        serves=sorted(owner.kinds) if issubclass(owner, Head) else [],
+        shape=_join(sections.get("Shape", [])),
+        options=options,
+        source=_join(sections.get("Source", [])),
+        note=_join(sections.get("Note", [])),
+    )
+
+
+def parse_docstring(text: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the paragraphs of a docstring, each one line, and the lines of each section.
+
+    Args:
+        text: a docstring in Google style, without the indentation of its source.
+    """
+    sections: dict[str, list[str]] = {}
+    prose: list[str] = []
+    current = prose
+    for line in text.splitlines():
+        head = SECTION.match(line)
+        if head:
+            current = sections.setdefault(head.group(1), [])
+            line = head.group(2)
+        elif line and not line.startswith(" "):
+            current = prose
+        current.append(line)
+    paragraphs = [_join(part.splitlines()) for part in "\n".join(prose).split("\n\n")]
+    return [part for part in paragraphs if part], sections
+
+
+def describe_form(form: Mapping[str, Any], shared: Mapping[str, Any]) -> str:
+    """Return a JSON schema in words: `integer, at least 1`, `max or mean`, `list of numbers`.
+
+    Args:
+        form: the schema of one value.
+        shared: the schemas that it may refer to.
+    """
+    if "$ref" in form:
+        form = shared[form["$ref"].rpartition("/")[2]]
+    if "anyOf" in form:
+        return " or ".join(describe_form(item, shared) for item in form["anyOf"])
+    if "enum" in form or "const" in form:
+        return _join_or([str(value) for value in form.get("enum", [form.get("const")])])
+    kind = str(form.get("type", "any value"))
+    if kind == "array":
+        items = form.get("items", {})
+        length = f", at least {form['minItems']} of them" if "minItems" in form else ""
+        return f"list of ({describe_form(items, shared)}){length}" if items else f"list{length}"
+    return ", ".join(
+        [{"boolean": "true or false", "string": "text"}.get(kind, kind), *_range(form)]
+    )
+
+
+def _range(form: Mapping[str, Any]) -> list[str]:
+    words = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+        "pattern": "of the form",
+    }
+    return [f"{word} {form[key]}" for key, word in words.items() if key in form]
+
+
+def _describe_inputs(owner: type[Block] | type[Head]) -> str:
+    ranks = [_join_or([RANK_NAMES[rank] for rank in allowed]) for allowed in owner.ranks]
+    if getattr(owner, "variadic", False):
+        return f"{', '.join(ranks)}, any number of them"
+    return ", ".join(ranks)
+
+
+def _parse_entries(lines: Sequence[str]) -> dict[str, str]:
+    """Return the texts of an Args section by name."""
+    entries: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in lines:
+        entry = ENTRY.match(line)
+        if entry:
+            current = entries.setdefault(entry.group(1), [])
+            line = entry.group(2)
+        current.append(line)
+    return {name: _join(texts) for name, texts in entries.items()}
+
+
+def _join(lines: Sequence[str]) -> str:
+    return " ".join(line.strip() for line in lines if line.strip())
+
+
+def _join_or(words: Sequence[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
