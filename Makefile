@@ -44,6 +44,7 @@ check: lint test ## Run lint and test
 tables: $(READY) ## Build every table from real data (REGLUE_MIRROR names a folder to fetch it from)
 	snakemake --cores all --keep-going
 	python -m stages.report --readme
+	reglue zoo --readme
 
 mlflow: $(READY) ## Import the runs into MLflow and show them on http://127.0.0.1:PORT
 	python -m stages.track

@@ -19,6 +19,7 @@ COMMANDS = {
     "blocks": "blocks",
     "heads": "blocks",
     "tables": "tables",
+    "zoo": "zoo",
     "convert": "convert",
 }
 """The module of each command."""

@@ -1,0 +1,47 @@
+"""`reglue zoo`: the models that are there to start from."""
+
+import argparse
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import writing
+from nlp_core.report.zoo import list_zoo, render_zoo
+
+README = Path("zoo") / "README.md"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `zoo`."""
+    parser = subparsers.add_parser(
+        "zoo",
+        help="list the models to start from, and what came of them",
+        description="List the model files under zoo/, and what came of them.",
+    )
+    parser.add_argument("--readme", action="store_true", help=f"write {README} instead")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """List the models of the project in the current folder, or write zoo/README.md.
+
+    Raises:
+        ConfigError: a model file, params.yaml or a file of published numbers is wrong.
+        DataError: a results file is damaged.
+    """
+    models = list_zoo(Path())
+    if options.readme:
+        with writing(README) as out:
+            out.write(render_zoo(models))
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("file under zoo/", style="bold", no_wrap=True)
+    for name in ("what it is", "task", "result"):
+        table.add_column(name)
+    for model in models:
+        results = "\n".join(result.number for result in model.results)
+        table.add_row(model.path, model.description, ", ".join(model.tasks), results or "-")
+    Console(markup=False, highlight=False).print(table)

@@ -1,0 +1,134 @@
+"""The models under zoo/ beside what came of them: what zoo/README.md and `reglue zoo` show."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from nlp_core.config.model import read_model
+from nlp_core.config.params import Params, read_params
+from nlp_core.models.description import count_layer
+from nlp_core.models.plan import ModelPlan, plan_model
+from nlp_core.report.comparison import Comparison
+from nlp_core.report.markdown import format_score, render_rows
+from nlp_core.report.table import read_comparison
+
+INTRODUCTION = """\
+# Model zoo
+
+Each file is a network as a graph of blocks: take one as it is, or copy it and change it.
+`reglue show FILE.json` checks a file and shows its layers with their shapes; `reglue blocks` and
+`reglue heads` say what a file may be made of.
+
+Weights are the parameters between the tables of words and characters, whose size the data decides,
+and the heads, whose size the labels decide. A task is one of `reglue data list`; a model without an
+experiment in params.yaml names the kinds of task that it serves. A result is the first number of a
+cell's report, the epoch chosen on a split that it is not measured on.
+
+`reglue zoo --readme` writes this page.
+"""
+
+
+class ZooModel(NamedTuple):
+    """A model file and what came of it.
+
+    Attributes:
+        path: below zoo/.
+        description: what it is.
+        source: what it is taken from.
+        tasks: the tasks that params.yaml trains it on, or the kinds that it serves.
+        weights: parameters of its layers without vocabularies.
+        results: for each cell that trains it table, cell and first number.
+    """
+
+    path: str
+    description: str
+    source: str
+    tasks: list[str]
+    weights: int
+    results: list["ZooResult"]
+
+
+class ZooResult(NamedTuple):
+    """The first number of a cell's report: `test.f1 91.05 +- 0.21 (3)`; without one `not run`."""
+
+    table: str
+    cell: str
+    number: str
+
+
+def list_zoo(root: Path) -> list[ZooModel]:
+    """Return every model file under zoo/, sorted by path.
+
+    Args:
+        root: the project's root.
+
+    Raises:
+        ConfigError: a model file, params.yaml or a file of published numbers is wrong.
+        DataError: a results file is damaged.
+    """
+    params = read_params(root / "params.yaml")
+    tables = {
+        name: read_comparison(name, root, allow_missing=True)
+        for name in sorted({experiment.table for experiment in params.experiments.values()})
+    }
+    paths = sorted((root / "zoo").rglob("*.json"))
+    return [_describe(path, root, params, tables) for path in paths]
+
+
+def render_zoo(models: list[ZooModel]) -> str:
+    """Return zoo/README.md."""
+    sections = [INTRODUCTION.strip()]
+    header = ["file", "what it is", "source", "task", "weights", "result"]
+    for folder, group in groupby(models, key=lambda model: model.path.rpartition("/")[0]):
+        rows = [
+            [
+                f"[{model.path.rpartition('/')[2]}]({model.path})",
+                model.description,
+                model.source,
+                ", ".join(model.tasks),
+                f"{model.weights:,}",
+                "; ".join(
+                    f"[{result.cell}](../reports/{result.table}.md): {result.number}"
+                    for result in model.results
+                )
+                or "-",
+            ]
+            for model in group
+        ]
+        sections += [f"## {folder}", render_rows(header, rows)]
+    return "\n\n".join(sections) + "\n"
+
+
+def _describe(path: Path, root: Path, params: Params, tables: dict[str, Comparison]) -> ZooModel:
+    name = path.relative_to(root).as_posix()
+    config = read_model(path)
+    plan = plan_model(config, where=name)
+    found = {key: item for key, item in params.experiments.items() if item.model == name}
+    tasks = sorted({experiment.data for experiment in found.values()})
+    return ZooModel(
+        name.removeprefix("zoo/"),
+        config.description,
+        config.source,
+        tasks or [f"any {kind}" for kind in _list_kinds(plan)],
+        sum(count_layer(layer) or 0 for layer in plan.layers),
+        [
+            ZooResult(item.table, cell, _find_number(cell, tables[item.table]))
+            for cell, item in found.items()
+        ],
+    )
+
+
+def _list_kinds(plan: ModelPlan) -> list[str]:
+    """Return the kinds of task that a model serves: those on pairs where it reads two texts."""
+    kinds = {kind for head in plan.heads.values() for kind in head.head.kinds}
+    has_two = any(column.startswith("tokens_b") for column in plan.inputs.values())
+    on_pairs = {kind for kind in kinds if kind.startswith("pair_") or kind == "ranking"}
+    return sorted(on_pairs if has_two else kinds - on_pairs)
+
+
+def _find_number(cell: str, comparison: Comparison) -> str:
+    """Return the first number of a cell; the epoch chosen honestly, where there are two ways."""
+    for entry in sorted(comparison.entries, key=lambda entry: entry.selection != "honest"):
+        if entry.cell == cell and entry.ours is not None:
+            return f"{entry.metric} {format_score(entry.ours)}"
+    return "not run"
