@@ -75,7 +75,7 @@ ROWS = [
     Row("linear", {"hidden_dim": 3, "activation": "prelu", "batch_norm": True}, [SEQ]),
     Row("linear", {"hidden_dim": 3, "activation": "sigmoid", "batch_norm": True}, [VEC]),
     Row("linear_attention", {}, [SEQ]),
-    Row("lstm", {"hidden_dim": 3, "num_layers": 2}, [SEQ]),
+    Row("forward_lstm", {"hidden_dim": 3, "num_layers": 2}, [SEQ]),
     Row("match_attention", {}, PAIR, (1,)),
     Row("matrix_multiply", {"num_tokens": 5}, PAIR, (1,)),
     Row("matrix_multiply", {"num_tokens": 9}, PAIR, (1,)),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlp_core.blocks import LSTM, QRNN, BiGRU, Block
+from nlp_core.blocks import QRNN, BiGRU, Block, ForwardLSTM
 from nlp_core.blocks.qrnn import QuasiRecurrent
 
 LENGTHS = [7, 3, 1, 5]
@@ -43,7 +43,7 @@ def test_bigru_equals_a_packed_one(bidirectional: bool) -> None:
 
 def test_lstm_equals_a_packed_one() -> None:
     torch.manual_seed(0)
-    block = LSTM(5, hidden_dim=4, num_layers=2).double()
+    block = ForwardLSTM(5, hidden_dim=4, num_layers=2).double()
     reference = nn.LSTM(5, 4, 2, batch_first=True).double()
     copy_weights(block, reference, {"forward_lstm": ""})
     x = torch.randn(4, 7, 5).double()
@@ -85,11 +85,11 @@ def test_qrnn_equals_a_loop_over_tokens(window: int) -> None:
 @pytest.mark.parametrize(
     "block",
     [
-        LSTM(2, hidden_dim=3),
+        ForwardLSTM(2, hidden_dim=3),
         QRNN(2, hidden_dim=3, bidirectional=False),
         BiGRU(2, hidden_dim=3, bidirectional=False),
     ],
-    ids=["lstm", "qrnn", "gru"],
+    ids=["forward_lstm", "qrnn", "gru"],
 )
 def test_one_direction_sees_no_later_token(block: Block) -> None:
     x, mask = torch.randn(1, 4, 2), torch.ones(1, 4, dtype=torch.bool)
@@ -113,7 +113,7 @@ def test_zoneout_keeps_the_memory_of_some_numbers() -> None:
     assert not (reader.eval()(x)[0] == 0).any()
 
 
-@pytest.mark.parametrize("build", [BiGRU, QRNN, LSTM])
+@pytest.mark.parametrize("build", [BiGRU, QRNN, ForwardLSTM])
 def test_dropout_is_between_layers_only(build: Callable[..., Block]) -> None:
     torch.manual_seed(0)
     x, mask = torch.randn(1, 3, 2), torch.ones(1, 3, dtype=torch.bool)

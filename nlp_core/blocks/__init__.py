@@ -63,9 +63,9 @@ from nlp_core.blocks.qrnn import (
     QRNN,
 )
 from nlp_core.blocks.recurrent import (
-    LSTM,
     BiGRU,
     BiLSTM,
+    ForwardLSTM,
 )
 from nlp_core.blocks.self_attention import (
     BiLSTMAttention,
@@ -78,7 +78,6 @@ from nlp_core.blocks.transformer import (
 __all__ = [
     "BLOCKS",
     "CHARACTERS",
-    "LSTM",
     "QRNN",
     "SEQUENCE",
     "VECTOR",
@@ -99,6 +98,7 @@ __all__ = [
     "CrossAttention",
     "Distance",
     "Dropout",
+    "ForwardLSTM",
     "FullAttention",
     "GatedCNN",
     "Highway",

@@ -206,8 +206,8 @@ class BiLSTM(Block):
         return read_layers(self.layers, x_BTD, mask_BT, dropout=self.dropout)
 
 
-@BLOCKS.register("lstm")
-class LSTM(Block):
+@BLOCKS.register("forward_lstm")
+class ForwardLSTM(Block):
     """Read a sequence forwards: y_t = LSTM at t, which has seen the tokens up to t.
 
     Args:
