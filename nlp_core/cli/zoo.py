@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("file under zoo/", style="bold", no_wrap=True)
     for name in ("what it is", "task", "result"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for model in models:
         results = "\n".join(result.number for result in model.results)
         table.add_row(model.path, model.description, ", ".join(model.tasks), results or "-")

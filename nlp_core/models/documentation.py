@@ -63,7 +63,8 @@ def document(owner: type[Block] | type[Head]) -> Documentation:
     """Return what there is to know of a block or a head."""
     paragraphs, sections = parse_docstring(inspect.getdoc(owner) or "")
     texts = _parse_entries(sections.get("Args", []))
-    schema = options_model(owner).model_json_schema()
+    plain: type = owner  # mypy takes a union of classes for something without a hash
+    schema = options_model(plain).model_json_schema()
     required = schema.get("required", [])
     options = [
         Option(

@@ -129,11 +129,11 @@ def _order(rows: list[list[str]], links: Sequence[tuple[str, str]]) -> list[list
         rows = [list(row) for row in rows]
         for level in range(len(rows))[::step]:
             position = {name: idx for row in rows for idx, name in enumerate(row)}
-            rows[level].sort(
-                key=lambda name, at=position, near=neighbours: _mean(
-                    [at[other] for other in near.get(name, [])], at[name]
-                )
-            )
+            wanted = {
+                name: _mean([position[other] for other in neighbours.get(name, [])], idx)
+                for idx, name in enumerate(rows[level])
+            }
+            rows[level].sort(key=wanted.__getitem__)
         crossings = _count_crossings(rows, links)
         if crossings < fewest:
             best, fewest = rows, crossings
