@@ -297,9 +297,16 @@ def give_a_layer_the_name_of_an_input(model: Model) -> Mistake:
 
 
 @maker
-def give_a_layer_the_name_of_a_block(model: Model) -> Mistake:
-    model["layers"][0]["name"] = "linear"
-    return Mistake(model, ["layer 'linear'", "this is the name of a block"])
+def mean_a_block_by_the_name_of_a_layer(model: Model) -> Mistake:
+    blocks = [layer["block"] for layer in model["layers"]]
+    layer = next(item for item in reversed(owners(model)) if blocks.count(item["block"]) == 1)
+    block, former = layer["block"], model["layers"][0]["name"]
+    model = json.loads(json.dumps(model).replace(f'"{former}"', f'"{block}"'))
+    (layer,) = [item for item in model["layers"] if item["name"] == layer["name"]]
+    layer["rate"] = 0.3
+    message = f"that shares the parameters of '{block}' has no options of its own"
+    expected = [f"layer '{layer['name']}'", "rate", message, "rename that layer if you mean"]
+    return Mistake(model, expected)
 
 
 @maker

@@ -20,6 +20,7 @@ def test_everything_is_documented(owner: type[Block] | type[Head]) -> None:
     assert {option.name for option in found.options} == set(options_model(owner).model_fields)
     assert [option.name for option in found.options if not option.text] == []
     assert [option.name for option in found.options if "any value" in option.form] == []
+    assert [option.name for option in found.options if "object" in option.form] == []
     for text in [found.summary, *found.details, found.shape, found.source, found.note]:
         assert "Args:" not in text
         assert "Shape:" not in text
@@ -45,6 +46,7 @@ def test_options_have_type_range_and_default() -> None:
         ({"const": "a"}, "a"),
         ({"type": "array", "items": {"type": "string"}, "minItems": 2}, "list of (text), at least 2 of them"),  # noqa: E501
         ({"$ref": "#/$defs/Mode"}, "x or y"),
+        ({"oneOf": [{"type": "object", "properties": {"name": {"const": "a"}, "share": {"type": "number"}}}]}, "{name: a; share: number}"),  # noqa: E501
         ({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]}, "number, above 0 or null"),  # noqa: E501
     ],
 )  # fmt: skip

@@ -86,7 +86,6 @@ def test_layers_may_stand_in_any_order(tmp_path: Path) -> None:
         (layer("word", inputs=["pair"]), "a cycle"),
         (layer("lstm_b", hidden_dim=4), "layer 'lstm_b': found the options hidden_dim; a layer that shares"),  # noqa: E501
         (layer("max_b", name="max_a"), "layer 'max_a': this name stands twice"),
-        (layer("lstm", name="bilstm", block="pooling"), "this is the name of a block"),
         (layer("lstm", name="Lstm"), "layer 'Lstm': name: found 'Lstm'"),
         (lambda m: m["layers"].append({"name": "extra", "block": "dropout", "inputs": ["lstm"]}), "'extra': nothing reads it"),  # noqa: E501
         (lambda m: m["inputs"].update(third="tokens"), "'third': nothing reads it"),
@@ -109,6 +108,16 @@ def test_mistake_is_named_with_file_layer_and_key(
         read_plan(path)
     assert str(caught.value).startswith(str(path))
     assert expected in str(caught.value)
+
+
+def test_a_layer_goes_before_a_block_of_its_name(tmp_path: Path) -> None:
+    model = make_model()
+    for item in model["layers"]:
+        item["name"] = item["name"].replace("lstm", "linear")
+        item["block"] = item["block"].replace("lstm", "linear").replace("bilinear", "bilstm")
+        item["inputs"] = [name.replace("lstm", "linear") for name in item["inputs"]]
+    owners = {item.name: item.owner for item in read_plan(write(tmp_path, model)).layers}
+    assert owners["linear_b"] == "linear"
 
 
 def test_sharing_needs_the_same_widths(tmp_path: Path) -> None:

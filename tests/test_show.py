@@ -142,6 +142,14 @@ def test_show_writes_the_picture_and_prints_mermaid(
     assert title[:20] in target.read_text()
 
 
+def test_options_are_shown_as_they_were_set(tmp_path: Path) -> None:
+    model = json.loads((ZOO / "sample" / "sentence_bilstm.json").read_text())
+    model["heads"]["label"] |= {"loss": {"name": "focal", "gamma": 1.5}, "hidden_dims": [3, 4]}
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model))
+    assert describe(path)[-1].options == ["loss={name: focal, gamma: 1.5}", "hidden_dims=[3, 4]"]
+
+
 def test_a_wrong_model_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["show", str(tmp_path / "none.json"), "--svg", str(tmp_path / "net.svg")])

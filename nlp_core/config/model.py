@@ -39,7 +39,7 @@ class LayerConfig(OpenOptions):
 
     name: Name
     block: str
-    """A registered block, or the name of an earlier layer."""
+    """A registered block, or the name of another layer, which goes before a block of that name."""
     inputs: Annotated[list[str], Field(min_length=1)]
     """Names of model inputs or of other layers."""
 

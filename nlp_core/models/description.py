@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import torch
+from pydantic import BaseModel
 
 from nlp_core.blocks import BLOCKS, CHARACTERS, VECTOR, WORDS, Shape
 from nlp_core.heads import HEADS
@@ -99,13 +100,16 @@ def _shape_input(column: str) -> Shape:
 
 
 def _list_options(options: Mapping[str, object]) -> list[str]:
-    """Return each option as `name=value`, in the order of the constructor."""
+    """Return each option as `name=value`, in the order of the model file."""
     return [f"{name}={_format(value)}" for name, value in options.items()]
 
 
 def _format(value: object) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, BaseModel):
+        fields = value.model_dump(exclude_unset=True)
+        return f"{{{', '.join(f'{key}: {_format(item)}' for key, item in fields.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_format, value))}]"
     return json.dumps(value)

@@ -117,11 +117,15 @@ def describe_form(form: Mapping[str, Any], shared: Mapping[str, Any]) -> str:
     """
     if "$ref" in form:
         form = shared[form["$ref"].rpartition("/")[2]]
-    if "anyOf" in form:
-        return " or ".join(describe_form(item, shared) for item in form["anyOf"])
+    if "anyOf" in form or "oneOf" in form:
+        choices = form.get("anyOf", form.get("oneOf", []))
+        return " or ".join(describe_form(item, shared) for item in choices)
     if "enum" in form or "const" in form:
         return _join_or([str(value) for value in form.get("enum", [form.get("const")])])
     kind = str(form.get("type", "any value"))
+    if kind == "object" and "properties" in form:
+        fields = form["properties"].items()
+        return f"{{{'; '.join(f'{key}: {describe_form(item, shared)}' for key, item in fields)}}}"
     if kind == "array":
         items = form.get("items", {})
         length = f", at least {form['minItems']} of them" if "minItems" in form else ""

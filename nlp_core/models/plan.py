@@ -93,6 +93,9 @@ def read_plan(path: Path) -> ModelPlan:
 def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
     """Check a model graph and work out its shapes.
 
+    In `block` the name of a layer goes before that of a block, so that a block which comes into the
+    zoo later changes no model file.
+
     Args:
         config: the model file.
         where: its path, for error messages.
@@ -125,11 +128,6 @@ def _refuse_twice(config: ModelConfig, where: str) -> None:
             raise ConfigError(
                 f"{where}: layer '{layer.name}': this name stands twice; give each input and "
                 "each layer a name of its own."
-            )
-        if layer.name in BLOCKS.names() and layer.name != layer.block:
-            raise ConfigError(
-                f"{where}: layer '{layer.name}': this is the name of a block; expected another "
-                "name, since a layer's name in 'block' means shared parameters."
             )
         seen.add(layer.name)
 
@@ -207,9 +205,11 @@ def _plan_shared(
     layer: LayerConfig, shared: LayerPlan, shapes: list[Shape], where: str
 ) -> LayerPlan:
     if layer.options:
+        is_block = shared.name in BLOCKS.names()
+        hint = ", or rename that layer if you mean the block of its name" if is_block else ""
         raise ConfigError(
             f"{where}: found the options {', '.join(sorted(layer.options))}; a layer that shares "
-            f"the parameters of '{shared.name}' has no options of its own; remove them."
+            f"the parameters of '{shared.name}' has no options of its own; remove them{hint}."
         )
     _check_ranks(shared.block, layer.inputs, shapes, where)
     if [shape.dim for shape in shapes] != [shape.dim for shape in shared.shapes]:
