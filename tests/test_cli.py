@@ -71,10 +71,10 @@ def test_an_unknown_command_is_refused_with_those_that_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["shwo"])
+        main(["sho"])
     assert caught.value.code == 2
     message = capsys.readouterr().err
-    assert "invalid choice: 'shwo'" in message
+    assert "invalid choice: 'sho'" in message
     assert "show" in message
 
 
