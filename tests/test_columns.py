@@ -21,6 +21,7 @@ PAIRS = [Example(2, "a b", "c", "1", 0), Example(3, "", "d e ", None, 1)]
         ("pair_regression", ["id", "text_a", "text_b", "tokens_a", "tokens_b", "label"]),
         ("ranking", ["id", "text_a", "text_b", "tokens_a", "tokens_b", "label", "group"]),
         ("tagging", ["id", "tokens", "tags"]),
+        ("intent_slots", ["id", "tokens", "tags", "label"]),
     ],
 )
 def test_schema_of_each_kind(kind: str, names: list[str]) -> None:
@@ -71,7 +72,15 @@ def test_bytes_are_the_same_twice_over_several_row_groups(
     monkeypatch.setattr(columns, "ROWS_A_GROUP", 3)
     rows = [Sentence(n, [f"w{n}", "x"], ["O", "S-LOC"]) for n in range(8)]
     for name in ("a", "b"):
-        write_sentences(tmp_path / name, range(8), rows)
+        write_sentences(tmp_path / name, "tagging", range(8), rows)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert pq.read_metadata(tmp_path / "a").num_row_groups == 3
     assert pq.read_table(tmp_path / "a")["id"].to_pylist() == list(range(8))
+
+
+def test_sentences_with_a_label_are_read_back(tmp_path: Path) -> None:
+    rows = [Sentence(1, ["to", "Rome"], ["O", "B-city"], "flight")]
+    write_sentences(tmp_path / "a", "intent_slots", [3], rows)
+    assert pq.read_table(tmp_path / "a").to_pylist() == [
+        {"id": 3, "tokens": ["to", "Rome"], "tags": ["O", "B-city"], "label": "flight"}
+    ]

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 DATASETS = ROOT / "datasets"
 GLUE = ["ax", "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
 SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_vectors"]
+SLU = ["atis", "snips"]
 TASK: dict[str, Any] = {
     "kind": "classification",
     "reader": {"name": "tsv", "texts": ["text"], "label": "label"},
@@ -45,7 +46,7 @@ def change(**parts: object) -> dict[str, Any]:
 
 
 def test_registry_holds_every_source() -> None:
-    names = sorted([*GLUE, *SAMPLES, "conll2003", "wikiqa", "glove", "minilm"])
+    names = sorted([*GLUE, *SAMPLES, *SLU, "conll2003", "wikiqa", "glove", "minilm"])
     assert sorted(read_registry(DATASETS)) == names
 
 
@@ -58,7 +59,7 @@ def test_glue_is_selected_off_the_reported_split(name: str) -> None:
     assert (task.select_split, report) == expected
 
 
-@pytest.mark.parametrize("name", ["conll2003", "wikiqa", "sample_ner", "sample_answer"])
+@pytest.mark.parametrize("name", ["conll2003", "wikiqa", "sample_ner", "sample_answer", *SLU])
 def test_others_are_selected_on_dev_and_reported_on_test(name: str) -> None:
     task = read_dataset(name, DATASETS).task
     assert task is not None
@@ -99,7 +100,13 @@ def test_label_that_means_two_things_is_refused(tmp_path: Path) -> None:
         (change(task__splits__dev__rows=0), "rows: found 0"),
         (change(task__labels=["1", "0"]), "expected them sorted"),
         (change(task__labels=[]), "found 0 labels"),
-        (change(task__scheme="BIO"), "only tagging has"),
+        (change(task__scheme="BIO"), "only tagging and intent_slots have one"),
+        (change(task__slots=["city"]), "found 1 slots with kind classification"),
+        (change(task__kind="tagging", task__scheme="BIO"), "the reader tsv; it does not give tag"),
+        (
+            change(task__splits__dev__tags_file="a.tsv"),
+            r"splits\.dev: found 1 of tags_file and label_file",
+        ),
         (change(task__kind="pair_classification"), r"reader\.texts: .* needs 2"),
         (change(task__kind="ranking"), r"reader\.texts: .* needs 2"),
         (change(task__reader={"name": "wikiqa"}), "the reader wikiqa gives ranking"),
@@ -127,3 +134,52 @@ def test_members_know_their_names() -> None:
     assert glove.member_names == ["glove.6B.100d.txt", "glove.6B.50d.txt"]
     assert glove.kind == "vectors"
     assert read_dataset("minilm", DATASETS).kind == "encoder"
+
+
+JOINT: dict[str, Any] = {
+    "task__kind": "intent_slots",
+    "task__reader": {"name": "parallel", "scheme": "BIO"},
+    "task__scheme": "BIO",
+    "task__slots": ["city"],
+    "task__splits": {
+        "dev": {"file": "a.tsv", "tags_file": "a.tsv", "label_file": "a.tsv", "rows": 1}
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task__slots": None}, "found 0 slots with kind intent_slots"),
+        ({"task__slots": ["b", "a"]}, r"found labels \['b', 'a'\]; expected them sorted"),
+        ({"task__scheme": None}, "found scheme None with kind intent_slots"),
+        ({"task__kind": "tagging", "task__slots": None}, "parallel gives intent_slots"),
+        ({"task__splits": {"dev": {"file": "a.tsv", "rows": 1}}}, "dev: found 0 of tags_file"),
+        (
+            {"task__splits": {"dev": JOINT["task__splits"]["dev"] | {"label_file": "b.tsv"}}},
+            r"no file gives the member 'b\.tsv'",
+        ),
+        (
+            {
+                "task__splits": {"train": JOINT["task__splits"]["dev"]},
+                "task__held_out": {"share": 0.1, "seed": 1, "by": "text_a"},
+                "task__select_split": "held_out",
+                "task__report_split": "train",
+            },
+            r"held_out\.by: found text_a with kind intent_slots",
+        ),
+    ],
+)
+def test_wrong_task_of_intents_and_slots_is_refused(changes: dict[str, Any], message: str) -> None:
+    assert parse_config(change(**JOINT), DatasetConfig, where="d.yaml").kind == "intent_slots"
+    with pytest.raises(ConfigError, match=message):
+        parse_config(change(**JOINT | changes), DatasetConfig, where="d.yaml")
+
+
+@pytest.mark.parametrize(("name", "num_intents", "num_slots"), [("atis", 26, 83), ("snips", 7, 39)])
+def test_slu_names_every_intent_and_slot(name: str, num_intents: int, num_slots: int) -> None:
+    dataset = read_dataset(name, DATASETS)
+    assert dataset.task is not None
+    assert len(dataset.task.labels) == num_intents
+    assert len(dataset.task.slots or []) == num_slots
+    assert len(dataset.member_names) == 9

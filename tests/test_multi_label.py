@@ -117,9 +117,8 @@ def test_targets_are_an_indicator_of_the_labels(tmp_path: Path) -> None:
     featurizer = Featurizer(ModelPlan("m.json", {}, [], {}), {}, task.labels)
     encoded = featurizer.encode(split)
     batch = encoded.batch(np.array([2, 0]))
-    assert batch.target is not None
-    assert batch.target.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
-    assert featurizer.encode(task.read_split("test")).target is None
+    assert batch.targets["labels"].tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    assert featurizer.encode(task.read_split("test")).targets == {}
 
 
 def test_predictions_are_written_and_read_back(tmp_path: Path) -> None:

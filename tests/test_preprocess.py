@@ -143,6 +143,49 @@ def test_tagging_counts_tags_and_lists_the_scheme(tmp_path: Path) -> None:
     assert read(tmp_path, "train")[1] == {"id": 1, "tokens": ["Rome"], "tags": ["S-LOC"]}
 
 
+JOINT: dict[str, Any] = {
+    "kind": "intent_slots",
+    "reader": {"name": "parallel", "scheme": "BIO"},
+    "tokens": "spaces",
+    "labels": ["ask", "book"],
+    "slots": ["LOC"],
+    "scheme": "BIO",
+    "metrics": ["frame_accuracy"],
+    "splits": {
+        "train": {"file": "a.words", "tags_file": "a.tags", "label_file": "a.label", "rows": 10}
+    },
+    "select_split": "train",
+    "report_split": "train",
+}
+JOINT_FILES = {
+    "a.words": "to Rome\n" * 10,
+    "a.tags": "O B-LOC\n" * 10,
+    "a.label": "ask\nbook\n" * 5,
+}
+
+
+def test_intents_and_slots_are_counted_and_both_listed(tmp_path: Path) -> None:
+    manifest = run(tmp_path, JOINT, JOINT_FILES)
+    assert (manifest["labels"], manifest["tags"]) == (["ask", "book"], ["B-LOC", "I-LOC", "O"])
+    assert manifest["splits"]["train"]["labels"] == {"B-LOC": 10, "O": 10, "ask": 5, "book": 5}
+    row = {"id": 1, "tokens": ["to", "Rome"], "tags": ["O", "B-LOC"], "label": "book"}
+    assert read(tmp_path, "train")[1] == row
+
+
+def test_tagged_sentences_can_be_held_out_by_row(tmp_path: Path) -> None:
+    held_out = {"share": 0.2, "seed": 1, "by": "row"}
+    task = JOINT | {"held_out": held_out, "select_split": "held_out"}
+    manifest = run(tmp_path, task, JOINT_FILES)
+    rows = {split: item["rows"] for split, item in manifest["splits"].items()}
+    assert rows == {"train": 8, "held_out": 2}
+
+
+def test_a_label_file_cut_short_leaves_no_task(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.label: line 10: found the end of the file"):
+        run(tmp_path, JOINT, JOINT_FILES | {"a.label": "ask\n" * 9})
+    assert not (tmp_path / "processed" / "d").exists()
+
+
 def test_regression_and_mrpc_and_ranking_are_read(tmp_path: Path) -> None:
     splits = {"train": {"file": "a.txt", "rows": 1}, "dev": {"file": "a.txt", "rows": 1}}
     common: dict[str, Any] = {"tokens": "words", "metrics": ["accuracy"], "labels": ["0", "1"]}

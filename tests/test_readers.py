@@ -7,6 +7,7 @@ from nlp_core.data.readers.conll import read_conll
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import Line, read_lines
 from nlp_core.data.readers.mrpc import read_mrpc
+from nlp_core.data.readers.parallel import read_parallel
 from nlp_core.data.readers.tsv import read_tsv
 from nlp_core.data.readers.vectors import read_vectors
 from nlp_core.data.readers.wikiqa import read_wikiqa
@@ -162,6 +163,53 @@ def test_conll_drops_or_keeps_document_starts(tmp_path: Path) -> None:
 def test_conll_refuses_malformed_lines(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(DataError, match=rf"a\.txt: {message}"):
         read_sentences(write(tmp_path, content))
+
+
+def read_three(folder: Path, words: str, tags: str, labels: str) -> list[Sentence]:
+    return read_parallel(
+        write(folder, words, "words.txt"),
+        tags_path=write(folder, tags, "tags.txt"),
+        label_path=write(folder, labels, "labels.txt"),
+        source_scheme="BIO",
+        target_scheme="BIOES",
+        tags=TAGS,
+        labels=["ask", "book"],
+    )
+
+
+def test_parallel_reads_three_files_line_by_line(tmp_path: Path) -> None:
+    found = read_three(tmp_path, "to  New York \nwho\n", "O B-LOC I-LOC \nB-PER\n", "book \nask\n")
+    assert found == [
+        Sentence(1, ["to", "New", "York"], ["O", "B-LOC", "E-LOC"], "book"),
+        Sentence(2, ["who"], ["S-PER"], "ask"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "labels", "message"),
+    [
+        ("a\nb\n", "O\n", "ask\nask\n", r"tags\.txt: line 2: found the end .*words\.txt goes on"),
+        ("a\n", "O\nO\n", "ask\n", r"words\.txt: line 2: found the end .*tags\.txt goes on"),
+        ("a\nb\n", "O\nO\n", "ask\n", r"labels\.txt: line 2: found the end of the file"),
+        ("a\nb c\n", "O\nO\n", "ask\nask\n", r"tags\.txt: line 2: found 1 tags, expected 2"),
+        ("a\n \n", "O\nO\n", "ask\nask\n", r"words\.txt: line 2: found no word"),
+        (
+            "a\n",
+            "O\n",
+            "sell\n",
+            r"labels\.txt: line 1: found the label 'sell', expected 'ask', 'b",
+        ),
+        ("a\n", "B-ORG\n", "ask\n", r"tags\.txt: line 1: found the tag 'S-ORG', expected a type"),
+        ("a b\n", "O I-LOC\n", "ask\n", r"tags\.txt: line 1: tag 2: the tag I-LOC continues no"),
+        ("a\n", "X\n", "ask\n", r"tags\.txt: line 1: tag 1: found the tag 'X', expected O"),
+    ],
+)
+def test_parallel_refuses_malformed_lines(
+    tmp_path: Path, words: str, tags: str, labels: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        read_three(tmp_path, words, tags, labels)
+    assert "\n" not in str(caught.value)
 
 
 def test_wikiqa_groups_equal_questions_that_follow_each_other(tmp_path: Path) -> None:

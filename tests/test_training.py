@@ -268,7 +268,7 @@ def test_saved_model_predicts_as_the_trained_one(project: Path) -> None:
     cell = make_cell(project, "tagging")
     folder = train_cell(cell)
     model, featurizer = load_model(folder / "seed-2", cell.plan, kind="tagging", init=cell.init)
-    found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.labels)
+    found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.targets)
     rows = pq.read_table(folder / "seed-2/predictions/tiny_tagging.parquet").to_pylist()
     assert found.prediction == [row["prediction"] for row in rows if row["split"] == "test"]
 

@@ -18,6 +18,7 @@ METRICS = {
     "multi_label": ["micro_f1", "exact_match", "auc@good"],
     "ranking": ["auc", "map", "mrr"],
     "tagging": ["f1", "accuracy"],
+    "intent_slots": ["frame_accuracy", "intent_accuracy", "slot_f1"],
     "pair_regression": ["pearson"],
 }
 LABELS = {
@@ -25,6 +26,7 @@ LABELS = {
     "multi_label": ["bad", "good"],
     "ranking": ["0", "1"],
     "tagging": ["B-Q", "E-Q", "I-Q", "O", "S-Q"],
+    "intent_slots": ["0", "1"],
     "pair_regression": [],
 }
 
@@ -48,9 +50,11 @@ def write_task(root: Path, kind: str = "classification", *, held_out: bool = Fal
         "select_split": select,
         "report_split": report,
         "metrics": METRICS[kind],
-        "scheme": "BIOES" if kind == "tagging" else None,
+        "scheme": "BIOES" if kind in ("tagging", "intent_slots") else None,
         "source": {"tiny.tsv": {"sha256": "0" * 64, "label": "made up for a test"}},
     }
+    if kind == "intent_slots":
+        manifest["tags"] = LABELS["tagging"]
     write_json(folder / "manifest.json", manifest)
     return folder
 
@@ -99,11 +103,12 @@ def _make_row(kind: str, generator: np.random.Generator) -> dict[str, object]:
     label = int(generator.integers(2))
     words = [str(w) for w in generator.choice(NEUTRAL, size=int(generator.integers(2, 7)))]
     sign = str(generator.choice(GOOD if label else BAD))
-    if kind == "tagging":
+    if kind in ("tagging", "intent_slots"):
         tags = ["O"] * len(words)
         words[1:1] = [sign, "film"]
         tags[1:1] = ["B-Q", "E-Q"]
-        return {"tokens": words, "tags": tags}
+        row: dict[str, object] = {"tokens": words, "tags": tags}
+        return row if kind == "tagging" else {**row, "label": str(label)}
     words.insert(1, sign)
     if kind == "classification":
         return {"text": " ".join(words), "tokens": words, "label": str(label)}

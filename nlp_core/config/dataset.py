@@ -21,8 +21,10 @@ Kind = Literal[
     "ranking",
     "tagging",
     "multi_label",
+    "intent_slots",
 ]
 REGRESSION_KINDS = ("regression", "pair_regression")
+TAGGED_KINDS = ("tagging", "intent_slots")
 PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")
 HELD_OUT = "held_out"
 
@@ -166,10 +168,24 @@ class WikiqaReaderConfig(ClosedModel):
     name: Literal["wikiqa"]
 
 
+class ParallelReaderConfig(ClosedModel):
+    """Three files whose lines belong together: words, their tags, and the label of the whole."""
+
+    name: Literal["parallel"]
+    scheme: Literal["IOB1", "BIO", "BIOES"]
+    """Tagging scheme of the file of tags."""
+
+
 ReaderConfig = Annotated[
-    TsvReaderConfig | MrpcReaderConfig | ConllReaderConfig | WikiqaReaderConfig,
+    TsvReaderConfig
+    | MrpcReaderConfig
+    | ConllReaderConfig
+    | WikiqaReaderConfig
+    | ParallelReaderConfig,
     Field(discriminator="name"),
 ]
+READER_KINDS = {"conll": "tagging", "wikiqa": "ranking", "parallel": "intent_slots"}
+"""The one kind that a reader gives; a reader that is not named here serves several."""
 
 
 class SplitConfig(ClosedModel):
@@ -177,12 +193,21 @@ class SplitConfig(ClosedModel):
 
     file: FileName
     """Member that holds it."""
+    tags_file: FileName | None = None
+    """Member with the tags of each line; for the reader parallel."""
+    label_file: FileName | None = None
+    """Member with the label of each line; for the reader parallel."""
     rows: Annotated[int, Field(ge=1)]
     """Official number of examples; any other number is refused."""
     columns: list[str] | None = None
     """Names of the columns of a file without a header line; null: the first line names them."""
     labelled: bool = True
     """False: the file has no labels."""
+
+    @property
+    def side_files(self) -> list[FileName]:
+        """Return the members that stand beside `file`."""
+        return [name for name in (self.tags_file, self.label_file) if name is not None]
 
 
 class HeldOutConfig(ClosedModel):
@@ -205,10 +230,12 @@ class TaskConfig(ClosedModel):
     """How a text becomes tokens: split at spaces, or Penn Treebank words."""
     labels: list[str]
     """All labels, sorted; entity types for tagging; empty for regression."""
+    slots: list[str] | None = None
+    """All types of slots, sorted; intent_slots only, whose labels are the intents."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     """Least and greatest value of a regression label."""
     scheme: Literal["BIO", "BIOES"] | None = None
-    """Tagging scheme of the examples; tagging only."""
+    """Tagging scheme of the examples; tagging and intent_slots only."""
     metrics: Annotated[list[str], Field(min_length=1)]
     """Metrics, of which the first selects the epoch."""
     splits: Annotated[dict[SplitName, SplitConfig], Field(min_length=1)]
@@ -227,10 +254,19 @@ class TaskConfig(ClosedModel):
                 f"found {len(self.labels)} labels and label_range {self.label_range} with kind "
                 f"{self.kind}; regression needs label_range, every other kind labels."
             )
-        if self.labels != sorted(set(self.labels)):
-            raise ValueError(f"found labels {self.labels}; expected them sorted, each once.")
-        if (self.kind == "tagging") != (self.scheme is not None):
-            raise ValueError(f"found scheme {self.scheme} with kind {self.kind}; only tagging has.")
+        for names in (self.labels, self.slots or []):
+            if names != sorted(set(names)):
+                raise ValueError(f"found labels {names}; expected them sorted, each once.")
+        if (self.kind in TAGGED_KINDS) != (self.scheme is not None):
+            raise ValueError(
+                f"found scheme {self.scheme} with kind {self.kind}; only tagging and intent_slots "
+                "have one, and both need it."
+            )
+        if (self.kind == "intent_slots") != bool(self.slots):
+            raise ValueError(
+                f"found {len(self.slots or [])} slots with kind {self.kind}; intent_slots needs "
+                "them, and no other kind has them."
+            )
         return self
 
     @model_validator(mode="after")
@@ -244,15 +280,21 @@ class TaskConfig(ClosedModel):
                 raise ValueError(f"{key}_split: unknown split '{split}'. {suggest(split, known)}")
         if (self.select_split == HELD_OUT) != (self.held_out is not None):
             raise ValueError("held_out and select_split: held_out go together; found only one.")
+        if self.held_out and self.kind in TAGGED_KINDS and self.held_out.by != "row":
+            raise ValueError(
+                f"held_out.by: found {self.held_out.by} with kind {self.kind}; its sentences can "
+                "only be cut by row."
+            )
         return self
 
     @model_validator(mode="after")
     def _check_reader(self) -> "TaskConfig":
         reader = self.reader
-        expected = "tagging" if reader.name == "conll" else None
-        expected = "ranking" if reader.name == "wikiqa" else expected
+        expected = READER_KINDS.get(reader.name)
         if expected and self.kind != expected:
             raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
+        if self.kind in TAGGED_KINDS and not expected:
+            raise ValueError(f"found the reader {reader.name}; it does not give {self.kind}.")
         num_texts = 2 if self.kind in PAIR_KINDS else 1
         if reader.name == "tsv" and len(reader.texts) != num_texts:
             raise ValueError(
@@ -264,6 +306,12 @@ class TaskConfig(ClosedModel):
                 f"reader.label_separator: found {separator!r} with kind {self.kind}; multi_label "
                 "needs one, and it alone."
             )
+        for name, split in self.splits.items():
+            if len(split.side_files) != (2 if reader.name == "parallel" else 0):
+                raise ValueError(
+                    f"splits.{name}: found {len(split.side_files)} of tags_file and label_file; "
+                    "the reader parallel needs both, any other none."
+                )
         return self
 
 
@@ -329,7 +377,8 @@ class DatasetConfig(ClosedModel):
         used = list(self.encoder or [])
         used += [table.file for table in (self.vectors or {}).values()]
         if self.task:
-            used += [split.file for split in self.task.splits.values()]
+            for split in self.task.splits.values():
+                used += [split.file, *split.side_files]
             used += [self.task.reader.dev_ids] if self.task.reader.name == "mrpc" else []
         return used
 

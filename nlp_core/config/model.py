@@ -51,6 +51,8 @@ class HeadConfig(OpenOptions):
     """A registered head."""
     inputs: Annotated[list[str], Field(min_length=1, max_length=1)]
     """The layer that the head reads."""
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Factor on the head's loss in the sum of all heads' losses."""
 
 
 class ModelConfig(ClosedModel):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.tokenization import Tokenizer
 
@@ -18,8 +19,9 @@ _TOKENS = pa.list_(pa.string())
 def build_schema(kind: str) -> pa.Schema:
     """Return the columns of a kind, in their order."""
     label = ("label", pa.float64() if kind.endswith("regression") else pa.string())
-    if kind == "tagging":
-        return pa.schema([("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)])
+    if kind in TAGGED_KINDS:
+        columns = [("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)]
+        return pa.schema([*columns, label] if kind == "intent_slots" else columns)
     if kind == "multi_label":
         label = ("labels", pa.list_(pa.string()))
     if kind in ("classification", "regression", "multi_label"):
@@ -41,7 +43,7 @@ def write_examples(
 
     Args:
         path: the file.
-        kind: any kind but tagging.
+        kind: any kind but tagging and intent_slots.
         ids: row number of each example in its official file.
         examples: the rows.
         tokenize: turns a text into tokens.
@@ -63,15 +65,21 @@ def write_examples(
     _write(path, build_schema(kind), len(examples), build)
 
 
-def write_sentences(path: Path, ids: Sequence[int], sentences: Sequence[Sentence]) -> None:
-    """Write tagged sentences to a parquet file."""
+def write_sentences(
+    path: Path, kind: str, ids: Sequence[int], sentences: Sequence[Sentence]
+) -> None:
+    """Write tagged sentences to a parquet file; `kind` is tagging or intent_slots."""
 
     def build(rows: slice) -> dict[str, list[object]]:
         part = sentences[rows]
-        tokens: list[object] = [item.tokens for item in part]
-        return {"id": list(ids[rows]), "tokens": tokens, "tags": [item.tags for item in part]}
+        return {
+            "id": list(ids[rows]),
+            "tokens": [item.tokens for item in part],
+            "tags": [item.tags for item in part],
+            "label": [item.label for item in part],
+        }
 
-    _write(path, build_schema("tagging"), len(sentences), build)
+    _write(path, build_schema(kind), len(sentences), build)
 
 
 def _type_label(label: str | None, kind: str) -> str | float | None:

@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +16,12 @@ from safetensors.numpy import save_file
 from nlp_core.config.dataset import (
     HELD_OUT,
     REGRESSION_KINDS,
+    TAGGED_KINDS,
     ConllReaderConfig,
     DatasetConfig,
     HeldOutConfig,
     MrpcReaderConfig,
+    ParallelReaderConfig,
     SplitConfig,
     TaskConfig,
     TsvReaderConfig,
@@ -29,6 +32,7 @@ from nlp_core.data.readers.conll import read_conll
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import refuse
 from nlp_core.data.readers.mrpc import read_mrpc
+from nlp_core.data.readers.parallel import read_parallel
 from nlp_core.data.readers.tsv import read_tsv
 from nlp_core.data.readers.vectors import read_vectors
 from nlp_core.data.readers.wikiqa import read_wikiqa
@@ -39,7 +43,7 @@ from nlp_core.errors import DataError
 from nlp_core.files import digest_file, replacing_folder, write_json, write_text
 
 log = logging.getLogger(__name__)
-Rows = list[Example] | list[Sentence]
+Rows = Sequence[Example | Sentence]
 
 
 class _Split(NamedTuple):
@@ -105,8 +109,8 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, obje
         path = folder / f"{split}.parquet"
         examples = [row for row in rows if isinstance(row, Example)]
         sentences = [row for row in rows if isinstance(row, Sentence)]
-        if task.kind == "tagging":
-            write_sentences(path, ids, sentences)
+        if task.kind in TAGGED_KINDS:
+            write_sentences(path, task.kind, ids, sentences)
         else:
             write_examples(path, task.kind, ids, examples, tokenize)
         entries[split] = {
@@ -115,14 +119,22 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, obje
             "labels": _count_labels(rows, task),
         }
         log.info("preprocess split split=%s rows=%d", split, len(rows))
-    return {
-        "labels": list_tags(task.labels, task.scheme) if task.scheme else task.labels,
+    return _name_targets(task) | {
         "splits": entries,
         "select_split": task.select_split,
         "report_split": task.report_split,
         "metrics": task.metrics,
         "scheme": task.scheme,
     }
+
+
+def _name_targets(task: TaskConfig) -> dict[str, object]:
+    """Return all labels and, for a task with both, all tags."""
+    if task.scheme is None:
+        return {"labels": task.labels}
+    if task.slots is None:
+        return {"labels": list_tags(task.labels, task.scheme)}
+    return {"labels": task.labels, "tags": list_tags(task.slots, task.scheme)}
 
 
 def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
@@ -165,6 +177,19 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
             tags=list_tags(task.labels, task.scheme),
             keep_docstart=reader.docstart == "keep",
         )
+    if isinstance(reader, ParallelReaderConfig):
+        assert task.scheme is not None
+        assert split.tags_file is not None
+        assert split.label_file is not None
+        return read_parallel(
+            path,
+            tags_path=path.with_name(split.tags_file),
+            label_path=path.with_name(split.label_file),
+            source_scheme=reader.scheme,
+            target_scheme=task.scheme,
+            tags=list_tags(task.slots or [], task.scheme),
+            labels=task.labels,
+        )
     return read_wikiqa(path)
 
 
@@ -188,26 +213,26 @@ def _check_label(row: Example, task: TaskConfig, path: Path) -> None:
 
 
 def _cut(train: _Split, held_out: HeldOutConfig) -> dict[str, _Split]:
-    rows = [row for row in train.rows if isinstance(row, Example)]
-    assert len(rows) == len(train.rows), "only rows on texts can be held out"
-    parts = _partition(rows, held_out)
+    parts = _partition(train.rows, held_out)
     return {
-        "train": _Split(parts.train, [rows[row] for row in parts.train]),
-        HELD_OUT: _Split(parts.held_out, [rows[row] for row in parts.held_out]),
+        "train": _Split(parts.train, [train.rows[row] for row in parts.train]),
+        HELD_OUT: _Split(parts.held_out, [train.rows[row] for row in parts.held_out]),
     }
 
 
-def _partition(rows: list[Example], held_out: HeldOutConfig) -> Partition:
+def _partition(all_rows: Rows, held_out: HeldOutConfig) -> Partition:
     share, seed = held_out.share, held_out.seed
     if held_out.by == "row":
-        return cut_by_row(len(rows), share=share, seed=seed)
+        return cut_by_row(len(all_rows), share=share, seed=seed)
+    rows = [row for row in all_rows if isinstance(row, Example)]
+    assert len(rows) == len(all_rows), f"held_out.by {held_out.by} reads texts"
     if held_out.by == "text_a":
         return cut_by_key([row.text_a for row in rows], share=share, seed=seed)
     return cut_by_phrase_root([row.text_a.split() for row in rows], share=share, seed=seed)
 
 
 def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
-    """Count each label, or each tag; nothing for regression and for rows without labels."""
+    """Count labels and tags; nothing for regression and for rows without labels."""
     counts: Counter[str] = Counter()
     if task.kind in REGRESSION_KINDS:
         return {}
@@ -216,7 +241,7 @@ def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
             counts.update(row.tags)
         elif row.labels is not None:
             counts.update(row.labels)
-        elif row.label is not None:
+        if row.label is not None:
             counts[row.label] += 1
     return dict(sorted(counts.items()))
 

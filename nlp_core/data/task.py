@@ -1,6 +1,7 @@
 """A processed task in memory: columns of each split, and what its manifest says."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pyarrow.parquet as pq
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
-DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split")
-
-TARGETS = {"tagging": "tags", "multi_label": "labels"}
-"""The column that holds what is to be predicted, where it is not `label`."""
+DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split", "tags")
+LABEL = "label"
+LABELS = "labels"
+TAGS = "tags"
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,24 @@ class Split:
         name: train, dev, test, held_out ...
         ids: row number of each example in the official file, [N].
         texts: text columns by name: tokens, tokens_a, tokens_b.
-        target: label (text), value, tags (a list) or several labels (a tuple) of each example; None
-            where the split has none.
+        targets: by column (label, labels, tags) what is to be predicted of each example: a label
+            (text), value, several labels (a tuple) or tags (a list); None where the split has none.
         group: question number of each candidate, [N]; None when the kind has no groups.
     """
 
     name: str
     ids: np.ndarray
     texts: dict[str, TextColumn]
-    target: list[Any]
+    targets: dict[str, list[Any]]
     group: np.ndarray | None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def target(self) -> list[Any]:
+        """The right answer of each example, see `join_answers`."""
+        return join_answers(self.targets)
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,8 @@ class Task:
     Attributes:
         name: its name under datasets/.
         kind: classification, regression, tagging ...
-        labels: all labels, sorted; empty for regression.
+        targets: by column (label, tags) all labels that can be predicted, sorted; none for the
+            values of a regression.
         metrics: names of its metrics; the first one chooses the epoch.
         select_split: the split that chooses the epoch.
         report_split: the split that the table reports.
@@ -77,7 +84,7 @@ class Task:
 
     name: str
     kind: str
-    labels: list[str]
+    targets: dict[str, list[str]]
     metrics: list[str]
     select_split: str
     report_split: str
@@ -85,6 +92,11 @@ class Task:
     footnotes: list[str]
     digest: str
     folder: Path
+
+    @property
+    def labels(self) -> list[str]:
+        """All labels of the first target: of intents and slots the intents."""
+        return next(iter(self.targets.values()))
 
     def read_split(self, name: str) -> Split:
         """Read one split.
@@ -105,13 +117,31 @@ class Task:
                 lists = table.column(column).combine_chunks()
                 offsets = np.asarray(lists.offsets.to_pylist())
                 texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
-        column = TARGETS.get(self.kind, "label")
-        target = table.column(column).to_pylist()
-        if self.kind == "multi_label":
-            target = [labels if labels is None else tuple(labels) for labels in target]
+        targets = {name: table.column(name).to_pylist() for name in self.targets}
+        if LABELS in targets:
+            targets[LABELS] = [None if row is None else tuple(row) for row in targets[LABELS]]
         group = table.column("group").to_pylist() if "group" in table.column_names else None
         ids = np.asarray(table.column("id").to_pylist())
-        return Split(name, ids, texts, target, None if group is None else np.asarray(group))
+        return Split(name, ids, texts, targets, None if group is None else np.asarray(group))
+
+
+def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return by column what a task of some kind predicts, and all labels of it.
+
+    Args:
+        kind: the task's kind.
+        note: its "labels" and, for intent_slots, its "tags", as a manifest has them.
+    """
+    if kind == "intent_slots":
+        return {LABEL: note["labels"], TAGS: note["tags"]}
+    return {{"tagging": TAGS, "multi_label": LABELS}.get(kind, LABEL): note["labels"]}
+
+
+def join_answers(answers: Mapping[str, list[Any]]) -> list[Any]:
+    """Return one answer an example: that of the one target, or a record {target: answer}."""
+    if len(answers) == 1:
+        return next(iter(answers.values()))
+    return [dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True)]
 
 
 def read_task(folder: Path) -> Task:
@@ -133,20 +163,30 @@ def read_task(folder: Path) -> Task:
             "'init' and a task in 'data'."
         )
     splits = {name: split["sha256"] for name, split in manifest["splits"].items()}
-    footnotes = [
-        f"{member}: {source['label']}"
-        for member, source in sorted(manifest["source"].items())
-        if source["label"]
-    ]
     return Task(
         name=manifest["task"],
         kind=manifest["kind"],
-        labels=manifest["labels"],
+        targets=list_targets(manifest["kind"], manifest),
         metrics=manifest["metrics"],
         select_split=manifest["select_split"],
         report_split=manifest["report_split"],
         scheme=manifest["scheme"],
-        footnotes=footnotes,
-        digest=digest_json({key: manifest[key] for key in DIGESTED} | {"splits": splits}),
+        footnotes=list_footnotes(manifest.get("source", {})),
+        digest=digest_json(
+            {key: manifest[key] for key in DIGESTED if key in manifest} | {"splits": splits}
+        ),
         folder=folder,
     )
+
+
+def list_footnotes(source: Mapping[str, Mapping[str, str | None]]) -> list[str]:
+    """Return what is to be said of members that are not the official release.
+
+    Args:
+        source: digest and label of each member, as a manifest has them.
+    """
+    members: dict[str, list[str]] = {}
+    for member, item in sorted(source.items()):
+        if item["label"]:
+            members.setdefault(item["label"], []).append(member)
+    return [f"{', '.join(names)}: {label}" for label, names in members.items()]

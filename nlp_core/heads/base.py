@@ -4,7 +4,7 @@ Shape letters: B batch, T tokens, D width of the input, L labels.
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -43,6 +43,13 @@ class Head(nn.Module):
 
     kinds: ClassVar[frozenset[str]] = frozenset()
     """The kinds of task that the head serves."""
+
+    target: ClassVar[Literal["label", "labels", "tags"]] = "label"
+    """The column of the task that the head predicts."""
+
+    reads_target: ClassVar[bool] = False
+    """True when `forward` takes the right answer as a third argument, to learn from it; without,
+    it reads its own predictions."""
 
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((VECTOR,),)
     """The ranks that its one input may have, written as those of a block."""

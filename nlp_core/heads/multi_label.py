@@ -43,6 +43,7 @@ class MultiLabelHead(Head):
     """
 
     kinds = frozenset({"multi_label"})
+    target = "labels"
     class_weights: Tensor | None
 
     def __init__(

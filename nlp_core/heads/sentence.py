@@ -44,7 +44,7 @@ class ClassificationHead(Head):
         ConfigError: the number of class weights is not the number of labels.
     """
 
-    kinds = frozenset({"classification", "pair_classification", "ranking"})
+    kinds = frozenset({"classification", "pair_classification", "ranking", "intent_slots"})
     class_weights: Tensor | None
 
     def __init__(

@@ -58,7 +58,8 @@ class TaggingHead(Head):
         ConfigError: the number of class weights is not the number of labels.
     """
 
-    kinds = frozenset({"tagging"})
+    kinds = frozenset({"tagging", "intent_slots"})
+    target = "tags"
     ranks = ((SEQUENCE,),)
     class_weights: Tensor | None
 
@@ -130,7 +131,8 @@ class CRFTaggingHead(Head):
     Source: Lample et al. 2016 (neural architectures for NER), section 2.2.
     """
 
-    kinds = frozenset({"tagging"})
+    kinds = frozenset({"tagging", "intent_slots"})
+    target = "tags"
     ranks = ((SEQUENCE,),)
 
     def __init__(self, in_dim: int, num_labels: int, *, reduction: Reduction = "sentence") -> None:

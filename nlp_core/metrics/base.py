@@ -58,6 +58,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "pair_regression": _REGRESSION,
     "ranking": ("auc", "map", "mrr"),
     "tagging": ("accuracy", "f1", "precision", "recall"),
+    "intent_slots": ("frame_accuracy", "intent_accuracy", "slot_f1"),
 }
 """The metrics that each kind of task can be measured by, with their parameters in capitals."""
 
@@ -77,7 +78,8 @@ class Predictions:
 
     Attributes:
         labels: every label or tag of the task, in the order of its manifest; empty for regression.
-        target: the right answer of each example: a label, a number, a list of tags or of labels.
+        target: the right answer of each example: a label, a number, a list of tags or of labels, or
+            of intents and slots a mapping with "label" and "tags".
         prediction: the model's answer, of the same sort as `target`.
         score: probability of each label, [examples, labels]; needed by metrics of a ranking, a
             threshold or a probability.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,15 +37,16 @@ class Batch:
     Attributes:
         features: for each raw-input layer its ids: (ids_BT,) or (ids_UC, index_BT).
         masks: for each model input where its tokens are, mask_BT.
-        target: label ids [B] or [B, T] (-1 at padding), values [B], or 1 at each of several labels
-            and else 0, [B, L]; None without labels.
+        targets: by column (label, labels, tags) label ids [B] or [B, T] (-1 at padding), values
+            [B], or 1 at each of several labels and else 0, [B, L]; what the split has no labels of
+            is left out.
         rows: row numbers of the examples in their split, [B].
         group: question number of each candidate, [B]; None when the kind has no groups.
     """
 
     features: dict[str, tuple[Tensor, ...]]
     masks: dict[str, Tensor]
-    target: Tensor | None
+    targets: dict[str, Tensor]
     rows: np.ndarray
     group: Tensor | None = None
 
@@ -58,14 +60,14 @@ class EncodedSplit:
         words: for each raw-input layer the ids, or the numbers of distinct words, of its tokens.
         spellings: for each layer of characters the characters of those distinct words, [U, C].
         inputs: for each model input the lengths of its texts.
-        target: label ids or values; None without labels.
+        targets: by column (label, tags) label ids or values; without labels left out.
     """
 
     split: Split
     words: dict[str, Ragged]
     spellings: dict[str, np.ndarray]
     inputs: dict[str, Ragged]
-    target: Ragged | np.ndarray | None
+    targets: dict[str, Ragged | np.ndarray]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -84,13 +86,14 @@ class EncodedSplit:
             if layer in self.spellings:
                 features[layer] = _spell(taken, words.mask(rows), self.spellings[layer])
         masks = {name: torch.from_numpy(item.mask(rows)) for name, item in self.inputs.items()}
-        target = None
-        if isinstance(self.target, Ragged):
-            target = torch.from_numpy(self.target.take(rows, padding=IGNORED))
-        elif self.target is not None:
-            target = torch.from_numpy(self.target[rows])
+        targets = {
+            name: torch.from_numpy(
+                item.take(rows, padding=IGNORED) if isinstance(item, Ragged) else item[rows]
+            )
+            for name, item in self.targets.items()
+        }
         group = None if self.split.group is None else torch.from_numpy(self.split.group[rows])
-        return Batch(features, masks, target, rows, group)
+        return Batch(features, masks, targets, rows, group)
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,12 @@ class Featurizer:
     Attributes:
         plan: the model.
         vocabularies: by the layer that owns the parameters.
-        labels: all labels of the task.
+        targets: by column (label, tags) all labels that can be predicted.
     """
 
     plan: ModelPlan
     vocabularies: dict[str, Vocabulary]
-    labels: list[str]
+    targets: dict[str, list[str]]
 
     @classmethod
     def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
@@ -126,7 +129,7 @@ class Featurizer:
             if layer.owner == layer.name:
                 words = _training_words(plan, layer.owner, train)
                 vocabularies[layer.owner] = _build_vocabulary(layer, words, init)
-        return cls(plan, vocabularies, task.labels)
+        return cls(plan, vocabularies, task.targets)
 
     def encode(self, split: Split) -> EncodedSplit:
         """Turn the texts and targets of a split into arrays.
@@ -150,32 +153,37 @@ class Featurizer:
         for name, column in self.plan.inputs.items():
             text = split.texts[column.partition(".")[0]]
             inputs[name] = Ragged(np.empty(0), text.offsets)
-        return EncodedSplit(split, words, spellings, inputs, self._encode_target(split))
+        targets = {
+            name: _encode_target(split.targets[name], labels, split.name)
+            for name, labels in self.targets.items()
+            if all(item is not None for item in split.targets[name])
+        }
+        return EncodedSplit(split, words, spellings, inputs, targets)
 
-    def _encode_target(self, split: Split) -> Ragged | np.ndarray | None:
-        if any(item is None for item in split.target):
-            return None
-        if not self.labels:
-            return np.array(split.target, dtype=np.float32)
-        number = {label: idx for idx, label in enumerate(self.labels)}
-        several = bool(split.target) and isinstance(split.target[0], tuple)
-        tagged = bool(split.target) and isinstance(split.target[0], list)
-        flat = list(chain.from_iterable(split.target)) if several or tagged else split.target
-        unknown = sorted(set(flat) - set(number))
-        if unknown:
-            raise DataError(
-                f"split {split.name}: found the label '{unknown[0]}', which the task's manifest "
-                f"does not name. {suggest(unknown[0], number)}"
-            )
-        if several:
-            return np.array(
-                [[label in chosen for label in self.labels] for chosen in split.target],
-                dtype=np.float32,
-            )
-        ids = np.array([number[label] for label in flat], dtype=np.int64)
-        if not tagged:
-            return ids
-        return Ragged(ids, np.cumsum([0, *(len(tags) for tags in split.target)]))
+
+def _encode_target(
+    answers: list[Any],  # Any: labels, values, several labels or tags
+    labels: list[str],
+    split: str,
+) -> Ragged | np.ndarray:
+    if not labels:
+        return np.array(answers, dtype=np.float32)
+    number = {label: idx for idx, label in enumerate(labels)}
+    several = bool(answers) and isinstance(answers[0], tuple)
+    tagged = bool(answers) and isinstance(answers[0], list)
+    flat = list(chain.from_iterable(answers)) if several or tagged else answers
+    unknown = sorted(set(flat) - set(number))
+    if unknown:
+        raise DataError(
+            f"split {split}: found the label '{unknown[0]}', which the task's manifest does not "
+            f"name. {suggest(unknown[0], number)}"
+        )
+    if several:
+        return np.array([[label in row for label in labels] for row in answers], dtype=np.float32)
+    ids = np.array([number[label] for label in flat], dtype=np.int64)
+    if not tagged:
+        return ids
+    return Ragged(ids, np.cumsum([0, *(len(tags) for tags in answers)]))
 
 
 def raw_layers(plan: ModelPlan) -> Iterator[LayerPlan]:

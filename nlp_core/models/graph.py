@@ -27,8 +27,15 @@ class GraphModel(nn.Module):
         self.blocks = nn.ModuleDict(blocks)
         self.heads = nn.ModuleDict(heads)
 
-    def forward(self, batch: Batch) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return for each head its scores and the mask of their tokens (None for a vector)."""
+    def forward(
+        self, batch: Batch, *, informed: bool = False
+    ) -> dict[str, tuple[Tensor, Tensor | None]]:
+        """Return for each head its scores and the mask of their tokens (None for a vector).
+
+        Args:
+            batch: what the model reads.
+            informed: whether heads that read right answers to learn from them are given them.
+        """
         values: dict[str, Tensor] = {}
         masks: dict[str, Tensor | None] = dict(batch.masks)
         for layer in self.plan.layers:
@@ -40,20 +47,22 @@ class GraphModel(nn.Module):
             values[layer.name] = self.blocks[layer.owner](*fields)
             is_vector = layer.shape.rank == VECTOR
             masks[layer.name] = None if is_vector else masks[layer.inputs[0]]
-        return {
-            name: (self.heads[name](values[head.input], masks[head.input]), masks[head.input])
-            for name, head in self.plan.heads.items()
-        }
+        scores = {}
+        for name, plan in self.plan.heads.items():
+            head, mask = self._head(name), masks[plan.input]
+            told = [batch.targets[head.target]] if informed and head.reads_target else []
+            scores[name] = (head(values[plan.input], mask, *told), mask)
+        return scores
 
     def loss(self, batch: Batch) -> Tensor:
-        """Return the sum of the heads' losses, a scalar."""
-        assert batch.target is not None, "a loss needs targets"
-        scores = self(batch)
-        losses = [
-            head.loss(score, batch.target, batch.group if head.grouped else mask)
-            for name, (score, mask) in scores.items()
-            for head in (self._head(name),)
-        ]
+        """Return the sum of the heads' losses, each times its weight, a scalar."""
+        losses = []
+        for name, (score, mask) in self(batch, informed=True).items():
+            head = self._head(name)
+            assert head.target in batch.targets, f"the loss of head '{name}' needs {head.target}"
+            where = batch.group if head.grouped else mask
+            loss = head.loss(score, batch.targets[head.target], where)
+            losses.append(self.plan.heads[name].weight * loss)
         return torch.stack(losses).sum()
 
     def decode(self, batch: Batch) -> dict[str, Decoded]:
@@ -78,7 +87,8 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
         kind: kind of the task.
 
     Raises:
-        ConfigError: a head does not serve tasks of that kind.
+        ConfigError: a head does not serve tasks of that kind; a target of the task has no head, or
+            two of them.
     """
     blocks: dict[str, Block] = {}
     for layer in plan.layers:
@@ -100,10 +110,24 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
                 f"{', '.join(sorted(head.head.kinds))}, expected one for a task of kind {kind}."
             )
         try:
-            heads[name] = head.head(head.shape.dim, len(featurizer.labels), **head.options)
+            num_labels = len(featurizer.targets[head.head.target])
+            heads[name] = head.head(head.shape.dim, num_labels, **head.options)
         except ConfigError as err:
             raise ConfigError(f"{plan.where}: head '{name}': {err}") from err
+    _check_targets(plan, featurizer, kind)
     return GraphModel(plan, blocks, heads)
+
+
+def _check_targets(plan: ModelPlan, featurizer: Featurizer, kind: str) -> None:
+    """Refuse a model that leaves a target of the task out, or predicts one twice."""
+    for target in featurizer.targets:
+        heads = [name for name, head in plan.heads.items() if head.head.target == target]
+        if len(heads) != 1:
+            found = f"the heads {', '.join(sorted(heads))}" if heads else "no head"
+            raise ConfigError(
+                f"{plan.where}: heads: found {found} for the {target} of a task of kind {kind}, "
+                "expected exactly one."
+            )
 
 
 def fill_embedding(block: WordEmbedding, vocabulary: WordVocabulary) -> None:

@@ -50,13 +50,14 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """A head that fits: class, checked options, the layer it reads and that layer's shape."""
+    """A head that fits: class, checked options, the layer it reads with its shape, loss weight."""
 
     name: str
     head: type[Head]
     options: dict[str, Any]
     input: str
     shape: Shape
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ def _plan_head(name: str, head: HeadConfig, known: dict[str, Shape], where: str)
         raise ConfigError(
             f"{where}: inputs: '{layer}' is {RANK_NAMES[shape.rank]}, expected {expected}."
         )
-    return HeadPlan(name, HEADS.get(kind), options, layer, shape)
+    return HeadPlan(name, HEADS.get(kind), options, layer, shape, head.weight)
 
 
 def _refuse_unread(config: ModelConfig, where: str) -> None:

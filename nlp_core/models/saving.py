@@ -12,6 +12,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from nlp_core.data.task import TAGS, list_targets
 from nlp_core.data.vocabulary import (
     CharacterVocabulary,
     WordRules,
@@ -34,7 +35,9 @@ def save_model(folder: Path, state: Mapping[str, Tensor], featurizer: Featurizer
     with replacing(folder / WEIGHTS) as temporary:
         save_file(stored, temporary)
     layers = {name: _describe(item) for name, item in featurizer.vocabularies.items()}
-    write_json(folder / VOCABULARY, {"labels": featurizer.labels, "layers": layers})
+    labels, *others = featurizer.targets.values()
+    note = {"labels": labels, "layers": layers} | ({TAGS: others[0]} if others else {})
+    write_json(folder / VOCABULARY, note)
 
 
 def load_model(
@@ -60,7 +63,7 @@ def load_model(
         vocabularies = {
             name: _restore(item, owners[name], init) for name, item in note["layers"].items()
         }
-        featurizer = Featurizer(plan, vocabularies, note["labels"])
+        featurizer = Featurizer(plan, vocabularies, list_targets(kind, note))
         model = build_model(plan, featurizer, kind=kind)
         state = load_file(folder / WEIGHTS)
         if _shapes(model.state_dict()) == _shapes(state):

@@ -19,7 +19,7 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
-from nlp_core.data.task import Task, read_task
+from nlp_core.data.task import Task, list_footnotes, read_task
 from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
 from nlp_core.files import (
     digest_file,
@@ -215,7 +215,7 @@ def _write_predictions(
         load_weights(model, trained.states[selection])
         names = [task.select_split, task.report_split] if selection == HONEST else []
         names = names or [task.report_split]
-        predictions[selection] = [predict(model, splits[name], task.labels) for name in names]
+        predictions[selection] = [predict(model, splits[name], task.targets) for name in names]
     write_predictions(folder / "predictions" / f"{task.name}.parquet", task, predictions)
 
 
@@ -266,8 +266,7 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
 
 
 def _init_footnotes(init: Path) -> list[str]:
-    sources = read_mapping(init / "manifest.json").get("source", {})
-    return [f"{name}: {item['label']}" for name, item in sorted(sources.items()) if item["label"]]
+    return list_footnotes(read_mapping(init / "manifest.json").get("source", {}))
 
 
 def _write_run(cell: Cell, seed: int, started: float) -> None:

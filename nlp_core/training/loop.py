@@ -189,7 +189,7 @@ class Trainer:
             self.model.load_state_dict({**raw, **self.average.state})
         progress.stale += 1
         for selection, encoded in self.selections.items():
-            predictions = predict(self.model, encoded, self.task.labels)
+            predictions = predict(self.model, encoded, self.task.targets)
             metrics = score_predictions(self.task, predictions)
             split = encoded.split.name
             progress.events.append(

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.task import Split, Task
+from nlp_core.data.task import LABEL, TAGS, Split, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.features import EncodedSplit
@@ -26,34 +26,48 @@ class SplitPredictions:
 
     Attributes:
         split: the examples.
-        prediction: a label, a value, tags or several labels for each.
-        score: probability of each label, [N, L]; None where the head gives none.
+        answers: by target (label, labels, tags) a label, a value, tags or several labels for each.
+        score: probability of each label, [N, L]; None where no head gives any.
     """
 
     split: Split
-    prediction: list[Any]
+    answers: dict[str, list[Any]]
     score: np.ndarray | None
+
+    @property
+    def prediction(self) -> list[Any]:
+        """The answer for each example, in the form of the split's `target`."""
+        return join_answers(self.answers)
 
 
 @torch.no_grad()
-def predict(model: GraphModel, encoded: EncodedSplit, labels: list[str]) -> SplitPredictions:
-    """Predict a split with the model's one head, padding included in nothing."""
+def predict(
+    model: GraphModel, encoded: EncodedSplit, targets: Mapping[str, list[str]]
+) -> SplitPredictions:
+    """Predict a split with the model's head of each target, padding included in nothing.
+
+    Args:
+        model: the model.
+        encoded: the split.
+        targets: by column (label, tags) all labels that can be predicted.
+    """
     model.eval()
-    predictions: list[Any] = [None] * len(encoded.split)
-    score = np.zeros((len(encoded.split), len(labels)), dtype=np.float64)
-    scored = False
+    size = len(encoded.split)
+    answers: dict[str, list[Any]] = {target: [None] * size for target in targets}
+    score: np.ndarray | None = None
     for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
         batch = encoded.batch(rows)
-        (decoded,) = model.decode(batch).values()
-        mask = next(iter(batch.masks.values()))
-        if decoded.probability is not None and decoded.probability.ndim == 2:
-            scored = True
-            score[rows] = decoded.probability.double().numpy()
-        for row, value, length in zip(
-            rows, decoded.prediction.tolist(), mask.sum(1).tolist(), strict=True
-        ):
-            predictions[row] = _name(value, labels, length)
-    return SplitPredictions(encoded.split, predictions, score if scored else None)
+        lengths = next(iter(batch.masks.values())).sum(1).tolist()
+        for name, decoded in model.decode(batch).items():
+            target = model.plan.heads[name].head.target
+            if decoded.probability is not None and decoded.probability.ndim == 2:
+                if score is None:
+                    score = np.zeros((size, len(targets[target])), dtype=np.float64)
+                score[rows] = decoded.probability.double().numpy()
+            found = zip(rows, decoded.prediction.tolist(), lengths, strict=True)
+            for row, value, length in found:
+                answers[target][row] = _name(value, targets[target], length)
+    return SplitPredictions(encoded.split, answers, score)
 
 
 def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, float]:
@@ -76,10 +90,7 @@ def write_predictions(
     path: Path, task: Task, by_selection: Mapping[str, list[SplitPredictions]]
 ) -> None:
     """Write the predictions of each way of choosing the epoch as one parquet file."""
-    several = pa.list_(pa.string())
-    answer = {"tagging": several, "multi_label": several, "regression": pa.float64()}.get(
-        task.kind.removeprefix("pair_"), pa.string()
-    )
+    answer = _type_answer(task.kind)
     tables = []
     for selection, splits in by_selection.items():
         for item in splits:
@@ -98,6 +109,15 @@ def write_predictions(
             tables.append(pa.table(columns))
     with replacing(path) as temporary:
         pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
+
+
+def _type_answer(kind: str) -> pa.DataType:
+    several = pa.list_(pa.string())
+    if kind == "intent_slots":
+        return pa.struct([(LABEL, pa.string()), (TAGS, several)])
+    if kind in ("tagging", "multi_label"):
+        return several
+    return pa.float64() if kind.endswith("regression") else pa.string()
 
 
 def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value, ids, choices

@@ -30,8 +30,10 @@ class Sentence(NamedTuple):
         line: line of its first token in the file, counted from 1.
         tokens: the words.
         tags: a tag for each word.
+        label: what the whole sentence asks for (its intent); None without.
     """
 
     line: int
     tokens: list[str]
     tags: list[str]
+    label: str | None = None
