@@ -23,6 +23,7 @@ from nlp_core.models.options import check_options
 DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
 KINDS = {
     "classification",
+    "intent_slots",
     "multi_label",
     "pair_classification",
     "pair_regression",
@@ -56,6 +57,8 @@ ROWS = [
     Row("tagging", {"loss": {"name": "cross_entropy", "label_smoothing": 0.2}}),
     Row("crf_tagging", {}),
     Row("crf_tagging", {"reduction": "token"}),
+    Row("encoder_decoder_tagging", {"hidden_dim": 6, "label_dim": 3}),
+    Row("encoder_decoder_tagging", {"reduction": "token"}),
 ]
 
 each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.head}-{row.options}")

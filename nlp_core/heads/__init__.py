@@ -1,6 +1,7 @@
 """Task heads: scores, loss and decoding, found by name."""
 
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
+from nlp_core.heads.encoder_decoder import EncoderDecoderTaggingHead
 from nlp_core.heads.multi_label import MultiLabelHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
@@ -12,6 +13,7 @@ __all__ = [
     "CRFTaggingHead",
     "ClassificationHead",
     "Decoded",
+    "EncoderDecoderTaggingHead",
     "Head",
     "ListwiseRankingHead",
     "MultiLabelHead",
