@@ -39,14 +39,17 @@ class GraphModel(nn.Module):
         values: dict[str, Tensor] = {}
         masks: dict[str, Tensor | None] = dict(batch.masks)
         for layer in self.plan.layers:
+            block = self._block(layer.owner)
             fields: list[Tensor | None] = []
             for name in layer.inputs:
                 raw = name in self.plan.inputs
                 fields += batch.features[layer.name] if raw else (values[name],)
                 fields.append(masks[name])
-            values[layer.name] = self.blocks[layer.owner](*fields)
+            values[layer.name] = block(*fields)
             is_vector = layer.shape.rank == VECTOR
-            masks[layer.name] = None if is_vector else masks[layer.inputs[0]]
+            masks[layer.name] = (
+                None if is_vector else block.output_mask(*(masks[name] for name in layer.inputs))
+            )
         scores = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.input]
@@ -71,6 +74,11 @@ class GraphModel(nn.Module):
             name: self._head(name).decode(score, mask)
             for name, (score, mask) in self(batch).items()
         }
+
+    def _block(self, name: str) -> Block:
+        block = self.blocks[name]
+        assert isinstance(block, Block), name
+        return block
 
     def _head(self, name: str) -> Head:
         head = self.heads[name]

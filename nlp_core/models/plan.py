@@ -10,7 +10,7 @@ from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
 
-RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence"}
+RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence", 4: "a grid"}
 
 
 AXES = ("B", "T", "S", "R")
