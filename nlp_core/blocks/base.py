@@ -60,6 +60,9 @@ class Block(nn.Module):
     variadic: ClassVar[bool] = False
     """True when the last input may be given any number of times."""
 
+    resizes: ClassVar[bool] = False
+    """True when an output with tokens has other lengths than the first input."""
+
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         """Return the output's shape for inputs of allowed ranks.
@@ -72,7 +75,7 @@ class Block(nn.Module):
     def output_mask(self, *masks: Tensor | None) -> Tensor | None:
         """Return the mask of the output for the masks of the inputs.
 
-        It is that of the first input, unless a block that makes a grid or changes a size says
+        It is that of the first input, unless a block that makes a grid or `resizes` says
         otherwise. Nobody asks for that of a vector.
         """
         return masks[0]

@@ -127,6 +127,8 @@ class Pooling1D(Block):
         than the window would then have no output.
     """
 
+    resizes = True
+
     def __init__(
         self,
         dim: int,
@@ -177,6 +179,7 @@ class Pooling2D(Block):
     """
 
     ranks = ((GRID,),)
+    resizes = True
 
     def __init__(
         self,

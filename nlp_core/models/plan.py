@@ -4,11 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.blocks import BLOCKS, CHARACTERS, WORDS, Block, Shape
+from nlp_core.blocks import BLOCKS, CHARACTERS, GRID, SEQUENCE, VECTOR, WORDS, Block, Shape
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, read_model
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
+
+Axes = tuple[str, ...]
+"""For each axis of tokens of a layer's output, what its lengths come from: a column, and on."""
 
 RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence", 4: "a grid"}
 
@@ -103,21 +106,26 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
 
     Raises:
         ConfigError: a name used twice or unknown, a cycle, a layer that nothing reads, a wrong
-            rank, widths that do not fit together, a wrong option.
+            rank, widths or lengths that do not fit together, a wrong option.
     """
     _refuse_twice(config, where)
     shapes = {
         name: Shape(CHARACTERS if column.endswith(".characters") else WORDS, 0)
         for name, column in config.inputs.items()
     }
+    axes: dict[str, Axes] = {
+        name: (column.partition(".")[0],) for name, column in config.inputs.items()
+    }
     plans: dict[str, LayerPlan] = {}
     for layer in _sort_layers(config, where):
-        plans[layer.name] = _plan_layer(layer, plans, shapes, f"{where}: layer '{layer.name}'")
+        place = f"{where}: layer '{layer.name}'"
+        plans[layer.name] = _plan_layer(layer, plans, shapes, place)
         shapes[layer.name] = plans[layer.name].shape
-    heads = {
-        name: _plan_head(name, head, shapes, f"{where}: head '{name}'")
-        for name, head in config.heads.items()
-    }
+        axes[layer.name] = _find_axes(plans[layer.name], axes, place)
+    heads = {}
+    for name, head in config.heads.items():
+        heads[name] = _plan_head(name, head, shapes, f"{where}: head '{name}'")
+        _check_head_axes(heads[name], axes, f"{where}: head '{name}'")
     _refuse_unread(config, where)
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
@@ -251,6 +259,36 @@ def _check_ranks(block: type[Block], names: list[str], shapes: list[Shape], wher
             raise ConfigError(
                 f"{where}: inputs: '{name}' is {RANK_NAMES[shape.rank]}, expected {expected}."
             )
+
+
+def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
+    """Return what the lengths of a layer's output come from, after a check of its inputs."""
+    inputs = [known[name] for name in layer.inputs]
+    if layer.block.variadic and len(set(inputs)) > 1:
+        found = ", ".join(
+            f"'{name}' by {' and '.join(axes)}"
+            for name, axes in zip(layer.inputs, inputs, strict=True)
+        )
+        raise ConfigError(
+            f"{where}: inputs: found sequences or grids of different lengths ({found}), expected "
+            "one place for each token in all of them; pool them to vectors first."
+        )
+    if layer.shape.rank == VECTOR:
+        return ()
+    if layer.shape.rank == GRID and layer.shapes[0].rank == SEQUENCE:
+        return inputs[0] + inputs[1]
+    if layer.block.resizes:
+        options = ", ".join(f"{key} {value}" for key, value in sorted(layer.options.items()))
+        return tuple(f"{axis} after {layer.block.__name__}({options})" for axis in inputs[0])
+    return inputs[0]
+
+
+def _check_head_axes(head: HeadPlan, axes: dict[str, Axes], where: str) -> None:
+    if head.shape.rank == SEQUENCE and " after " in axes[head.input][0]:
+        raise ConfigError(
+            f"{where}: inputs: '{head.input}' has other lengths than the text "
+            f"({axes[head.input][0]}), expected a sequence with one place for each token."
+        )
 
 
 def _plan_head(name: str, head: HeadConfig, known: dict[str, Shape], where: str) -> HeadPlan:
