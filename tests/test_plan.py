@@ -132,8 +132,9 @@ def pool(name: str, source: str, **options: int) -> dict[str, Any]:
     return {"name": name, "block": "pooling1d", "inputs": [source], **options}
 
 
-def test_sequences_of_different_texts_do_not_stand_side_by_side(tmp_path: Path) -> None:
-    both = {"name": "both", "block": "add", "inputs": ["word", "word_b"]}
+@pytest.mark.parametrize("block", ["add", "minus"])
+def test_sequences_of_different_texts_do_not_stand_side_by_side(tmp_path: Path, block: str) -> None:
+    both = {"name": "both", "block": block, "inputs": ["word", "word_b"]}
     with pytest.raises(
         ConfigError,
         match=r"layer 'both': inputs: .*'word' by tokens_a, 'word_b' by tokens_b.*pool them",

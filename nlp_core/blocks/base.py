@@ -60,6 +60,9 @@ class Block(nn.Module):
     variadic: ClassVar[bool] = False
     """True when the last input may be given any number of times."""
 
+    elementwise: ClassVar[bool] = False
+    """True when inputs with tokens need one place for each token in all of them."""
+
     resizes: ClassVar[bool] = False
     """True when an output with tokens has other lengths than the first input."""
 

@@ -75,6 +75,7 @@ class Concat(Block):
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(self, *dims: int) -> None:
         super().__init__()
@@ -103,6 +104,7 @@ class Add(Block):
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(self, *dims: int) -> None:
         super().__init__()
@@ -132,8 +134,9 @@ class Multiply(Block):
     Shape: any number of [*N, D] to [*N, D].
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(self, *dims: int) -> None:
         super().__init__()
@@ -165,7 +168,8 @@ class Minus(Block):
     Shape: [*N, D] and [*N, D] to [*N, D].
     """
 
-    ranks = ((VECTOR, SEQUENCE), (VECTOR, SEQUENCE))
+    ranks = ((VECTOR, SEQUENCE, GRID), (VECTOR, SEQUENCE, GRID))
+    elementwise = True
 
     def __init__(self, dim: int, other_dim: int, *, absolute: bool = False) -> None:
         super().__init__()
@@ -204,6 +208,7 @@ class Combination(Block):
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(
         self,

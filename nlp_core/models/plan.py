@@ -264,7 +264,7 @@ def _check_ranks(block: type[Block], names: list[str], shapes: list[Shape], wher
 def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
     """Return what the lengths of a layer's output come from, after a check of its inputs."""
     inputs = [known[name] for name in layer.inputs]
-    if layer.block.variadic and len(set(inputs)) > 1:
+    if layer.block.elementwise and len(set(inputs)) > 1:
         found = ", ".join(
             f"'{name}' by {' and '.join(axes)}"
             for name, axes in zip(layer.inputs, inputs, strict=True)
