@@ -45,6 +45,7 @@ ROWS = [
     Row("bilstm", {"hidden_dim": 3}, [SEQ]),
     Row("bilstm", {"hidden_dim": 2, "num_layers": 3}, [SEQ]),
     Row("bilstm_attention", {"hidden_dim": 2, "num_layers": 2}, [SEQ]),
+    Row("category_embedding", {"dim": 5}, [Shape(WORDS, NUM_IDS)]),
     Row("char_cnn", {"dim": 4, "filters": 6, "window": 3}, [CHARS]),
     Row("char_cnn", {"dim": 4, "filters": 6, "window": 2, "activation": "tanh"}, [CHARS]),
     Row("char_lstm", {"dim": 4, "hidden_dim": 3}, [CHARS]),

@@ -21,6 +21,9 @@ from nlp_core.blocks.base import (
     Shape,
     require_equal,
 )
+from nlp_core.blocks.category import (
+    CategoryEmbedding,
+)
 from nlp_core.blocks.character import (
     CharCNN,
     CharLSTM,
@@ -94,6 +97,7 @@ __all__ = [
     "BiLSTMAttention",
     "BilinearAttention",
     "Block",
+    "CategoryEmbedding",
     "CharCNN",
     "CharLSTM",
     "Combination",

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
+from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.registry import Registry
 
@@ -65,6 +66,9 @@ class Block(nn.Module):
 
     resizes: ClassVar[bool] = False
     """True when an output with tokens has other lengths than the first input."""
+
+    vocabulary: ClassVar[type[Vocabulary] | None] = None
+    """How a raw input becomes numbers; None: a word or a character an id, as its rank says."""
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.reader import PATH_PART, READER_KINDS, FileName, ReaderConfig
 from nlp_core.errors import ConfigError, suggest
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-RelativePath = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
-FileName = Annotated[str, Field(pattern=rf"^{_PART}$")]
+RelativePath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
 SplitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Kind = Literal[
     "classification",
@@ -129,65 +128,6 @@ class GeneratorConfig(ClosedModel):
         return self
 
 
-class TsvReaderConfig(ClosedModel):
-    """Tab-separated columns, nothing quoted."""
-
-    name: Literal["tsv"]
-    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
-    """Columns of the text, or of the two texts."""
-    label: str
-    """Column of the label."""
-    label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
-    """What stands between the labels of one cell, such as "," or a space; an empty cell has none.
-    Kind multi_label only."""
-
-
-class MrpcReaderConfig(ClosedModel):
-    """The raw Microsoft paraphrase files, of which a list of ids cuts out dev."""
-
-    name: Literal["mrpc"]
-    dev_ids: FileName
-    """File with the pairs of ids that make up dev."""
-
-
-class ConllReaderConfig(ClosedModel):
-    """One token a line, a blank line after each sentence."""
-
-    name: Literal["conll"]
-    columns: Annotated[int, Field(ge=2)]
-    """Columns of a line, separated by one space; the first is the token, the last the tag."""
-    scheme: Literal["IOB1", "BIO", "BIOES"]
-    """Tagging scheme of the file."""
-    docstart: Literal["keep", "drop"]
-    """Whether -DOCSTART- lines count as sentences."""
-
-
-class WikiqaReaderConfig(ClosedModel):
-    """Question, sentence and label, tab-separated; equal questions in a row are one group."""
-
-    name: Literal["wikiqa"]
-
-
-class ParallelReaderConfig(ClosedModel):
-    """Three files whose lines belong together: words, their tags, and the label of the whole."""
-
-    name: Literal["parallel"]
-    scheme: Literal["IOB1", "BIO", "BIOES"]
-    """Tagging scheme of the file of tags."""
-
-
-ReaderConfig = Annotated[
-    TsvReaderConfig
-    | MrpcReaderConfig
-    | ConllReaderConfig
-    | WikiqaReaderConfig
-    | ParallelReaderConfig,
-    Field(discriminator="name"),
-]
-READER_KINDS = {"conll": "tagging", "wikiqa": "ranking", "parallel": "intent_slots"}
-"""The one kind that a reader gives; a reader that is not named here serves several."""
-
-
 class SplitConfig(ClosedModel):
     """One split of the task."""
 
@@ -295,6 +235,11 @@ class TaskConfig(ClosedModel):
             raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
         if self.kind in TAGGED_KINDS and not expected:
             raise ValueError(f"found the reader {reader.name}; it does not give {self.kind}.")
+        if reader.name == "tsv" and reader.features and self.kind in PAIR_KINDS:
+            raise ValueError(
+                f"reader.features: found {reader.features} with kind {self.kind}, of two texts; "
+                "only a kind of one text has a symbol for each of its tokens."
+            )
         num_texts = 2 if self.kind in PAIR_KINDS else 1
         if reader.name == "tsv" and len(reader.texts) != num_texts:
             raise ValueError(

@@ -6,21 +6,30 @@ nlp_core.models; here its options are only carried.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
+from nlp_core.config.reader import SYMBOLS
+from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Column = Literal[
-    "tokens",
-    "tokens_a",
-    "tokens_b",
-    "tokens.characters",
-    "tokens_a.characters",
-    "tokens_b.characters",
-]
+COLUMNS = tuple(
+    f"{text}{part}" for text in ("tokens", "tokens_a", "tokens_b") for part in ("", ".characters")
+)
+FEATURE_PREFIXES = (SYMBOLS,)
+"""How the names of columns begin that a task's reader adds."""
+
+
+def _check_column(column: str) -> str:
+    prefix, dot, name = column.partition(".")
+    if column in COLUMNS or (prefix + dot in FEATURE_PREFIXES and name):
+        return column
+    raise ValueError(f"found '{column}'. {suggest(column, [*COLUMNS, 'features.NAME'])}")
+
+
+Column = Annotated[str, AfterValidator(_check_column)]
 
 
 class OpenOptions(ClosedModel):
@@ -62,7 +71,8 @@ class ModelConfig(ClosedModel):
     source: str
     """Paper, table and row, or what the net is taken from."""
     inputs: Annotated[dict[Name, Column], Field(min_length=1)]
-    """What the graph reads: a column of the task, as words or as their characters."""
+    """What the graph reads: a column of the task, as words or as their characters, or a column of
+    a symbol for each token that its reader adds: features.pos."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
 

@@ -16,8 +16,15 @@ ZSTD_LEVEL = 3
 _TOKENS = pa.list_(pa.string())
 
 
-def build_schema(kind: str) -> pa.Schema:
-    """Return the columns of a kind, in their order."""
+def build_schema(kind: str, extras: Sequence[str] = ()) -> pa.Schema:
+    """Return the columns of a kind, in their order, and behind them those that a reader adds."""
+    schema = _build_schema(kind)
+    for name in extras:
+        schema = schema.append(pa.field(name, _TOKENS))
+    return schema
+
+
+def _build_schema(kind: str) -> pa.Schema:
     label = ("label", pa.float64() if kind.endswith("regression") else pa.string())
     if kind in TAGGED_KINDS:
         columns = [("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)]
@@ -60,9 +67,9 @@ def write_examples(
         values["group"] = [item.group for item in part]
         values["label"] = [_type_label(item.label, kind) for item in part]
         values["labels"] = [item.labels for item in part]
-        return values
+        return values | _list_extras(part)
 
-    _write(path, build_schema(kind), len(examples), build)
+    _write(path, build_schema(kind, _name_extras(examples)), len(examples), build)
 
 
 def write_sentences(
@@ -72,14 +79,23 @@ def write_sentences(
 
     def build(rows: slice) -> dict[str, list[object]]:
         part = sentences[rows]
-        return {
+        values: dict[str, list[object]] = {
             "id": list(ids[rows]),
             "tokens": [item.tokens for item in part],
             "tags": [item.tags for item in part],
             "label": [item.label for item in part],
         }
+        return values | _list_extras(part)
 
-    _write(path, build_schema(kind), len(sentences), build)
+    _write(path, build_schema(kind, _name_extras(sentences)), len(sentences), build)
+
+
+def _name_extras(rows: Sequence[Example | Sentence]) -> list[str]:
+    return sorted(rows[0].extras) if rows else []
+
+
+def _list_extras(rows: Sequence[Example | Sentence]) -> dict[str, list[object]]:
+    return {name: [row.extras[name] for row in rows] for name in _name_extras(rows)}
 
 
 def _type_label(label: str | None, kind: str) -> str | float | None:

@@ -17,13 +17,16 @@ from nlp_core.config.dataset import (
     HELD_OUT,
     REGRESSION_KINDS,
     TAGGED_KINDS,
-    ConllReaderConfig,
     DatasetConfig,
     HeldOutConfig,
-    MrpcReaderConfig,
-    ParallelReaderConfig,
     SplitConfig,
     TaskConfig,
+)
+from nlp_core.config.reader import (
+    SYMBOLS,
+    ConllReaderConfig,
+    MrpcReaderConfig,
+    ParallelReaderConfig,
     TsvReaderConfig,
 )
 from nlp_core.data.columns import write_examples, write_sentences
@@ -151,6 +154,9 @@ def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
         for row in rows:
             if isinstance(row, Example):
                 _check_label(row, task, path)
+    for row in rows:
+        if isinstance(row, Example) and row.extras:
+            _check_extras(row, TOKENIZERS.get(task.tokens)(row.text_a), path)
     return _Split(list(range(len(rows))), rows)
 
 
@@ -164,6 +170,7 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
             label=label,
             columns=split.columns,
             label_separator=reader.label_separator,
+            symbols={SYMBOLS + name: name for name in reader.features},
         )
     if isinstance(reader, MrpcReaderConfig):
         return read_mrpc(path, split=name, dev_ids_path=path.with_name(reader.dev_ids))
@@ -176,6 +183,7 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
             target_scheme=task.scheme,
             tags=list_tags(task.labels, task.scheme),
             keep_docstart=reader.docstart == "keep",
+            extras={SYMBOLS + name: number for name, number in reader.features.items()},
         )
     if isinstance(reader, ParallelReaderConfig):
         assert task.scheme is not None
@@ -210,6 +218,17 @@ def _check_label(row: Example, task: TaskConfig, path: Path) -> None:
         raise refuse(
             path, row.line, f"found the label '{row.label}', expected a number from {low} to {high}"
         )
+
+
+def _check_extras(row: Example, tokens: list[str], path: Path) -> None:
+    for name, values in row.extras.items():
+        if len(values) != len(tokens):
+            raise refuse(
+                path,
+                row.line,
+                f"found {len(values)} values in the column '{name.partition('.')[2]}', expected "
+                f"{len(tokens)}, one for each token of the text",
+            )
 
 
 def _cut(train: _Split, held_out: HeldOutConfig) -> dict[str, _Split]:

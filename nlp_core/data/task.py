@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from nlp_core.config.reader import SYMBOLS
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
@@ -36,6 +37,10 @@ class TextColumn:
         return np.diff(self.offsets)
 
 
+Column = TextColumn
+"""What a raw-input layer can read."""
+
+
 @dataclass(frozen=True)
 class Split:
     """The examples of one split, by column.
@@ -43,7 +48,8 @@ class Split:
     Attributes:
         name: train, dev, test, held_out ...
         ids: row number of each example in the official file, [N].
-        texts: text columns by name: tokens, tokens_a, tokens_b.
+        texts: text columns by name: tokens, tokens_a, tokens_b, and columns of a symbol for each
+            token: features.pos and the like.
         targets: by column (label, labels, tags) what is to be predicted of each example: a label
             (text), value, several labels (a tuple) or tags (a list); None where the split has none.
         group: question number of each candidate, [N]; None when the kind has no groups.
@@ -113,7 +119,7 @@ class Task:
             table = file.read()
         texts = {}
         for column in table.column_names:
-            if column.startswith("tokens"):
+            if column.startswith(("tokens", SYMBOLS)):
                 lists = table.column(column).combine_chunks()
                 offsets = np.asarray(lists.offsets.to_pylist())
                 texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])

@@ -6,20 +6,53 @@ size of the vocabulary and row the vector's place in its table.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 from safetensors.numpy import load_file
 
+from nlp_core.data.batching import Ragged
+from nlp_core.data.feature import Feature, Spellings, TokenIds
+from nlp_core.data.task import Column, TextColumn
 from nlp_core.errors import DataError, suggest
 
 PADDING = 0
 UNKNOWN = 1
 SPECIAL = ("<pad>", "<unk>")
 DIGIT = re.compile(r"\d")
+
+
+class Vocabulary(Protocol):
+    """What a raw-input layer knows of the training split: how its column becomes numbers."""
+
+    @classmethod
+    def learn(cls, columns: Sequence[Column], options: Mapping[str, Any], init: Path) -> Self:
+        """Make the vocabulary from the training split alone.
+
+        Args:
+            columns: those that the layer, and each layer that shares its parameters, reads.
+            options: the layer's, as the model file sets them.
+            init: folder of the vector tables.
+
+        Raises:
+            DataError: a file that an option names is missing or malformed, or does not fit.
+        """
+
+    @classmethod
+    def recall(cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path) -> Self:
+        """Make the vocabulary from what `describe` returned."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is stored beside a model's weights, as JSON."""
+
+    def read(self, column: Column) -> Feature:
+        """Turn a column of any split into numbers."""
+
+    def __len__(self) -> int:
+        """Return the number of ids, or whatever size the block is told first."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +132,8 @@ class WordVocabulary:
         """Count the words of the training split and number them, the most frequent first."""
         counter: Counter[str] = Counter()
         for word, count in Counter(words).items():
-            counter[_fold(word, rules, table)] += count
+            if word not in SPECIAL:
+                counter[_fold(word, rules, table)] += count
         kept = [
             (word, count)
             for word, count in counter.items()
@@ -144,7 +178,34 @@ class WordVocabulary:
         rare: np.ndarray = (np.array(self.counts) == 1) & (self.rows() < 0)
         return rare
 
+    @classmethod
+    def learn(
+        cls, columns: Sequence[Column], options: Mapping[str, Any], init: Path
+    ) -> "WordVocabulary":
+        """Count the words of the columns; see `build`."""
+        rules, table = WordRules.from_options(options), _read_table(options, init)
+        return cls.build(list_tokens(columns), rules, table)
+
+    @classmethod
+    def recall(
+        cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
+    ) -> "WordVocabulary":
+        """Restore words and counts; a vector table is read again."""
+        rules, table = WordRules.from_options(options), _read_table(options, init)
+        return cls.restore(note["words"], note["counts"], rules, table)
+
+    def describe(self) -> dict[str, Any]:
+        """Return words and counts."""
+        return {"words": self.words, "counts": self.counts}
+
+    def read(self, column: Column) -> TokenIds:
+        """Return the ids of the words."""
+        text = require_text(column)
+        return TokenIds(Ragged(self.encode(text.tokens), text.offsets))
+
     def _find(self, word: str) -> int:
+        if word in SPECIAL:
+            return UNKNOWN
         folded = _fold(word, self.rules, self.table)
         known = self.ids.get(folded)
         if known is not None:
@@ -185,6 +246,46 @@ class CharacterVocabulary:
         for idx, word in enumerate(words):
             ids[idx, : len(word)] = [self.ids.get(char, UNKNOWN) for char in word]
         return ids
+
+    @classmethod
+    def learn(
+        cls, columns: Sequence[Column], options: Mapping[str, Any], init: Path
+    ) -> "CharacterVocabulary":
+        """Number the characters of the columns; see `build`."""
+        return cls.build(list_tokens(columns))
+
+    @classmethod
+    def recall(
+        cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
+    ) -> "CharacterVocabulary":
+        """Restore the characters."""
+        return cls.restore(note["characters"])
+
+    def describe(self) -> dict[str, Any]:
+        """Return the characters."""
+        return {"characters": self.characters}
+
+    def read(self, column: Column) -> Spellings:
+        """Return the characters of the words."""
+        text = require_text(column)
+        distinct, words = Spellings.number(text.tokens, text.offsets)
+        return Spellings(words, self.encode(distinct))
+
+
+def require_text(column: Column) -> TextColumn:
+    """Return the column, which holds text: the plan has seen to that."""
+    assert isinstance(column, TextColumn), type(column)
+    return column
+
+
+def list_tokens(columns: Sequence[Column]) -> list[str]:
+    """Return the tokens of several columns one behind the other."""
+    return [token for column in columns for token in require_text(column).tokens]
+
+
+def _read_table(options: Mapping[str, Any], init: Path) -> VectorTable | None:
+    name = options.get("vectors")
+    return read_vectors(init, name, options["dim"]) if name else None
 
 
 def _fold(word: str, rules: WordRules, table: VectorTable | None) -> str:

@@ -14,19 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nlp_core.blocks import CHARACTERS, WORDS
+from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.data.batching import Ragged
+from nlp_core.data.feature import Feature
 from nlp_core.data.task import Split, Task
-from nlp_core.data.vocabulary import (
-    CharacterVocabulary,
-    WordRules,
-    WordVocabulary,
-    read_vectors,
-)
+from nlp_core.data.vocabulary import CharacterVocabulary, Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.plan import LayerPlan, ModelPlan
 
-Vocabulary = WordVocabulary | CharacterVocabulary
 IGNORED = -1
 
 
@@ -35,8 +30,8 @@ class Batch:
     """What a model reads in one step.
 
     Attributes:
-        features: for each raw-input layer its ids: (ids_BT,) or (ids_UC, index_BT).
-        masks: for each model input where its tokens are, mask_BT.
+        features: for each raw-input layer what its block reads: (ids_BT,), (ids_UC, index_BT) ...
+        masks: for each model input that has tokens, where they are, mask_BT.
         targets: by column (label, labels, tags) label ids [B] or [B, T] (-1 at padding), values
             [B], or 1 at each of several labels and else 0, [B, L]; what the split has no labels of
             is left out.
@@ -57,15 +52,13 @@ class EncodedSplit:
 
     Attributes:
         split: the examples themselves.
-        words: for each raw-input layer the ids, or the numbers of distinct words, of its tokens.
-        spellings: for each layer of characters the characters of those distinct words, [U, C].
-        inputs: for each model input the lengths of its texts.
+        features: for each raw-input layer what it reads.
+        inputs: for each model input that has tokens, the lengths of its texts.
         targets: by column (label, tags) label ids or values; without labels left out.
     """
 
     split: Split
-    words: dict[str, Ragged]
-    spellings: dict[str, np.ndarray]
+    features: dict[str, Feature]
     inputs: dict[str, Ragged]
     targets: dict[str, Ragged | np.ndarray]
 
@@ -79,12 +72,10 @@ class EncodedSplit:
 
     def batch(self, rows: np.ndarray) -> Batch:
         """Return some examples as tensors."""
-        features: dict[str, tuple[Tensor, ...]] = {}
-        for layer, words in self.words.items():
-            taken = words.take(rows)
-            features[layer] = (torch.from_numpy(taken),)
-            if layer in self.spellings:
-                features[layer] = _spell(taken, words.mask(rows), self.spellings[layer])
+        features = {
+            layer: tuple(torch.from_numpy(array) for array in item.take(rows))
+            for layer, item in self.features.items()
+        }
         masks = {name: torch.from_numpy(item.mask(rows)) for name, item in self.inputs.items()}
         targets = {
             name: torch.from_numpy(
@@ -119,7 +110,7 @@ class Featurizer:
             DataError: a vector table is missing or has another width.
         """
         for name, column in plan.inputs.items():
-            if column.partition(".")[0] not in train.texts:
+            if find_source(column) not in train.texts:
                 raise ConfigError(
                     f"{plan.where}: inputs: '{name}' reads '{column}', which task '{task.name}' of "
                     f"kind {task.kind} does not have. {suggest(column, train.texts)}"
@@ -127,8 +118,9 @@ class Featurizer:
         vocabularies: dict[str, Vocabulary] = {}
         for layer in raw_layers(plan):
             if layer.owner == layer.name:
-                words = _training_words(plan, layer.owner, train)
-                vocabularies[layer.owner] = _build_vocabulary(layer, words, init)
+                columns = [train.texts[name] for name in _list_sources(plan, layer.owner)]
+                kind = choose_vocabulary(layer)
+                vocabularies[layer.owner] = kind.learn(columns, layer.options, init)
         return cls(plan, vocabularies, task.targets)
 
     def encode(self, split: Split) -> EncodedSplit:
@@ -137,28 +129,20 @@ class Featurizer:
         Raises:
             DataError: a label that the task does not name.
         """
-        words, spellings = {}, {}
-        for layer in raw_layers(self.plan):
-            text = split.texts[_column(self.plan, layer)]
-            vocabulary = self.vocabularies[layer.owner]
-            if isinstance(vocabulary, WordVocabulary):
-                words[layer.name] = Ragged(vocabulary.encode(text.tokens), text.offsets)
-            else:
-                distinct = sorted(set(text.tokens))
-                number = {word: idx for idx, word in enumerate(distinct)}
-                numbers = np.array([number[word] for word in text.tokens], dtype=np.int64)
-                words[layer.name] = Ragged(numbers, text.offsets)
-                spellings[layer.name] = vocabulary.encode(distinct)
-        inputs = {}
-        for name, column in self.plan.inputs.items():
-            text = split.texts[column.partition(".")[0]]
-            inputs[name] = Ragged(np.empty(0), text.offsets)
+        features = {
+            layer.name: self.vocabularies[layer.owner].read(split.texts[_source(self.plan, layer)])
+            for layer in raw_layers(self.plan)
+        }
+        inputs = {
+            name: Ragged(np.empty(0), split.texts[find_source(column)].offsets)
+            for name, column in self.plan.inputs.items()
+        }
         targets = {
             name: _encode_target(split.targets[name], labels, split.name)
             for name, labels in self.targets.items()
             if all(item is not None for item in split.targets[name])
         }
-        return EncodedSplit(split, words, spellings, inputs, targets)
+        return EncodedSplit(split, features, inputs, targets)
 
 
 def _encode_target(
@@ -187,33 +171,31 @@ def _encode_target(
 
 
 def raw_layers(plan: ModelPlan) -> Iterator[LayerPlan]:
-    """Yield the layers that read words or characters."""
+    """Yield the layers that read columns of the task."""
     for layer in plan.layers:
-        if layer.shapes[0].rank in (WORDS, CHARACTERS):
+        if layer.shapes[0].rank < VECTOR:
             yield layer
 
 
-def _column(plan: ModelPlan, layer: LayerPlan) -> str:
-    return plan.inputs[layer.inputs[0]].partition(".")[0]
+def choose_vocabulary(layer: LayerPlan) -> type[Vocabulary]:
+    """Return the class that turns the column of a raw-input layer into numbers."""
+    return layer.block.vocabulary or _VOCABULARIES[layer.shapes[0].rank]
 
 
-def _training_words(plan: ModelPlan, owner: str, train: Split) -> list[str]:
-    columns = sorted({_column(plan, layer) for layer in raw_layers(plan) if layer.owner == owner})
-    return [token for column in columns for token in train.texts[column].tokens]
+_VOCABULARIES: dict[int, type[Vocabulary]] = {
+    WORDS: WordVocabulary,
+    CHARACTERS: CharacterVocabulary,
+}
 
 
-def _build_vocabulary(layer: LayerPlan, words: list[str], init: Path) -> Vocabulary:
-    if layer.shapes[0].rank == CHARACTERS:
-        return CharacterVocabulary.build(words)
-    rules = WordRules.from_options(layer.options)
-    name = layer.options.get("vectors")
-    table = read_vectors(init, name, layer.options["dim"]) if name else None
-    return WordVocabulary.build(words, rules, table)
+def find_source(column: str) -> str:
+    """Return the column of the task behind a model's input, which may be its characters."""
+    return column.removesuffix(".characters")
 
 
-def _spell(numbers: np.ndarray, mask: np.ndarray, spellings: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return the characters of the distinct words of a batch, and which word stands where."""
-    distinct, index = np.unique(np.where(mask, numbers, numbers[0, 0]), return_inverse=True)
-    ids = spellings[distinct]
-    width = max(int((ids != 0).sum(axis=1).max()), 1)
-    return torch.from_numpy(ids[:, :width]), torch.from_numpy(index.reshape(numbers.shape))
+def _source(plan: ModelPlan, layer: LayerPlan) -> str:
+    return find_source(plan.inputs[layer.inputs[0]])
+
+
+def _list_sources(plan: ModelPlan, owner: str) -> list[str]:
+    return sorted({_source(plan, layer) for layer in raw_layers(plan) if layer.owner == owner})

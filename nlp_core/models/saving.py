@@ -7,23 +7,16 @@ Pretrained vectors of words outside the training split are not stored; they are 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from nlp_core.data.task import TAGS, list_targets
-from nlp_core.data.vocabulary import (
-    CharacterVocabulary,
-    WordRules,
-    WordVocabulary,
-    read_vectors,
-)
 from nlp_core.errors import DataError
 from nlp_core.files import replacing, write_json
-from nlp_core.models.features import Featurizer, Vocabulary, raw_layers
+from nlp_core.models.features import Featurizer, choose_vocabulary, raw_layers
 from nlp_core.models.graph import GraphModel, build_model
-from nlp_core.models.plan import LayerPlan, ModelPlan
+from nlp_core.models.plan import ModelPlan
 
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.json"
@@ -34,7 +27,7 @@ def save_model(folder: Path, state: Mapping[str, Tensor], featurizer: Featurizer
     stored = {name: state[name].contiguous() for name in sorted(state)}
     with replacing(folder / WEIGHTS) as temporary:
         save_file(stored, temporary)
-    layers = {name: _describe(item) for name, item in featurizer.vocabularies.items()}
+    layers = {name: item.describe() for name, item in featurizer.vocabularies.items()}
     labels, *others = featurizer.targets.values()
     note = {"labels": labels, "layers": layers} | ({TAGS: others[0]} if others else {})
     write_json(folder / VOCABULARY, note)
@@ -61,7 +54,8 @@ def load_model(
     owners = {layer.name: layer for layer in raw_layers(plan) if layer.owner == layer.name}
     if set(owners) == set(note["layers"]):
         vocabularies = {
-            name: _restore(item, owners[name], init) for name, item in note["layers"].items()
+            name: choose_vocabulary(owners[name]).recall(item, owners[name].options, init)
+            for name, item in note["layers"].items()
         }
         featurizer = Featurizer(plan, vocabularies, list_targets(kind, note))
         model = build_model(plan, featurizer, kind=kind)
@@ -77,18 +71,3 @@ def load_model(
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in state.items()}
-
-
-def _describe(vocabulary: Vocabulary) -> dict[str, Any]:
-    if isinstance(vocabulary, CharacterVocabulary):
-        return {"characters": vocabulary.characters}
-    return {"words": vocabulary.words, "counts": vocabulary.counts}
-
-
-def _restore(note: dict[str, Any], layer: LayerPlan, init: Path) -> Vocabulary:
-    if "characters" in note:
-        return CharacterVocabulary.restore(note["characters"])
-    rules = WordRules.from_options(layer.options)
-    name = layer.options.get("vectors")
-    table = read_vectors(init, name, layer.options["dim"]) if name else None
-    return WordVocabulary.restore(note["words"], note["counts"], rules, table)

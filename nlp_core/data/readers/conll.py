@@ -1,13 +1,15 @@
 """Read column files: a token a line, its tag in the last column, a blank line between sentences."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.tagging_scheme import TagError, convert_tags
 
 DOCUMENT_START = "-DOCSTART-"
+NO_COLUMNS: Mapping[str, int] = MappingProxyType({})
 
 
 def read_conll(
@@ -18,6 +20,7 @@ def read_conll(
     target_scheme: str,
     tags: Collection[str],
     keep_docstart: bool,
+    extras: Mapping[str, int] = NO_COLUMNS,
 ) -> list[Sentence]:
     """Read the sentences of a column file.
 
@@ -28,6 +31,7 @@ def read_conll(
         target_scheme: tagging scheme of what is returned.
         tags: every tag that is allowed in `target_scheme`.
         keep_docstart: whether a -DOCSTART- line counts as a sentence of one token.
+        extras: what other columns become, and the number of each, counted from 0.
 
     Raises:
         DataError: a line has another number of columns, or a tag that does not belong there.
@@ -41,7 +45,8 @@ def read_conll(
             found = [row[-1] for row in rows]
             converted = _convert(found, source_scheme, target_scheme, path=path, start=start)
             _check_tags(converted, tags, path=path, start=start)
-            sentences.append(Sentence(start, [row[0] for row in rows], converted))
+            more = {name: [row[number] for row in rows] for name, number in extras.items()}
+            sentences.append(Sentence(start, [row[0] for row in rows], converted, extras=more))
         rows.clear()
 
     for line in read_lines(path):

@@ -1,6 +1,13 @@
 """What readers give: the rows of a file in its own order, as text, nothing encoded."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
+
+Extras = Mapping[str, Sequence[str]]
+"""What a reader takes beside text and label, by the column that it becomes: features.pos ..."""
+
+NO_EXTRAS: Extras = MappingProxyType({})
 
 
 class Example(NamedTuple):
@@ -13,6 +20,7 @@ class Example(NamedTuple):
         label: as the file spells it; None without labels, and where an example has several.
         group: number of the question in a ranking; None elsewhere.
         labels: several labels, in the order of the file; None elsewhere.
+        extras: further columns by name.
     """
 
     line: int
@@ -21,6 +29,7 @@ class Example(NamedTuple):
     label: str | None
     group: int | None = None
     labels: tuple[str, ...] | None = None
+    extras: Extras = NO_EXTRAS
 
 
 class Sentence(NamedTuple):
@@ -31,9 +40,11 @@ class Sentence(NamedTuple):
         tokens: the words.
         tags: a tag for each word.
         label: what the whole sentence asks for (its intent); None without.
+        extras: further columns by name, a symbol for each word.
     """
 
     line: int
     tokens: list[str]
     tags: list[str]
     label: str | None = None
+    extras: Extras = NO_EXTRAS

@@ -1,11 +1,14 @@
 """Read tab-separated files in which nothing is quoted (GLUE)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from nlp_core.data.readers.example import Example
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.errors import DataError
+
+NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
 def read_tsv(
@@ -15,6 +18,7 @@ def read_tsv(
     label: str | None,
     columns: Sequence[str] | None = None,
     label_separator: str | None = None,
+    symbols: Mapping[str, str] = NO_COLUMNS,
 ) -> list[Example]:
     """Read the rows of a TSV file.
 
@@ -24,6 +28,7 @@ def read_tsv(
         label: name of the label column; None: the file has no labels.
         columns: names of the columns if the file has no header line.
         label_separator: what stands between the labels of a cell; None: each has one label.
+        symbols: what columns of symbols between spaces become, and the name of each in the file.
 
     Raises:
         DataError: the header lacks a column, a line has another number of columns than it, or a
@@ -31,18 +36,27 @@ def read_tsv(
     """
     lines = read_lines(path)
     names = list(columns) if columns else next(lines).text.split("\t")
-    wanted = [*texts, label] if label else list(texts)
+    wanted = [*texts, *symbols.values(), *([label] if label else [])]
     if missing := [name for name in wanted if name not in names]:
         raise DataError(
             f"{path}: line 1: the header lacks {', '.join(missing)}; found {', '.join(names)}. "
             "Fetch the official file again."
         )
-    indices = [names.index(name) for name in wanted]
-    has_label = bool(label)
-    rows = ((line, split_columns(line, path, len(names))) for line in lines)
-    examples = (_build_example(line, parts, indices, has_label=has_label) for line, parts in rows)
+    place = {name: names.index(name) for name in wanted}
+    examples = []
+    for line in lines:
+        parts = split_columns(line, path, len(names))
+        found = [parts[place[name]] for name in texts]
+        example = Example(
+            line.number,
+            found[0],
+            found[1] if len(found) > 1 else None,
+            parts[place[label]] if label else None,
+            extras={key: parts[place[name]].split() for key, name in symbols.items()},
+        )
+        examples.append(example)
     if label_separator is None:
-        return list(examples)
+        return examples
     return [split_labels(example, label_separator, path) for example in examples]
 
 
@@ -83,9 +97,3 @@ def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
             path, line.number, f"found {len(parts)} tab-separated columns, expected {num_columns}"
         )
     return parts
-
-
-def _build_example(line: Line, parts: list[str], indices: list[int], *, has_label: bool) -> Example:
-    values = [parts[index] for index in indices]
-    label = values.pop() if has_label else None
-    return Example(line.number, values[0], values[1] if len(values) > 1 else None, label)

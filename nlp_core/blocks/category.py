@@ -1,0 +1,71 @@
+"""Embeddings of symbols that stand beside the words, such as parts of speech.
+
+Shape letters: B batch, T tokens, D width, V symbols.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block, Shape
+from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.data.vocabulary import PADDING, UNKNOWN
+
+
+@BLOCKS.register("category_embedding")
+class CategoryEmbedding(Block):
+    """Look up a vector for each token's symbol: y_t = W[id_t].
+
+    It reads a column of one symbol a token, `features.pos` say. The symbols are those of the
+    training split; any other has the row of the unknown symbol, which starts at 0 and stays there
+    unless something trains it: symbols below `min_count`, or those hidden by `unknown_prob`.
+
+    Args:
+        num_symbols: V, with padding (id 0) and the unknown symbol (id 1).
+        dim: D, at least 1.
+        min_count: rarer symbols of the training split are unknown.
+        unknown_prob: probability that a symbol is taken for unknown while training, in [0, 1).
+        dropout: probability of a zero in the vectors, in [0, 1).
+
+    Shape: ids [B, T], mask [B, T] to [B, T, D].
+
+    Source: Collobert et al. 2011 (natural language processing almost from scratch), section 3.2.3.
+    Note: the rows start uniform in +-sqrt(3 / D), which gives them a variance of 1 / D.
+    """
+
+    ranks = ((WORDS,),)
+
+    def __init__(
+        self,
+        num_symbols: int,
+        *,
+        dim: PositiveInt,
+        min_count: PositiveInt = 1,
+        unknown_prob: Probability = 0.0,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        bound = (3.0 / dim) ** 0.5
+        weight = torch.empty(num_symbols, dim).uniform_(-bound, bound)
+        weight[: UNKNOWN + 1] = 0.0
+        self.weight = nn.Parameter(weight)
+        self.unknown_prob = unknown_prob
+        self.dropout = dropout
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a sequence of width `dim`."""
+        return Shape(SEQUENCE, read_option(cls, options, "dim", int))
+
+    def forward(
+        self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """Return the vectors of the symbols, zeros at padding."""
+        if self.training and self.unknown_prob > 0:
+            hide_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.unknown_prob
+            ids_BT = ids_BT.masked_fill(hide_BT, UNKNOWN)
+        x_BTD = functional.embedding(ids_BT, self.weight, padding_idx=PADDING)
+        x_BTD = functional.dropout(x_BTD, self.dropout, self.training)
+        return zero_padding(x_BTD, mask_BT)

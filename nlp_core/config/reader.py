@@ -1,0 +1,86 @@
+"""The closed models of the readers that a task of datasets/*.yaml may name."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nlp_core.config.base import ClosedModel
+
+PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
+ColumnName = Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")]
+SYMBOLS = "features."
+"""How the name of a column begins that holds a symbol for each token."""
+
+
+class TsvReaderConfig(ClosedModel):
+    """Tab-separated columns, nothing quoted."""
+
+    name: Literal["tsv"]
+    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
+    """Columns of the text, or of the two texts."""
+    label: str
+    """Column of the label."""
+    label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
+    """What stands between the labels of one cell, such as "," or a space; an empty cell has none.
+    Kind multi_label only."""
+    features: list[ColumnName] = Field(default_factory=list)
+    """Columns of a symbol for each token of the text, between spaces: features.NAME to a model."""
+
+
+class MrpcReaderConfig(ClosedModel):
+    """The raw Microsoft paraphrase files, of which a list of ids cuts out dev."""
+
+    name: Literal["mrpc"]
+    dev_ids: FileName
+    """File with the pairs of ids that make up dev."""
+
+
+class ConllReaderConfig(ClosedModel):
+    """One token a line, a blank line after each sentence."""
+
+    name: Literal["conll"]
+    columns: Annotated[int, Field(ge=2)]
+    """Columns of a line, separated by one space; the first is the token, the last the tag."""
+    scheme: Literal["IOB1", "BIO", "BIOES"]
+    """Tagging scheme of the file."""
+    docstart: Literal["keep", "drop"]
+    """Whether -DOCSTART- lines count as sentences."""
+    features: dict[ColumnName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """Columns between token and tag, counted from 0 (the token's): features.NAME to a model."""
+
+    @model_validator(mode="after")
+    def _check_features(self) -> "ConllReaderConfig":
+        for name, number in self.features.items():
+            if number >= self.columns - 1:
+                raise ValueError(
+                    f"features: {name}: found column {number} of {self.columns} columns counted "
+                    f"from 0, expected one from 1 to {self.columns - 2}, between token and tag."
+                )
+        return self
+
+
+class WikiqaReaderConfig(ClosedModel):
+    """Question, sentence and label, tab-separated; equal questions in a row are one group."""
+
+    name: Literal["wikiqa"]
+
+
+class ParallelReaderConfig(ClosedModel):
+    """Three files whose lines belong together: words, their tags, and the label of the whole."""
+
+    name: Literal["parallel"]
+    scheme: Literal["IOB1", "BIO", "BIOES"]
+    """Tagging scheme of the file of tags."""
+
+
+ReaderConfig = Annotated[
+    TsvReaderConfig
+    | MrpcReaderConfig
+    | ConllReaderConfig
+    | WikiqaReaderConfig
+    | ParallelReaderConfig,
+    Field(discriminator="name"),
+]
+READER_KINDS = {"conll": "tagging", "wikiqa": "ranking", "parallel": "intent_slots"}
+"""The one kind that a reader gives; a reader that is not named here serves several."""

@@ -1,0 +1,65 @@
+"""What a raw-input layer reads of a split, as arrays, and what of it a batch takes.
+
+Shape letters: B batch, T tokens, U distinct words, C characters or pieces in a word, W numbers.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nlp_core.data.batching import Ragged
+
+
+class Feature(Protocol):
+    """A column of a split as the arrays that a block reads."""
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the arrays of some examples, padded to the longest of them."""
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    """An id a token.
+
+    Attributes:
+        ids: the ids, 0 is padding.
+    """
+
+    ids: Ragged
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return ids [B, T]."""
+        return (self.ids.take(rows),)
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """Several ids a token, kept once for each distinct word.
+
+    Attributes:
+        words: the number of each token's word.
+        ids: what the distinct words are made of, [U, C], 0 behind the end.
+    """
+
+    words: Ragged
+    ids: np.ndarray
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the ids of the distinct words of the batch, [U, C], and whose stand where [B, T].
+
+        At padding stands some word of the batch.
+        """
+        words, mask = self.words.take(rows), self.words.mask(rows)
+        distinct, index = np.unique(np.where(mask, words, words[0, 0]), return_inverse=True)
+        ids = self.ids[distinct]
+        width = max(int((ids != 0).sum(axis=1).max()), 1)
+        return ids[:, :width], index.reshape(words.shape)
+
+    @classmethod
+    def number(cls, tokens: list[str], offsets: np.ndarray) -> tuple[list[str], Ragged]:
+        """Return the distinct words, sorted, and the number of each token's word."""
+        distinct = sorted(set(tokens))
+        number = {word: idx for idx, word in enumerate(distinct)}
+        numbers = np.array([number[word] for word in tokens], dtype=np.int64)
+        return distinct, Ragged(numbers, offsets)
