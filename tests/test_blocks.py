@@ -305,6 +305,27 @@ def test_every_parameter_gets_a_gradient(row: Row) -> None:
     assert dead == []
 
 
+@each_padded_row
+def test_causal_blocks_know_nothing_of_later_tokens(row: Row) -> None:
+    block = BLOCKS.get(row.block)
+    if not block.is_causal(row.options):
+        pytest.skip("looks ahead, or may")
+    fields = make_fields(row)
+    later = [None if field is None else field.clone() for field in fields]
+    last = max(LENGTHS) - 1
+    for before, after, shape in zip(fields[::2], later[::2], row.inputs, strict=False):
+        assert before is not None
+        assert after is not None
+        if shape.rank == CHARACTERS:
+            assert later[1] is not None
+            later[1][0, last] = (later[1][0, last] + 1) % len(after)
+        else:
+            after[0, last] = after[0, last] % 7 + 1
+    plain, changed = build(row)(*fields), build(row)(*later)
+    assert not torch.equal(plain[0, last], changed[0, last])
+    torch.testing.assert_close(plain[0, :last], changed[0, :last], rtol=0, atol=0)
+
+
 @each_row
 def test_same_seed_gives_same_bits(row: Row) -> None:
     first, second = build(row), build(row)

@@ -46,7 +46,7 @@ def change(**parts: object) -> dict[str, Any]:
 
 
 def test_registry_holds_every_source() -> None:
-    names = sorted([*GLUE, *SAMPLES, *SLU, "conll2003", "wikiqa", "glove", "minilm"])
+    names = sorted([*GLUE, *SAMPLES, *SLU, "conll2003", "conll2003_pos", "wikiqa", "wikitext2", "glove", "minilm"])
     assert sorted(read_registry(DATASETS)) == names
 
 

@@ -24,6 +24,7 @@ DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
 KINDS = {
     "classification",
     "intent_slots",
+    "language_model",
     "multi_label",
     "pair_classification",
     "pair_regression",
@@ -44,6 +45,7 @@ ROWS = [
     Row("classification", {"class_weights": [0.1, 0.6, 0.3], "dropout": 0.0}),
     Row("classification", {"loss": {"name": "cross_entropy", "label_smoothing": 0.1}}),
     Row("classification", {"loss": {"name": "focal", "gamma": 0.5}, "class_weights": [1.0, 2, 3]}),
+    Row("language_model", {"vocabulary": "word", "tied": False}),
     Row("multi_label", {}),
     Row("multi_label", {"hidden_dims": [5], "class_weights": [0.5, 1.0, 2.0], "threshold": 0.3}),
     Row("pairwise_ranking", {"hidden_dims": [5], "activation": "tanh"}),
@@ -119,6 +121,11 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
     return Batch(x, torch.tensor([2, 0, 1]), None)
 
 
+def score(head: Head, batch: Batch) -> Tensor:
+    told = [batch.target] if head.scores_target else []
+    return head(batch.x, batch.mask, *told)
+
+
 class Outcome(NamedTuple):
     loss: Tensor
     prediction: Tensor
@@ -128,7 +135,7 @@ class Outcome(NamedTuple):
 
 def run(head: Head, *, extra: int = 0) -> Outcome:
     batch = make_batch(head, extra=extra)
-    scores = head(batch.x, batch.mask)
+    scores = score(head, batch)
     loss = head.loss(scores, batch.target, batch.group if head.grouped else batch.mask)
     loss.backward()
     prediction = head.decode(scores.detach(), batch.mask).prediction
@@ -136,8 +143,10 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
     grad = batch.x.grad
     if batch.mask is not None:
         assert not grad[~batch.mask].any(), "padding gets a gradient"
-        assert (prediction[~batch.mask] == -1).all()
-        grad, prediction = grad[:, : max(LENGTHS)], prediction[:, : max(LENGTHS)]
+        grad = grad[:, : max(LENGTHS)]
+        if not head.scores_target:
+            assert (prediction[~batch.mask] == -1).all()
+            prediction = prediction[:, : max(LENGTHS)]
     grads = {name: p.grad for name, p in head.named_parameters() if p.grad is not None}
     return Outcome(loss.detach(), prediction, grad, grads)
 
@@ -163,9 +172,13 @@ def test_options_pass_their_own_schema(row: Row) -> None:
 def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
     head = build(row)
     batch = make_batch(head)
-    scores = head(batch.x, batch.mask)
+    scores = score(head, batch)
     decoded = head.decode(scores, batch.mask)
     assert run(head).loss.shape == ()
+    if head.scores_target:
+        assert scores.shape == batch.target.shape
+        assert decoded.prediction.shape == (3,)
+        return
     assert decoded.prediction.shape == batch.target.shape
     if batch.mask is not None:
         assert scores.shape == (*batch.target.shape, LABELS)

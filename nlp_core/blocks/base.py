@@ -4,7 +4,7 @@ Shape letters: B batch, T tokens, S tokens of a second sequence, U distinct word
 C characters in a word, D width.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
@@ -69,6 +69,14 @@ class Block(nn.Module):
 
     vocabulary: ClassVar[type[Vocabulary] | None] = None
     """How a raw input becomes numbers; None: a word or a character an id, as its rank says."""
+
+    causal: ClassVar[bool] = False
+    """True when the output at a token depends on no token behind it, whatever the options."""
+
+    @classmethod
+    def is_causal(cls, options: Mapping[str, object]) -> bool:
+        """Say whether, with these options, the output at a token depends on none behind it."""
+        return cls.causal
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

@@ -36,6 +36,7 @@ class CategoryEmbedding(Block):
     """
 
     ranks = ((WORDS,),)
+    causal = True
 
     def __init__(
         self,

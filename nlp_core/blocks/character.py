@@ -71,6 +71,7 @@ class CharCNN(Block):
     """
 
     ranks = ((CHARACTERS,),)
+    causal = True
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class CharLSTM(Block):
     """
 
     ranks = ((CHARACTERS,),)
+    causal = True
 
     def __init__(
         self,

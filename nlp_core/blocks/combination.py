@@ -74,6 +74,7 @@ class Concat(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
+    causal = True
     variadic = True
     elementwise = True
 
@@ -103,6 +104,7 @@ class Add(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
+    causal = True
     variadic = True
     elementwise = True
 
@@ -135,6 +137,7 @@ class Multiply(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
+    causal = True
     variadic = True
     elementwise = True
 
@@ -169,6 +172,7 @@ class Minus(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID), (VECTOR, SEQUENCE, GRID))
+    causal = True
     elementwise = True
 
     def __init__(self, dim: int, other_dim: int, *, absolute: bool = False) -> None:
@@ -207,6 +211,7 @@ class Combination(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
+    causal = True
     variadic = True
     elementwise = True
 

@@ -44,6 +44,7 @@ class WordEmbedding(Block):
     """
 
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((WORDS,),)
+    causal = True
 
     def __init__(
         self,

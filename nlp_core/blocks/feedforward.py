@@ -4,6 +4,8 @@ Shape letters: B batch, T tokens, S tokens of a second sequence, D width of the 
 the output. They take vectors [B, D], sequences [B, T, D] and grids [B, T, S, D], written [*N, D].
 """
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -34,6 +36,7 @@ class Dropout(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
+    causal = True
 
     def __init__(self, dim: int, *, p: Probability = 0.5) -> None:
         super().__init__()
@@ -81,6 +84,11 @@ class Linear(Block):
         self.activation = build_activation(activation)
 
     @classmethod
+    def is_causal(cls, options: Mapping[str, object]) -> bool:
+        """Say yes but for batch normalisation, whose statistics are those of all tokens."""
+        return not read_option(cls, options, "batch_norm", bool)
+
+    @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         """Return the input's rank and the width `hidden_dim`."""
         return Shape(inputs[0].rank, read_option(cls, options, "hidden_dim", int))
@@ -112,6 +120,7 @@ class Highway(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
+    causal = True
 
     def __init__(
         self, dim: int, *, num_layers: PositiveInt = 1, activation: Activation = "relu"
@@ -150,6 +159,7 @@ class LayerNorm(Block):
     """
 
     ranks = ((VECTOR, SEQUENCE, GRID),)
+    causal = True
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 Shape letters: B batch, T tokens, D width of the input, F filters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from jaxtyping import Bool, Float
@@ -90,6 +90,11 @@ class GatedCNN(Block):
             for idx, window in enumerate(windows)
         )
         self.dropout = dropout
+
+    @classmethod
+    def is_causal(cls, options: Mapping[str, object]) -> bool:
+        """Say yes with the option of that name."""
+        return read_option(cls, options, "causal", bool)
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

@@ -3,13 +3,15 @@
 Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of all.
 """
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, Block, Shape
-from nlp_core.blocks.option import PositiveInt, Probability
+from nlp_core.blocks.option import PositiveInt, Probability, read_option
 from nlp_core.blocks.recurrent import (
     RecurrentLayer,
     directed_width,
@@ -122,6 +124,11 @@ class QRNN(Block):
             for width in widths
         )
         self.dropout = dropout
+
+    @classmethod
+    def is_causal(cls, options: Mapping[str, object]) -> bool:
+        """Say yes when it reads forwards only."""
+        return not read_option(cls, options, "bidirectional", bool)
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

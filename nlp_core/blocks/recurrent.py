@@ -221,6 +221,8 @@ class ForwardLSTM(Block):
     Source: Gers et al. 2000 (LSTM with forget gates).
     """
 
+    causal = True
+
     def __init__(
         self,
         dim: int,
@@ -280,6 +282,11 @@ class BiGRU(Block):
             GRULayer(width, hidden_dim, bidirectional=bidirectional) for width in widths
         )
         self.dropout = dropout
+
+    @classmethod
+    def is_causal(cls, options: Mapping[str, object]) -> bool:
+        """Say yes when it reads forwards only."""
+        return not read_option(cls, options, "bidirectional", bool)
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

@@ -21,10 +21,12 @@ Kind = Literal[
     "tagging",
     "multi_label",
     "intent_slots",
+    "language_model",
 ]
 REGRESSION_KINDS = ("regression", "pair_regression")
 TAGGED_KINDS = ("tagging", "intent_slots")
 PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")
+LANGUAGE_MODEL = "language_model"
 HELD_OUT = "held_out"
 
 
@@ -169,7 +171,7 @@ class TaskConfig(ClosedModel):
     tokens: Literal["spaces", "words"]
     """How a text becomes tokens: split at spaces, or Penn Treebank words."""
     labels: list[str]
-    """All labels, sorted; entity types for tagging; empty for regression."""
+    """All labels, sorted; entity types for tagging; empty for regression and language_model."""
     slots: list[str] | None = None
     """All types of slots, sorted; intent_slots only, whose labels are the intents."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
@@ -189,10 +191,12 @@ class TaskConfig(ClosedModel):
     @model_validator(mode="after")
     def _check_labels(self) -> "TaskConfig":
         is_regression = self.kind in REGRESSION_KINDS
-        if is_regression == bool(self.labels) or is_regression != bool(self.label_range):
+        has_labels = not is_regression and self.kind != LANGUAGE_MODEL
+        if has_labels != bool(self.labels) or is_regression != bool(self.label_range):
             raise ValueError(
                 f"found {len(self.labels)} labels and label_range {self.label_range} with kind "
-                f"{self.kind}; regression needs label_range, every other kind labels."
+                f"{self.kind}; regression needs label_range, language_model neither, every other "
+                "kind labels."
             )
         for names in (self.labels, self.slots or []):
             if names != sorted(set(names)):
@@ -233,7 +237,7 @@ class TaskConfig(ClosedModel):
         expected = READER_KINDS.get(reader.name)
         if expected and self.kind != expected:
             raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
-        if self.kind in TAGGED_KINDS and not expected:
+        if self.kind in (*TAGGED_KINDS, LANGUAGE_MODEL) and not expected:
             raise ValueError(f"found the reader {reader.name}; it does not give {self.kind}.")
         if reader.name == "tsv" and reader.features and self.kind in PAIR_KINDS:
             raise ValueError(

@@ -29,6 +29,12 @@ def _check_column(column: str) -> str:
     raise ValueError(f"found '{column}'. {suggest(column, [*COLUMNS, 'features.NAME'])}")
 
 
+def find_axes(column: str) -> tuple[str, ...]:
+    """Return the text whose tokens a column has a value for."""
+    text = column.partition(".")[0]
+    return ("tokens",) if f"{text}." in FEATURE_PREFIXES else (text,)
+
+
 Column = Annotated[str, AfterValidator(_check_column)]
 
 

@@ -74,13 +74,25 @@ class ParallelReaderConfig(ClosedModel):
     """Tagging scheme of the file of tags."""
 
 
+class LinesReaderConfig(ClosedModel):
+    """Running text: a sentence, a paragraph or a document a line; empty lines are left out."""
+
+    name: Literal["lines"]
+
+
 ReaderConfig = Annotated[
     TsvReaderConfig
     | MrpcReaderConfig
     | ConllReaderConfig
     | WikiqaReaderConfig
-    | ParallelReaderConfig,
+    | ParallelReaderConfig
+    | LinesReaderConfig,
     Field(discriminator="name"),
 ]
-READER_KINDS = {"conll": "tagging", "wikiqa": "ranking", "parallel": "intent_slots"}
+READER_KINDS = {
+    "conll": "tagging",
+    "wikiqa": "ranking",
+    "parallel": "intent_slots",
+    "lines": "language_model",
+}
 """The one kind that a reader gives; a reader that is not named here serves several."""

@@ -6,13 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.dataset import TAGGED_KINDS
+from nlp_core.config.dataset import LANGUAGE_MODEL, TAGGED_KINDS
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.tokenization import Tokenizer
 
 # Fixed, because the size of a row group shows in the bytes and bounds the memory.
 ROWS_A_GROUP = 16384
 ZSTD_LEVEL = 3
+BOUNDARY = "<eos>"
 _TOKENS = pa.list_(pa.string())
 
 
@@ -25,6 +26,8 @@ def build_schema(kind: str, extras: Sequence[str] = ()) -> pa.Schema:
 
 
 def _build_schema(kind: str) -> pa.Schema:
+    if kind == LANGUAGE_MODEL:
+        return pa.schema([("id", pa.int64()), ("text", pa.string()), ("tokens", _TOKENS)])
     label = ("label", pa.float64() if kind.endswith("regression") else pa.string())
     if kind in TAGGED_KINDS:
         columns = [("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)]
@@ -48,6 +51,9 @@ def write_examples(
 ) -> None:
     """Write rows on texts to a parquet file.
 
+    The tokens of a language model begin and end with the boundary `<eos>`: what it reads before the
+    first word, and predicts behind the last.
+
     Args:
         path: the file.
         kind: any kind but tagging and intent_slots.
@@ -64,6 +70,8 @@ def write_examples(
         if kind.startswith("pair_") or kind == "ranking":
             values["text_b"] = [item.text_b for item in part]
             values["tokens_b"] = [tokenize(item.text_b or "") for item in part]
+        if kind == LANGUAGE_MODEL:
+            values["tokens"] = [[BOUNDARY, *tokenize(item.text_a), BOUNDARY] for item in part]
         values["group"] = [item.group for item in part]
         values["label"] = [_type_label(item.label, kind) for item in part]
         values["labels"] = [item.labels for item in part]

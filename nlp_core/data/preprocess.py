@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 
 from nlp_core.config.dataset import (
     HELD_OUT,
+    LANGUAGE_MODEL,
     REGRESSION_KINDS,
     TAGGED_KINDS,
     DatasetConfig,
@@ -25,6 +26,7 @@ from nlp_core.config.dataset import (
 from nlp_core.config.reader import (
     SYMBOLS,
     ConllReaderConfig,
+    LinesReaderConfig,
     MrpcReaderConfig,
     ParallelReaderConfig,
     TsvReaderConfig,
@@ -36,6 +38,7 @@ from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import refuse
 from nlp_core.data.readers.mrpc import read_mrpc
 from nlp_core.data.readers.parallel import read_parallel
+from nlp_core.data.readers.passage import read_passages
 from nlp_core.data.readers.tsv import read_tsv
 from nlp_core.data.readers.vectors import read_vectors
 from nlp_core.data.readers.wikiqa import read_wikiqa
@@ -150,7 +153,7 @@ def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
             f"The file is cut short or not the official one: run "
             f"`python -m stages.download {raw_dir.name}`."
         )
-    if split.labelled:
+    if split.labelled and task.kind != LANGUAGE_MODEL:
         for row in rows:
             if isinstance(row, Example):
                 _check_label(row, task, path)
@@ -198,6 +201,8 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
             tags=list_tags(task.slots or [], task.scheme),
             labels=task.labels,
         )
+    if isinstance(reader, LinesReaderConfig):
+        return read_passages(path)
     return read_wikiqa(path)
 
 

@@ -17,6 +17,7 @@ DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split
 LABEL = "label"
 LABELS = "labels"
 TAGS = "tags"
+NEXT_WORD = "next_word"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Split:
             token: features.pos and the like.
         targets: by column (label, labels, tags) what is to be predicted of each example: a label
             (text), value, several labels (a tuple) or tags (a list); None where the split has none.
+            Of next_word, which is no column, how many words are predicted.
         group: question number of each candidate, [N]; None when the kind has no groups.
     """
 
@@ -123,7 +125,11 @@ class Task:
                 lists = table.column(column).combine_chunks()
                 offsets = np.asarray(lists.offsets.to_pylist())
                 texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
-        targets = {name: table.column(name).to_pylist() for name in self.targets}
+        targets = {
+            name: table.column(name).to_pylist() for name in self.targets if name != NEXT_WORD
+        }
+        if NEXT_WORD in self.targets:
+            targets[NEXT_WORD] = [float(size - 1) for size in texts["tokens"].lengths]
         if LABELS in targets:
             targets[LABELS] = [None if row is None else tuple(row) for row in targets[LABELS]]
         group = table.column("group").to_pylist() if "group" in table.column_names else None
@@ -140,7 +146,8 @@ def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:
     """
     if kind == "intent_slots":
         return {LABEL: note["labels"], TAGS: note["tags"]}
-    return {{"tagging": TAGS, "multi_label": LABELS}.get(kind, LABEL): note["labels"]}
+    names = {"tagging": TAGS, "multi_label": LABELS, "language_model": NEXT_WORD}
+    return {names.get(kind, LABEL): note["labels"]}
 
 
 def join_answers(answers: Mapping[str, list[Any]]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
 from nlp_core.heads.encoder_decoder import EncoderDecoderTaggingHead
+from nlp_core.heads.language_model import LanguageModelHead
 from nlp_core.heads.multi_label import MultiLabelHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
@@ -15,6 +16,7 @@ __all__ = [
     "Decoded",
     "EncoderDecoderTaggingHead",
     "Head",
+    "LanguageModelHead",
     "ListwiseRankingHead",
     "MultiLabelHead",
     "PairwiseRankingHead",

@@ -23,7 +23,7 @@ class Decoded(NamedTuple):
 
     Attributes:
         prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; True
-            at the chosen ones of several labels, [B, L].
+            at the chosen ones of several labels, [B, L]; log probabilities [B] of a language model.
         probability: of each label, [B, L]; None for a regression and for tags.
     """
 
@@ -44,12 +44,18 @@ class Head(nn.Module):
     kinds: ClassVar[frozenset[str]] = frozenset()
     """The kinds of task that the head serves."""
 
-    target: ClassVar[Literal["label", "labels", "tags"]] = "label"
+    target: ClassVar[Literal["label", "labels", "tags", "next_word"]] = "label"
     """The column of the task that the head predicts."""
 
     reads_target: ClassVar[bool] = False
     """True when `forward` takes the right answer as a third argument, to learn from it; without,
     it reads its own predictions."""
+
+    scores_target: ClassVar[bool] = False
+    """True when `forward` always takes the right answer: it says how likely that is."""
+
+    causal: ClassVar[bool] = False
+    """True when no layer below may look at tokens behind the one that it stands at."""
 
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((VECTOR,),)
     """The ranks that its one input may have, written as those of a block."""

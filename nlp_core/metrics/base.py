@@ -58,17 +58,18 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "pair_regression": _REGRESSION,
     "ranking": ("auc", "map", "mrr"),
     "tagging": ("accuracy", "f1", "precision", "recall"),
+    "language_model": ("perplexity",),
     "intent_slots": ("frame_accuracy", "intent_accuracy", "slot_f1"),
 }
 """The metrics that each kind of task can be measured by, with their parameters in capitals."""
 
-LOWER_IS_BETTER = frozenset({"expected_calibration_error", "mae", "mse", "rmse"})
+LOWER_IS_BETTER = frozenset({"expected_calibration_error", "mae", "mse", "perplexity", "rmse"})
 """Metrics of which less is better; of all others more is, but for those without a direction."""
 
 WITHOUT_DIRECTION = frozenset({"threshold_at_precision"})
 """What is reported beside a metric and is itself neither good nor bad."""
 
-IN_OWN_UNITS = frozenset({"mae", "mse", "rmse", "threshold_at_precision"})
+IN_OWN_UNITS = frozenset({"mae", "mse", "perplexity", "rmse", "threshold_at_precision"})
 """Metrics in the units of the task; all others are in points, 100 times their usual scale."""
 
 
@@ -79,8 +80,10 @@ class Predictions:
     Attributes:
         labels: every label or tag of the task, in the order of its manifest; empty for regression.
         target: the right answer of each example: a label, a number, a list of tags or of labels, or
-            of intents and slots a mapping with "label" and "tags".
-        prediction: the model's answer, of the same sort as `target`.
+            of intents and slots a mapping with "label" and "tags"; of a language model the number
+            of predicted words.
+        prediction: the model's answer, of the same sort as `target`; of a language model the sum
+            of log probabilities.
         score: probability of each label, [examples, labels]; needed by metrics of a ranking, a
             threshold or a probability.
         group: number of the question that each candidate belongs to; needed by `map` and `mrr`.

@@ -21,6 +21,7 @@ MODULES: Mapping[str, str] = {
     "pair_regression": "nlp_core.metrics.regression",
     "ranking": "nlp_core.metrics.ranking",
     "tagging": "nlp_core.metrics.tagging",
+    "language_model": "nlp_core.metrics.language_model",
     "intent_slots": "nlp_core.metrics.intent_slots",
 }
 """Where the metrics of a kind are computed."""

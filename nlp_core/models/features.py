@@ -17,8 +17,8 @@ from torch import Tensor
 from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
-from nlp_core.data.task import Split, Task
-from nlp_core.data.vocabulary import CharacterVocabulary, Vocabulary, WordVocabulary
+from nlp_core.data.task import NEXT_WORD, Split, Task, TextColumn
+from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.plan import LayerPlan, ModelPlan
 
@@ -123,6 +123,17 @@ class Featurizer:
                 vocabularies[layer.owner] = kind.learn(columns, layer.options, init)
         return cls(plan, vocabularies, task.targets)
 
+    @property
+    def predicted_words(self) -> WordVocabulary:
+        """The vocabulary that a language model predicts the words of."""
+        layers = {layer.name: layer.owner for layer in self.plan.layers}
+        name = next(
+            head.options["vocabulary"] for head in self.plan.heads.values() if head.head.causal
+        )
+        vocabulary = self.vocabularies[layers[name]]
+        assert isinstance(vocabulary, WordVocabulary), name
+        return vocabulary
+
     def encode(self, split: Split) -> EncodedSplit:
         """Turn the texts and targets of a split into arrays.
 
@@ -140,9 +151,20 @@ class Featurizer:
         targets = {
             name: _encode_target(split.targets[name], labels, split.name)
             for name, labels in self.targets.items()
-            if all(item is not None for item in split.targets[name])
+            if name != NEXT_WORD and all(item is not None for item in split.targets[name])
         }
+        if NEXT_WORD in self.targets:
+            targets[NEXT_WORD] = _shift(self.predicted_words, split.texts["tokens"])
         return EncodedSplit(split, features, inputs, targets)
+
+
+def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
+    """Return for each token the id of the next one; -1 for the last one of a text."""
+    ids = vocabulary.encode(text.tokens)
+    ids[ids >= len(vocabulary)] = UNKNOWN  # a vector of its own, but no row to be predicted by
+    following = np.append(ids[1:], IGNORED)
+    following[text.offsets[1:] - 1] = IGNORED
+    return Ragged(following, text.offsets)
 
 
 def _encode_target(

@@ -7,7 +7,7 @@ from nlp_core.blocks import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.data.vocabulary import WordVocabulary
 from nlp_core.errors import ConfigError
-from nlp_core.heads import Decoded, Head
+from nlp_core.heads import Decoded, Head, LanguageModelHead
 from nlp_core.models.features import Batch, Featurizer, raw_layers
 from nlp_core.models.plan import ModelPlan
 
@@ -53,7 +53,10 @@ class GraphModel(nn.Module):
         scores = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.input]
-            told = [batch.targets[head.target]] if informed and head.reads_target else []
+            is_told = head.scores_target or (informed and head.reads_target)
+            told = [batch.targets[head.target]] if is_told else []
+            if isinstance(head, LanguageModelHead):
+                told.append(self._find_table(head.vocabulary))
             scores[name] = (head(values[plan.input], mask, *told), mask)
         return scores
 
@@ -79,6 +82,13 @@ class GraphModel(nn.Module):
         block = self.blocks[name]
         assert isinstance(block, Block), name
         return block
+
+    def _find_table(self, layer: str) -> Tensor:
+        """Return the table of a word_embedding layer."""
+        owner = next(item.owner for item in self.plan.layers if item.name == layer)
+        block = self.blocks[owner]
+        assert isinstance(block, WordEmbedding), layer
+        return block.weight
 
     def _head(self, name: str) -> Head:
         head = self.heads[name]
@@ -118,7 +128,9 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
                 f"{', '.join(sorted(head.head.kinds))}, expected one for a task of kind {kind}."
             )
         try:
-            num_labels = len(featurizer.targets[head.head.target])
+            is_causal = issubclass(head.head, LanguageModelHead)
+            targets = featurizer.targets[head.head.target]
+            num_labels = len(featurizer.predicted_words if is_causal else targets)
             heads[name] = head.head(head.shape.dim, num_labels, **head.options)
         except ConfigError as err:
             raise ConfigError(f"{plan.where}: head '{name}': {err}") from err

@@ -1,11 +1,19 @@
 """Plan a model graph: order, sharing and shapes of its layers, before any data is read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nlp_core.blocks import BLOCKS, CHARACTERS, GRID, SEQUENCE, VECTOR, WORDS, Block, Shape
-from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, read_model
+from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.config.model import (
+    HeadConfig,
+    LayerConfig,
+    ModelConfig,
+    find_axes,
+    read_model,
+)
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
@@ -113,9 +121,7 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         name: Shape(CHARACTERS if column.endswith(".characters") else WORDS, 0)
         for name, column in config.inputs.items()
     }
-    axes: dict[str, Axes] = {
-        name: (column.partition(".")[0],) for name, column in config.inputs.items()
-    }
+    axes: dict[str, Axes] = {name: find_axes(column) for name, column in config.inputs.items()}
     plans: dict[str, LayerPlan] = {}
     for layer in _sort_layers(config, where):
         place = f"{where}: layer '{layer.name}'"
@@ -127,6 +133,9 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         heads[name] = _plan_head(name, head, shapes, f"{where}: head '{name}'")
         _check_head_axes(heads[name], axes, f"{where}: head '{name}'")
     _refuse_unread(config, where)
+    for head in heads.values():
+        if head.head.causal:
+            check_causal(head, plans, where=f"{where}: head '{head.name}'")
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
 
@@ -307,6 +316,52 @@ def _plan_head(name: str, head: HeadConfig, known: dict[str, Shape], where: str)
             f"{where}: inputs: '{layer}' is {RANK_NAMES[shape.rank]}, expected {expected}."
         )
     return HeadPlan(name, HEADS.get(kind), options, layer, shape, head.weight)
+
+
+def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) -> None:
+    """Refuse a head that predicts next words if something below it has seen them already.
+
+    Args:
+        head: whose option `vocabulary` names the layer whose words it predicts.
+        plans: the layers by name.
+        where: file and head, as an error message begins.
+
+    Raises:
+        ConfigError: a layer looks ahead, `vocabulary` is no word_embedding, or it is tied to a
+            table of another width.
+    """
+    waiting, seen = [head.input], set()
+    while waiting:
+        name = waiting.pop()
+        layer = plans.get(name)
+        if layer is None or name in seen:
+            continue
+        if not layer.block.is_causal(layer.options):
+            raise ConfigError(
+                f"{where}: found the layer '{name}' of block {BLOCKS.name_of(layer.block)} below "
+                "it, which looks at later tokens and would give away the word to predict; expected "
+                "only blocks that look back, such as forward_lstm."
+            )
+        seen.add(name)
+        waiting += layer.inputs
+    _check_table(head, plans, where)
+
+
+def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> None:
+    name = head.options["vocabulary"]
+    tables = {key: plan for key, plan in plans.items() if issubclass(plan.block, WordEmbedding)}
+    if name not in tables:
+        raise ConfigError(
+            f"{where}: vocabulary: found '{name}', expected the name of a word_embedding layer. "
+            f"{suggest(name, tables)}"
+        )
+    width = tables[name].shape.dim
+    if head.options.get("tied", True) and width != head.shape.dim:
+        raise ConfigError(
+            f"{where}: tied: found an input of width {head.shape.dim} and the embedding '{name}' "
+            f"of width {width}, expected equal widths; add a linear layer of width {width} before "
+            "the head, or set tied to false."
+        )
 
 
 def _refuse_unread(config: ModelConfig, where: str) -> None:

@@ -19,7 +19,9 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
-from nlp_core.data.task import Task, list_footnotes, read_task
+from nlp_core.data.batching import Ragged
+from nlp_core.data.task import NEXT_WORD, Task, list_footnotes, read_task
+from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
 from nlp_core.files import (
     digest_file,
@@ -187,7 +189,20 @@ def _prepare(cell: Cell) -> tuple[GraphModel, Featurizer, dict[str, EncodedSplit
     model = build_model(cell.plan, featurizer, kind=cell.task.kind)
     names = (cell.task.select_split, cell.task.report_split)
     splits = {name: featurizer.encode(cell.task.read_split(name)) for name in names}
-    return model, featurizer, {"train": featurizer.encode(train), **splits}
+    splits = {"train": featurizer.encode(train), **splits}
+    _log_words(featurizer, splits)
+    return model, featurizer, splits
+
+
+def _log_words(featurizer: Featurizer, splits: dict[str, EncodedSplit]) -> None:
+    """Say how large the vocabularies are, and how much of what is to be predicted is unknown."""
+    for layer, vocabulary in featurizer.vocabularies.items():
+        log.info("finetune vocabulary layer=%s size=%d", layer, len(vocabulary))
+    for name, encoded in splits.items():
+        words = encoded.targets.get(NEXT_WORD)
+        if isinstance(words, Ragged):
+            share = float((words.values == UNKNOWN).sum() / (words.values >= 0).sum())
+            log.info("finetune next words split=%s unknown=%.4f", name, share)
 
 
 def _selections(task: Task, splits: dict[str, EncodedSplit]) -> dict[str, EncodedSplit]:

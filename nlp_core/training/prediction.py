@@ -117,7 +117,8 @@ def _type_answer(kind: str) -> pa.DataType:
         return pa.struct([(LABEL, pa.string()), (TAGS, several)])
     if kind in ("tagging", "multi_label"):
         return several
-    return pa.float64() if kind.endswith("regression") else pa.string()
+    is_number = kind.endswith("regression") or kind == "language_model"
+    return pa.float64() if is_number else pa.string()
 
 
 def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value, ids, choices
