@@ -78,6 +78,9 @@ from nlp_core.blocks.self_attention import (
     BiLSTMAttention,
     SlotAttention,
 )
+from nlp_core.blocks.subword import (
+    SubwordEmbedding,
+)
 from nlp_core.blocks.transformer import (
     Transformer,
 )
@@ -130,6 +133,7 @@ __all__ = [
     "Seq2SeqAttention",
     "Shape",
     "SlotAttention",
+    "SubwordEmbedding",
     "Transformer",
     "WordEmbedding",
     "require_equal",

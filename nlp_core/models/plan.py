@@ -132,10 +132,9 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
     for name, head in config.heads.items():
         heads[name] = _plan_head(name, head, shapes, f"{where}: head '{name}'")
         _check_head_axes(heads[name], axes, f"{where}: head '{name}'")
+        if heads[name].head.causal:
+            check_causal(heads[name], plans, where=f"{where}: head '{name}'")
     _refuse_unread(config, where)
-    for head in heads.values():
-        if head.head.causal:
-            check_causal(head, plans, where=f"{where}: head '{head.name}'")
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
 
