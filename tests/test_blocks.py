@@ -7,7 +7,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from nlp_core.blocks import BLOCKS, CHARACTERS, GRID, SEQUENCE, VECTOR, WORDS, Block, Shape
+from nlp_core.blocks import (
+    BLOCKS,
+    CHARACTERS,
+    GRID,
+    NUMBERS,
+    SEQUENCE,
+    TOKEN_NUMBERS,
+    VECTOR,
+    WORDS,
+    Block,
+    Shape,
+)
 from nlp_core.blocks.masking import cross_masks
 from nlp_core.errors import ConfigError
 from nlp_core.models.options import check_options
@@ -65,6 +76,9 @@ ROWS = [
     Row("conv_pooling", {"filters": 5, "windows": [2, 3], "pool": "mean"}, [SEQ]),
     Row("cross_attention", {}, PAIR, (1,)),
     Row("cross_attention", {"scaled": True}, PAIR, (1,)),
+    Row("dense_features", {"width": 3}, [Shape(NUMBERS, 3)]),
+    Row("dense_features", {"width": 3, "hidden_dim": 5}, [Shape(NUMBERS, 3)]),
+    Row("dense_features", {"width": 3, "hidden_dim": 5}, [Shape(TOKEN_NUMBERS, 3)]),
     Row("distance", {}, [VEC, VEC]),
     Row("distance", {"operations": ["chebyshev", "cos"]}, [VEC, VEC]),
     Row("dropout", {"p": 0.0}, [SEQ]),
@@ -136,7 +150,7 @@ ROWS = [
 each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.block}-{row.options}")
 each_padded_row = pytest.mark.parametrize(
     "row",
-    [row for row in ROWS if row.inputs[0].rank != VECTOR],
+    [row for row in ROWS if row.inputs[0].rank not in (VECTOR, NUMBERS)],
     ids=lambda row: f"{row.block}-{row.options}",
 )
 
@@ -183,9 +197,9 @@ def make_fields(row: Row, *, extra: int = 0) -> list[Tensor | None]:
         lengths = lengths_of(row, idx)
         mask = make_mask(lengths, extra)
         size = (len(lengths), max(lengths))
-        if shape.rank == VECTOR:
+        if shape.rank in (VECTOR, NUMBERS):
             fields += [torch.randn(3, shape.dim, generator=generator).double(), None]
-        elif shape.rank == SEQUENCE:
+        elif shape.rank in (SEQUENCE, TOKEN_NUMBERS):
             x = torch.randn(*size, shape.dim, generator=generator).double()
             x = pad(x, axis=1, extra=extra, value=50.0)
             fields += [x.masked_fill(~mask.unsqueeze(-1), 50.0), mask]

@@ -14,7 +14,9 @@ from nlp_core.blocks.base import (
     BLOCKS,
     CHARACTERS,
     GRID,
+    NUMBERS,
     SEQUENCE,
+    TOKEN_NUMBERS,
     VECTOR,
     WORDS,
     Block,
@@ -39,6 +41,9 @@ from nlp_core.blocks.convolution import (
     Conv,
     Conv2D,
     ConvPooling,
+)
+from nlp_core.blocks.dense import (
+    DenseFeatures,
 )
 from nlp_core.blocks.distance import (
     Distance,
@@ -89,8 +94,10 @@ __all__ = [
     "BLOCKS",
     "CHARACTERS",
     "GRID",
+    "NUMBERS",
     "QRNN",
     "SEQUENCE",
+    "TOKEN_NUMBERS",
     "VECTOR",
     "WORDS",
     "Add",
@@ -109,6 +116,7 @@ __all__ = [
     "Conv2D",
     "ConvPooling",
     "CrossAttention",
+    "DenseFeatures",
     "Distance",
     "Dropout",
     "DynamicPooling",

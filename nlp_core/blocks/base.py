@@ -13,6 +13,12 @@ from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.registry import Registry
 
+TOKEN_NUMBERS = -2
+"""Rank of a raw input of numbers a token: the block gets `x_BTW, mask_BT`."""
+
+NUMBERS = -1
+"""Rank of a raw input of numbers an example: the block gets `x_BW, None`."""
+
 WORDS = 0
 """Rank of a raw input of word ids: the block gets `ids_BT, mask_BT`."""
 
@@ -36,7 +42,7 @@ class Shape(NamedTuple):
     """The shape of a layer's output, without the batch and its padding.
 
     Attributes:
-        rank: VECTOR, SEQUENCE or GRID (or a raw input's WORDS or CHARACTERS).
+        rank: VECTOR, SEQUENCE or GRID (or that of a raw input, below VECTOR).
         dim: width of the last axis; for a raw input, the size of its vocabulary.
     """
 

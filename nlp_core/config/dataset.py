@@ -239,10 +239,11 @@ class TaskConfig(ClosedModel):
             raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
         if self.kind in (*TAGGED_KINDS, LANGUAGE_MODEL) and not expected:
             raise ValueError(f"found the reader {reader.name}; it does not give {self.kind}.")
-        if reader.name == "tsv" and reader.features and self.kind in PAIR_KINDS:
+        by_token = [*reader.features, *reader.token_dense] if reader.name == "tsv" else []
+        if by_token and self.kind in PAIR_KINDS:
             raise ValueError(
-                f"reader.features: found {reader.features} with kind {self.kind}, of two texts; "
-                "only a kind of one text has a symbol for each of its tokens."
+                f"reader: found {by_token} with kind {self.kind}, of two texts; only a kind of one "
+                "text has a symbol or a number for each of its tokens."
             )
         num_texts = 2 if self.kind in PAIR_KINDS else 1
         if reader.name == "tsv" and len(reader.texts) != num_texts:

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 
 from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
-from nlp_core.config.reader import SYMBOLS
+from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 COLUMNS = tuple(
     f"{text}{part}" for text in ("tokens", "tokens_a", "tokens_b") for part in ("", ".characters")
 )
-FEATURE_PREFIXES = (SYMBOLS,)
+FEATURE_PREFIXES = (SYMBOLS, NUMBERS, TOKEN_NUMBERS)
 """How the names of columns begin that a task's reader adds."""
 
 
@@ -26,12 +26,15 @@ def _check_column(column: str) -> str:
     prefix, dot, name = column.partition(".")
     if column in COLUMNS or (prefix + dot in FEATURE_PREFIXES and name):
         return column
-    raise ValueError(f"found '{column}'. {suggest(column, [*COLUMNS, 'features.NAME'])}")
+    allowed = [*COLUMNS, *(f"{item}NAME" for item in FEATURE_PREFIXES)]
+    raise ValueError(f"found '{column}'. {suggest(column, allowed)}")
 
 
 def find_axes(column: str) -> tuple[str, ...]:
-    """Return the text whose tokens a column has a value for."""
+    """Return the text whose tokens a column has a value for; none for numbers of an example."""
     text = column.partition(".")[0]
+    if column.startswith(NUMBERS):
+        return ()
     return ("tokens",) if f"{text}." in FEATURE_PREFIXES else (text,)
 
 
@@ -78,7 +81,8 @@ class ModelConfig(ClosedModel):
     """Paper, table and row, or what the net is taken from."""
     inputs: Annotated[dict[Name, Column], Field(min_length=1)]
     """What the graph reads: a column of the task, as words or as their characters, or a column of
-    a symbol for each token that its reader adds: features.pos."""
+    a symbol for each token that its reader adds: features.pos; or one of numbers: dense.votes,
+    token_dense.surprisal."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
 

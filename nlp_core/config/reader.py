@@ -11,6 +11,10 @@ FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
 ColumnName = Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")]
 SYMBOLS = "features."
 """How the name of a column begins that holds a symbol for each token."""
+NUMBERS = "dense."
+"""How the name of a column begins that holds one or more numbers for each example."""
+TOKEN_NUMBERS = "token_dense."
+"""How the name of a column begins that holds a number for each token."""
 
 
 class TsvReaderConfig(ClosedModel):
@@ -26,6 +30,10 @@ class TsvReaderConfig(ClosedModel):
     Kind multi_label only."""
     features: list[ColumnName] = Field(default_factory=list)
     """Columns of a symbol for each token of the text, between spaces: features.NAME to a model."""
+    dense: list[ColumnName] = Field(default_factory=list)
+    """Columns of numbers, as many in each row, between spaces: dense.NAME to a model."""
+    token_dense: list[ColumnName] = Field(default_factory=list)
+    """Columns of a number for each token of the text, between spaces: token_dense.NAME."""
 
 
 class MrpcReaderConfig(ClosedModel):

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.dataset import LANGUAGE_MODEL, TAGGED_KINDS
+from nlp_core.config.reader import SYMBOLS
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.tokenization import Tokenizer
 
@@ -21,7 +22,8 @@ def build_schema(kind: str, extras: Sequence[str] = ()) -> pa.Schema:
     """Return the columns of a kind, in their order, and behind them those that a reader adds."""
     schema = _build_schema(kind)
     for name in extras:
-        schema = schema.append(pa.field(name, _TOKENS))
+        kind_of_value = _TOKENS if name.startswith(SYMBOLS) else pa.list_(pa.float64())
+        schema = schema.append(pa.field(name, kind_of_value))
     return schema
 
 

@@ -34,6 +34,27 @@ class TokenIds:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """Numbers of an example or of its tokens.
+
+    Attributes:
+        values: of all examples, [N, W], or all their tokens one behind the other, [total, W].
+        offsets: where the tokens of each example begin, and the end, [N + 1]; None: an example.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray | None
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return numbers [B, W] or [B, T, W], 0 at padding."""
+        if self.offsets is None:
+            return (self.values[rows],)
+        places = Ragged(np.arange(len(self.values)), self.offsets)
+        inside = places.mask(rows)[..., None]
+        return (np.where(inside, self.values[places.take(rows)], np.float32(0.0)),)
+
+
+@dataclass(frozen=True)
 class Spellings:
     """Several ids a token, kept once for each distinct word.
 

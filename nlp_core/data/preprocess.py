@@ -24,7 +24,9 @@ from nlp_core.config.dataset import (
     TaskConfig,
 )
 from nlp_core.config.reader import (
+    NUMBERS,
     SYMBOLS,
+    TOKEN_NUMBERS,
     ConllReaderConfig,
     LinesReaderConfig,
     MrpcReaderConfig,
@@ -107,6 +109,7 @@ def _check_members(raw_dir: Path) -> dict[str, dict[str, str | None]]:
 
 def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
     splits = {split: _read_split(task, split, raw_dir) for split in sorted(task.splits)}
+    _check_widths(task, splits, raw_dir)
     if task.held_out:
         splits |= _cut(splits["train"], task.held_out)
     tokenize = TOKENIZERS.get(task.tokens)
@@ -174,6 +177,10 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
             columns=split.columns,
             label_separator=reader.label_separator,
             symbols={SYMBOLS + name: name for name in reader.features},
+            numbers={
+                **{NUMBERS + name: name for name in reader.dense},
+                **{TOKEN_NUMBERS + name: name for name in reader.token_dense},
+            },
         )
     if isinstance(reader, MrpcReaderConfig):
         return read_mrpc(path, split=name, dev_ids_path=path.with_name(reader.dev_ids))
@@ -227,13 +234,29 @@ def _check_label(row: Example, task: TaskConfig, path: Path) -> None:
 
 def _check_extras(row: Example, tokens: list[str], path: Path) -> None:
     for name, values in row.extras.items():
-        if len(values) != len(tokens):
+        if not name.startswith(NUMBERS) and len(values) != len(tokens):
             raise refuse(
                 path,
                 row.line,
                 f"found {len(values)} values in the column '{name.partition('.')[2]}', expected "
                 f"{len(tokens)}, one for each token of the text",
             )
+
+
+def _check_widths(task: TaskConfig, splits: dict[str, _Split], raw_dir: Path) -> None:
+    """Refuse a row with more or fewer numbers in a column than the first row of train has."""
+    first = splits.get("train", next(iter(splits.values()))).rows[0].extras
+    for split, (_, rows) in splits.items():
+        for row in rows:
+            for name in row.extras:
+                if name.startswith(NUMBERS) and len(row.extras[name]) != len(first[name]):
+                    raise refuse(
+                        raw_dir / task.splits[split].file,
+                        row.line,
+                        f"found {len(row.extras[name])} numbers in the column "
+                        f"'{name.removeprefix(NUMBERS)}', expected {len(first[name])}, as many as "
+                        "in the first row of train",
+                    )
 
 
 def _cut(train: _Split, held_out: HeldOutConfig) -> dict[str, _Split]:

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.config.reader import SYMBOLS
+from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
@@ -38,7 +38,20 @@ class TextColumn:
         return np.diff(self.offsets)
 
 
-Column = TextColumn
+@dataclass(frozen=True)
+class NumberColumn:
+    """The numbers of one column.
+
+    Attributes:
+        values: of all examples, [N, W], or all their tokens one behind the other, [total, 1].
+        offsets: where the tokens of each example begin, and the end, [N + 1]; None: an example.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray | None
+
+
+Column = TextColumn | NumberColumn
 """What a raw-input layer can read."""
 
 
@@ -55,6 +68,7 @@ class Split:
             (text), value, several labels (a tuple) or tags (a list); None where the split has none.
             Of next_word, which is no column, how many words are predicted.
         group: question number of each candidate, [N]; None when the kind has no groups.
+        numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
     """
 
     name: str
@@ -62,6 +76,16 @@ class Split:
     texts: dict[str, TextColumn]
     targets: dict[str, list[Any]]
     group: np.ndarray | None
+    numbers: dict[str, NumberColumn] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """All that a model can read."""
+        return {**self.texts, **self.numbers}
+
+    def offsets(self, column: str) -> np.ndarray:
+        """Return where the tokens of each example begin in a column of tokens, and the end."""
+        return self.texts["tokens" if column in self.numbers else column].offsets
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -119,12 +143,14 @@ class Task:
         # Neither read_table nor to_numpy: both import pandas, half a second of a start-up.
         with pq.ParquetFile(path) as file:
             table = file.read()
-        texts = {}
+        texts, numbers = {}, {}
         for column in table.column_names:
             if column.startswith(("tokens", SYMBOLS)):
                 lists = table.column(column).combine_chunks()
                 offsets = np.asarray(lists.offsets.to_pylist())
                 texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
+            if column.startswith((NUMBERS, TOKEN_NUMBERS)):
+                numbers[column] = _read_numbers(column, table.column(column).to_pylist())
         targets = {
             name: table.column(name).to_pylist() for name in self.targets if name != NEXT_WORD
         }
@@ -134,7 +160,15 @@ class Task:
             targets[LABELS] = [None if row is None else tuple(row) for row in targets[LABELS]]
         group = table.column("group").to_pylist() if "group" in table.column_names else None
         ids = np.asarray(table.column("id").to_pylist())
-        return Split(name, ids, texts, targets, None if group is None else np.asarray(group))
+        group = None if group is None else np.asarray(group)
+        return Split(name, ids, texts, targets, group, numbers)
+
+
+def _read_numbers(name: str, rows: list[list[float]]) -> NumberColumn:
+    if name.startswith(NUMBERS):
+        return NumberColumn(np.array(rows, dtype=np.float64), None)
+    values = np.array([value for row in rows for value in row], dtype=np.float64)
+    return NumberColumn(values[:, None], np.cumsum([0, *map(len, rows)]))
 
 
 def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """What there is to say of a model graph before any data is read: its nodes, in words and numbers.
 
-Shape letters: B batch, T tokens, C characters in a word.
+Shape letters: B batch, T tokens, C characters in a word, W numbers.
 """
 
 import json
@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 import torch
 from pydantic import BaseModel
 
-from nlp_core.blocks import BLOCKS, CHARACTERS, VECTOR, WORDS, Shape
+from nlp_core.blocks import BLOCKS, VECTOR
 from nlp_core.heads import HEADS
-from nlp_core.models.plan import LayerPlan, ModelPlan, format_shape
+from nlp_core.models.plan import LayerPlan, ModelPlan, format_shape, shape_input
 
 
 class Node(NamedTuple):
@@ -47,7 +47,7 @@ class Node(NamedTuple):
 def describe_plan(plan: ModelPlan) -> list[Node]:
     """Return the nodes of a model: inputs, layers in an order in which they can run, heads."""
     inputs = [
-        Node("input", name, column, None, [], [], format_shape(_shape_input(column)), None)
+        Node("input", name, column, None, [], [], format_shape(shape_input(column)), None)
         for name, column in plan.inputs.items()
     ]
     heads = [
@@ -93,10 +93,6 @@ def _describe_layer(layer: LayerPlan, plan: ModelPlan) -> Node:
 
 def _key_of(name: str, plan: ModelPlan) -> str:
     return f"input_{name}" if name in plan.inputs else f"layer_{name}"
-
-
-def _shape_input(column: str) -> Shape:
-    return Shape(CHARACTERS if column.endswith(".characters") else WORDS, 0)
 
 
 def _list_options(options: Mapping[str, object]) -> list[str]:

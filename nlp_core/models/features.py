@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
+from nlp_core.config.model import find_axes
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.task import NEXT_WORD, Split, Task, TextColumn
@@ -110,15 +111,15 @@ class Featurizer:
             DataError: a vector table is missing or has another width.
         """
         for name, column in plan.inputs.items():
-            if find_source(column) not in train.texts:
+            if find_source(column) not in train.columns:
                 raise ConfigError(
                     f"{plan.where}: inputs: '{name}' reads '{column}', which task '{task.name}' of "
-                    f"kind {task.kind} does not have. {suggest(column, train.texts)}"
+                    f"kind {task.kind} does not have. {suggest(column, train.columns)}"
                 )
         vocabularies: dict[str, Vocabulary] = {}
         for layer in raw_layers(plan):
             if layer.owner == layer.name:
-                columns = [train.texts[name] for name in _list_sources(plan, layer.owner)]
+                columns = [train.columns[name] for name in _list_sources(plan, layer.owner)]
                 kind = choose_vocabulary(layer)
                 vocabularies[layer.owner] = kind.learn(columns, layer.options, init)
         return cls(plan, vocabularies, task.targets)
@@ -141,12 +142,15 @@ class Featurizer:
             DataError: a label that the task does not name.
         """
         features = {
-            layer.name: self.vocabularies[layer.owner].read(split.texts[_source(self.plan, layer)])
+            layer.name: self.vocabularies[layer.owner].read(
+                split.columns[_source(self.plan, layer)]
+            )
             for layer in raw_layers(self.plan)
         }
         inputs = {
-            name: Ragged(np.empty(0), split.texts[find_source(column)].offsets)
+            name: Ragged(np.empty(0), split.offsets(find_source(column)))
             for name, column in self.plan.inputs.items()
+            if find_axes(column)
         }
         targets = {
             name: _encode_target(split.targets[name], labels, split.name)

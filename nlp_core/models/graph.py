@@ -37,7 +37,8 @@ class GraphModel(nn.Module):
             informed: whether heads that read right answers to learn from them are given them.
         """
         values: dict[str, Tensor] = {}
-        masks: dict[str, Tensor | None] = dict(batch.masks)
+        masks: dict[str, Tensor | None] = dict.fromkeys(self.plan.inputs)
+        masks.update(batch.masks)
         for layer in self.plan.layers:
             block = self._block(layer.owner)
             fields: list[Tensor | None] = []

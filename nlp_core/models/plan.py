@@ -5,8 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.blocks import BLOCKS, CHARACTERS, GRID, SEQUENCE, VECTOR, WORDS, Block, Shape
+from nlp_core.blocks import (
+    BLOCKS,
+    CHARACTERS,
+    GRID,
+    NUMBERS,
+    SEQUENCE,
+    TOKEN_NUMBERS,
+    VECTOR,
+    WORDS,
+    Block,
+    Shape,
+)
 from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.config import reader
 from nlp_core.config.model import (
     HeadConfig,
     LayerConfig,
@@ -21,7 +33,16 @@ from nlp_core.models.options import check_options
 Axes = tuple[str, ...]
 """For each axis of tokens of a layer's output, what its lengths come from: a column, and on."""
 
-RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence", 4: "a grid"}
+RANK_NAMES = {
+    TOKEN_NUMBERS: "numbers of tokens",
+    NUMBERS: "numbers",
+    WORDS: "words",
+    CHARACTERS: "characters",
+    VECTOR: "a vector",
+    SEQUENCE: "a sequence",
+    GRID: "a grid",
+}
+RAW_SHAPES = {TOKEN_NUMBERS: "[B,T,W]", NUMBERS: "[B,W]", WORDS: "[B,T]", CHARACTERS: "[B,T,C]"}
 
 
 AXES = ("B", "T", "S", "R")
@@ -29,11 +50,18 @@ AXES = ("B", "T", "S", "R")
 
 def format_shape(shape: Shape) -> str:
     """Return a shape as it is written: `[B,T,200]`, `[B,200]`, `[B,T]` for words."""
-    if shape.rank == WORDS:
-        return "[B,T]"
-    if shape.rank == CHARACTERS:
-        return "[B,T,C]"
+    if shape.rank in RAW_SHAPES:
+        return RAW_SHAPES[shape.rank]
     return f"[{','.join([*AXES[: shape.rank - 1], str(shape.dim)])}]"
+
+
+def shape_input(column: str) -> Shape:
+    """Return the shape of a model's input, of which only the rank is known before data is read."""
+    if column.endswith(".characters"):
+        return Shape(CHARACTERS, 0)
+    if column.startswith(reader.NUMBERS):
+        return Shape(NUMBERS, 0)
+    return Shape(TOKEN_NUMBERS if column.startswith(reader.TOKEN_NUMBERS) else WORDS, 0)
 
 
 @dataclass(frozen=True)
@@ -117,10 +145,7 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
             rank, widths or lengths that do not fit together, a wrong option.
     """
     _refuse_twice(config, where)
-    shapes = {
-        name: Shape(CHARACTERS if column.endswith(".characters") else WORDS, 0)
-        for name, column in config.inputs.items()
-    }
+    shapes = {name: shape_input(column) for name, column in config.inputs.items()}
     axes: dict[str, Axes] = {name: find_axes(column) for name, column in config.inputs.items()}
     plans: dict[str, LayerPlan] = {}
     for layer in _sort_layers(config, where):

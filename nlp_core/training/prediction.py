@@ -57,7 +57,8 @@ def predict(
     score: np.ndarray | None = None
     for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
         batch = encoded.batch(rows)
-        lengths = next(iter(batch.masks.values())).sum(1).tolist()
+        mask = next(iter(batch.masks.values()), None)
+        lengths = [0] * len(rows) if mask is None else mask.sum(1).tolist()
         for name, decoded in model.decode(batch).items():
             target = model.plan.heads[name].head.target
             if decoded.probability is not None and decoded.probability.ndim == 2:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-Extras = Mapping[str, Sequence[str]]
+Extras = Mapping[str, Sequence[str] | Sequence[float]]
 """What a reader takes beside text and label, by the column that it becomes: features.pos ..."""
 
 NO_EXTRAS: Extras = MappingProxyType({})

@@ -1,5 +1,6 @@
 """Read tab-separated files in which nothing is quoted (GLUE)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +20,7 @@ def read_tsv(
     columns: Sequence[str] | None = None,
     label_separator: str | None = None,
     symbols: Mapping[str, str] = NO_COLUMNS,
+    numbers: Mapping[str, str] = NO_COLUMNS,
 ) -> list[Example]:
     """Read the rows of a TSV file.
 
@@ -29,14 +31,15 @@ def read_tsv(
         columns: names of the columns if the file has no header line.
         label_separator: what stands between the labels of a cell; None: each has one label.
         symbols: what columns of symbols between spaces become, and the name of each in the file.
+        numbers: the same of columns of finite numbers.
 
     Raises:
-        DataError: the header lacks a column, a line has another number of columns than it, or a
-            label between separators is empty or stands twice.
+        DataError: the header lacks a column, a line has another number of columns than it, what
+            should be a number is none, or a label between separators is empty or stands twice.
     """
     lines = read_lines(path)
     names = list(columns) if columns else next(lines).text.split("\t")
-    wanted = [*texts, *symbols.values(), *([label] if label else [])]
+    wanted = [*texts, *symbols.values(), *numbers.values(), *([label] if label else [])]
     if missing := [name for name in wanted if name not in names]:
         raise DataError(
             f"{path}: line 1: the header lacks {', '.join(missing)}; found {', '.join(names)}. "
@@ -52,12 +55,43 @@ def read_tsv(
             found[0],
             found[1] if len(found) > 1 else None,
             parts[place[label]] if label else None,
-            extras={key: parts[place[name]].split() for key, name in symbols.items()},
+            extras={
+                **{key: parts[place[name]].split() for key, name in symbols.items()},
+                **{
+                    key: parse_numbers(parts[place[name]], name, line, path)
+                    for key, name in numbers.items()
+                },
+            },
         )
         examples.append(example)
     if label_separator is None:
         return examples
     return [split_labels(example, label_separator, path) for example in examples]
+
+
+def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
+    """Return the numbers of a cell, between spaces.
+
+    Args:
+        cell: its text.
+        name: its column, for the error message.
+        line: its line.
+        path: the file.
+
+    Raises:
+        DataError: there is none, or one is no finite number.
+    """
+    numbers = []
+    for text in cell.split() or [""]:
+        try:
+            value = float(text) if "_" not in text else math.nan
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            message = f"found '{text}' in the column '{name}', expected a finite number"
+            raise refuse(path, line.number, message)
+        numbers.append(value)
+    return numbers
 
 
 def split_labels(example: Example, separator: str, path: Path) -> Example:
