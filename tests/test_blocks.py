@@ -87,6 +87,8 @@ ROWS = [
     Row("gated_cnn", {"filters": 4}, [SEQ]),
     Row("gated_cnn", {"filters": 3, "windows": [2, 3, 2], "dilated": True}, [SEQ]),
     Row("gated_cnn", {"filters": 4, "causal": True, "dilated": True}, [SEQ]),
+    # what its words become is weights of types
+    Row("gazetteer_embedding", {"dim": 5, "file": "names.tsv"}, [Shape(TOKEN_NUMBERS, 3)]),
     Row("highway", {"num_layers": 2}, [SEQ]),
     Row("highway", {"activation": "tanh"}, [VEC]),
     Row("kmax_pooling", {"k": 2}, [SEQ]),

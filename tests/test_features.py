@@ -17,7 +17,7 @@ from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.models.features import Featurizer
+from nlp_core.models.features import Featurizer, list_files
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
 from nlp_core.report.cell import CellTask, read_predictions
@@ -105,13 +105,21 @@ def make_cell(root: Path, graph: dict[str, Any], **recipe: object) -> Cell:
 
 
 def train(cell: Cell) -> dict[str, float]:
-    """Train a cell, check that the saved model predicts the same, return its test metrics."""
+    """Train a cell, check that the saved model predicts the same, return its test metrics.
+
+    Files that layers name are out of reach when the model is read back.
+    """
     folder = train_cell(cell)
+    files = {path: path.read_bytes() for path in list_files(cell.plan)}
+    for path in files:
+        path.unlink()
     model, featurizer = load_model(
         folder / "seed-1", cell.plan, kind=cell.task.kind, init=cell.init
     )
     split = featurizer.encode(cell.task.read_split("test"))
     found = predict(model, split, cell.task.targets)
+    for path, content in files.items():
+        path.write_bytes(content)
     note = json.loads((folder / "cell.json").read_text())["tasks"]["d"]
     path = folder / "seed-1/predictions/d.parquet"
     written = {

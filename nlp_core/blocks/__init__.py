@@ -61,6 +61,9 @@ from nlp_core.blocks.feedforward import (
 from nlp_core.blocks.gated_convolution import (
     GatedCNN,
 )
+from nlp_core.blocks.gazetteer import (
+    GazetteerEmbedding,
+)
 from nlp_core.blocks.interaction import Interaction
 from nlp_core.blocks.matrix import (
     MatrixMultiply,
@@ -123,6 +126,7 @@ __all__ = [
     "ForwardLSTM",
     "FullAttention",
     "GatedCNN",
+    "GazetteerEmbedding",
     "GridKMax",
     "Highway",
     "Interaction",

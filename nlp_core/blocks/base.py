@@ -76,6 +76,9 @@ class Block(nn.Module):
     vocabulary: ClassVar[type[Vocabulary] | None] = None
     """How a raw input becomes numbers; None: a word or a character an id, as its rank says."""
 
+    files: ClassVar[tuple[str, ...]] = ()
+    """Options that name files of the project which a training reads."""
+
     causal: ClassVar[bool] = False
     """True when the output at a token depends on no token behind it, whatever the options."""
 

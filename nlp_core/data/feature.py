@@ -1,6 +1,7 @@
 """What a raw-input layer reads of a split, as arrays, and what of it a batch takes.
 
-Shape letters: B batch, T tokens, U distinct words, C characters or pieces in a word, W numbers.
+Shape letters: B batch, T tokens, U distinct words, C characters or pieces in a word, W numbers,
+G weights, R rows of them.
 """
 
 from dataclasses import dataclass
@@ -31,6 +32,23 @@ class TokenIds:
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return ids [B, T]."""
         return (self.ids.take(rows),)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of each token, kept once for each row that there is.
+
+    Attributes:
+        numbers: the number of each token's row; row 0 is all zeros.
+        rows: the weights, [R, G].
+    """
+
+    numbers: Ragged
+    rows: np.ndarray
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return weights [B, T, G], 0 at padding."""
+        return (self.rows[self.numbers.take(rows)],)
 
 
 @dataclass(frozen=True)

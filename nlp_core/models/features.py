@@ -214,6 +214,17 @@ _VOCABULARIES: dict[int, type[Vocabulary]] = {
 }
 
 
+def list_files(plan: ModelPlan) -> list[Path]:
+    """Return the files of the project that a training of the model reads, sorted."""
+    files = {
+        str(layer.options[name])
+        for layer in plan.layers
+        for name in layer.block.files
+        if name in layer.options
+    }
+    return [Path(name) for name in sorted(files)]
+
+
 def find_source(column: str) -> str:
     """Return the column of the task behind a model's input, which may be its characters."""
     return column.removesuffix(".characters")

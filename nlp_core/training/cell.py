@@ -20,6 +20,7 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
 from nlp_core.data.batching import Ragged
+from nlp_core.data.gazetteer import require_file
 from nlp_core.data.task import NEXT_WORD, Task, list_footnotes, read_task
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
@@ -32,7 +33,7 @@ from nlp_core.files import (
     write_text,
 )
 from nlp_core.metrics import check_metrics, check_selecting_metric
-from nlp_core.models.features import EncodedSplit, Featurizer
+from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, save_model
@@ -73,6 +74,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Digest of what the weights of a seed depend on."""
+        files = {str(path): digest_file(path) for path in list_files(self.plan)}
         return digest_json(
             {
                 "numerics": self.numerics,
@@ -82,6 +84,7 @@ class Cell:
                 "init": self.init_digest,
                 "machine": describe_machine(),
             }
+            | ({"files": files} if files else {})
         )
 
     @property
@@ -95,7 +98,8 @@ def read_cell(name: str, params: Params) -> Cell:
 
     Raises:
         ConfigError: no experiment has that name; the model file is wrong.
-        DataError: the task or the vectors are not processed yet.
+        DataError: the task or the vectors are not processed yet, or a file that a layer names is
+            missing.
     """
     if name not in params.experiments:
         raise ConfigError(
@@ -118,12 +122,15 @@ def read_cell(name: str, params: Params) -> Cell:
     where = str(task.folder / "manifest.json")
     check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
     check_selecting_metric(task.metrics[0], where=where)
+    plan = read_plan(Path(experiment.model))
+    for path in list_files(plan):
+        require_file(path)
     return Cell(
         name=name,
         experiment=experiment,
         recipe=params.recipes[experiment.recipe],
         numerics=params.numerics,
-        plan=read_plan(Path(experiment.model)),
+        plan=plan,
         task=task,
         init=init,
     )
