@@ -223,7 +223,7 @@ def replace_lstm(**options: object) -> Change:
         (replace_lstm(block="linear", hidden_dim=8, batch_norm=True), "'lstm' of block linear"),
         (lambda g: g["layers"][1].update(hidden_dim=6), "tied: found an input of width 6"),
         (lambda g: g["heads"]["next"].update(vocabulary="lstm"), "found 'lstm', expected the name"),
-        (lambda g: g["heads"]["next"].update(vocabulary="wrod"), "Did you mean 'word'"),
+        (lambda g: g["heads"]["next"].update(vocabulary="wordy"), "Did you mean 'word'"),
         (lambda g: g["heads"]["next"].pop("vocabulary"), "vocabulary: this key is missing"),
     ],
 )
