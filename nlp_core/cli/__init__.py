@@ -1,4 +1,4 @@
-"""The command `reglue`: what is there to be had, a model looked at, files converted, tables shown.
+"""The command `reglue`: models of one's own data, what there is to be had, files converted, tables.
 
 Each command is a module of this package with `add_parser(subparsers)`, which names the function
 that runs it. Only the module of the command that is asked for is imported, since torch takes
@@ -14,6 +14,10 @@ from typing import TypeAlias
 from nlp_core.errors import NlpCoreError
 
 COMMANDS = {
+    "new": "new",
+    "train": "train",
+    "test": "predict",
+    "predict": "predict",
     "data": "data",
     "show": "show",
     "blocks": "blocks",

@@ -96,7 +96,7 @@ class WordVocabulary:
     def build(
         cls, words: Iterable[str], rules: WordRules, table: VectorTable | None
     ) -> "WordVocabulary":
-        """Count the words of the training split and number them, the most frequent first."""
+        """Number the words of the training split (or their counts), the most frequent first."""
         counter: Counter[str] = Counter()
         for word, count in Counter(words).items():
             counter[_fold(word, rules, table)] += count

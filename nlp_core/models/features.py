@@ -4,11 +4,10 @@ Each layer that reads words or characters has a vocabulary of its own, made from
 split; layers that share parameters share it, and it then counts the words of all their columns.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +15,14 @@ from torch import Tensor
 
 from nlp_core.blocks import CHARACTERS, WORDS
 from nlp_core.data.batching import Ragged
-from nlp_core.data.task import Split, Task
+from nlp_core.data.task import Examples, Rows, Task
 from nlp_core.data.vocabulary import (
     CharacterVocabulary,
     WordRules,
     WordVocabulary,
     read_vectors,
 )
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.plan import LayerPlan, ModelPlan
 
 Vocabulary = WordVocabulary | CharacterVocabulary
@@ -63,11 +62,11 @@ class EncodedSplit:
         targets: by column (label, tags) label ids or values; without labels left out.
     """
 
-    split: Split
+    split: Examples
     words: dict[str, Ragged]
-    spellings: dict[str, np.ndarray]
+    spellings: dict[str, Rows]
     inputs: dict[str, Ragged]
-    targets: dict[str, Ragged | np.ndarray]
+    targets: dict[str, Ragged | Rows]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -111,7 +110,7 @@ class Featurizer:
     targets: dict[str, list[str]]
 
     @classmethod
-    def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
+    def build(cls, plan: ModelPlan, task: Task, train: Examples, init: Path) -> "Featurizer":
         """Make the vocabularies from the training split.
 
         Raises:
@@ -131,7 +130,7 @@ class Featurizer:
                 vocabularies[layer.owner] = _build_vocabulary(layer, words, init)
         return cls(plan, vocabularies, task.targets)
 
-    def encode(self, split: Split) -> EncodedSplit:
+    def encode(self, split: Examples) -> EncodedSplit:
         """Turn the texts and targets of a split into arrays.
 
         Raises:
@@ -142,48 +141,16 @@ class Featurizer:
             text = split.texts[_column(self.plan, layer)]
             vocabulary = self.vocabularies[layer.owner]
             if isinstance(vocabulary, WordVocabulary):
-                words[layer.name] = Ragged(vocabulary.encode(text.tokens), text.offsets)
+                words[layer.name] = text.look_up(vocabulary.encode)
             else:
-                distinct = sorted(set(text.tokens))
-                number = {word: idx for idx, word in enumerate(distinct)}
-                numbers = np.array([number[word] for word in text.tokens], dtype=np.int64)
-                words[layer.name] = Ragged(numbers, text.offsets)
-                spellings[layer.name] = vocabulary.encode(distinct)
-        inputs = {}
-        for name, column in self.plan.inputs.items():
-            text = split.texts[column.partition(".")[0]]
-            inputs[name] = Ragged(np.empty(0), text.offsets)
-        targets = {
-            name: _encode_target(split.targets[name], labels, split.name)
-            for name, labels in self.targets.items()
-            if all(item is not None for item in split.targets[name])
+                words[layer.name], spellings[layer.name] = text.spell(vocabulary.encode)
+        inputs = {
+            name: split.texts[column.partition(".")[0]].outline()
+            for name, column in self.plan.inputs.items()
         }
-        return EncodedSplit(split, words, spellings, inputs, targets)
-
-
-def _encode_target(
-    answers: list[Any],  # Any: labels, values, several labels or tags
-    labels: list[str],
-    split: str,
-) -> Ragged | np.ndarray:
-    if not labels:
-        return np.array(answers, dtype=np.float32)
-    number = {label: idx for idx, label in enumerate(labels)}
-    several = bool(answers) and isinstance(answers[0], tuple)
-    tagged = bool(answers) and isinstance(answers[0], list)
-    flat = list(chain.from_iterable(answers)) if several or tagged else answers
-    unknown = sorted(set(flat) - set(number))
-    if unknown:
-        raise DataError(
-            f"split {split}: found the label '{unknown[0]}', which the task's manifest does not "
-            f"name. {suggest(unknown[0], number)}"
-        )
-    if several:
-        return np.array([[label in row for label in labels] for row in answers], dtype=np.float32)
-    ids = np.array([number[label] for label in flat], dtype=np.int64)
-    if not tagged:
-        return ids
-    return Ragged(ids, np.cumsum([0, *(len(tags) for tags in answers)]))
+        targets = {name: split.encode_target(name, own) for name, own in self.targets.items()}
+        given = {name: item for name, item in targets.items() if item is not None}
+        return EncodedSplit(split, words, spellings, inputs, given)
 
 
 def raw_layers(plan: ModelPlan) -> Iterator[LayerPlan]:
@@ -197,12 +164,12 @@ def _column(plan: ModelPlan, layer: LayerPlan) -> str:
     return plan.inputs[layer.inputs[0]].partition(".")[0]
 
 
-def _training_words(plan: ModelPlan, owner: str, train: Split) -> list[str]:
+def _training_words(plan: ModelPlan, owner: str, train: Examples) -> Counter[str]:
     columns = sorted({_column(plan, layer) for layer in raw_layers(plan) if layer.owner == owner})
-    return [token for column in columns for token in train.texts[column].tokens]
+    return sum((train.texts[column].count() for column in columns), Counter())
 
 
-def _build_vocabulary(layer: LayerPlan, words: list[str], init: Path) -> Vocabulary:
+def _build_vocabulary(layer: LayerPlan, words: Counter[str], init: Path) -> Vocabulary:
     if layer.shapes[0].rank == CHARACTERS:
         return CharacterVocabulary.build(words)
     rules = WordRules.from_options(layer.options)
@@ -211,7 +178,7 @@ def _build_vocabulary(layer: LayerPlan, words: list[str], init: Path) -> Vocabul
     return WordVocabulary.build(words, rules, table)
 
 
-def _spell(numbers: np.ndarray, mask: np.ndarray, spellings: np.ndarray) -> tuple[Tensor, Tensor]:
+def _spell(numbers: np.ndarray, mask: np.ndarray, spellings: Rows) -> tuple[Tensor, Tensor]:
     """Return the characters of the distinct words of a batch, and which word stands where."""
     distinct, index = np.unique(np.where(mask, numbers, numbers[0, 0]), return_inverse=True)
     ids = spellings[distinct]

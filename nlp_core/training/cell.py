@@ -5,14 +5,11 @@ So a killed cell resumes at its seed, and within the seed at the last checkpoint
 given one seed more trains that one alone. The cell's own folder appears whole, at the end.
 """
 
-import fcntl
 import logging
 import platform
 import shutil
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
 from nlp_core.data.task import Task, list_footnotes, read_task
-from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
+from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import (
     digest_file,
     digest_json,
@@ -36,6 +33,7 @@ from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
+from nlp_core.training.lock import locked
 from nlp_core.training.loop import Trained, Trainer, count_batches, load_weights
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.progress import show_progress
@@ -135,7 +133,7 @@ def train_cell(cell: Cell) -> Path:
     """
     place = f"{cell.experiment.table}/{cell.name}"
     work = Path("artifacts/work") / place / cell.key[:16]
-    with _locked(work):
+    with locked(work, "cell"):
         finished = {seed: _train_seed(cell, seed, work) for seed in cell.experiment.seeds}
         target = Path("artifacts/finetune") / place
         with replacing_folder(target) as folder:
@@ -280,17 +278,3 @@ def _write_run(cell: Cell, seed: int, started: float) -> None:
         "machine": platform.processor() or platform.machine(),
     }
     write_json(path, note)
-
-
-@contextmanager
-def _locked(work: Path) -> Iterator[None]:
-    """Hold a work folder for this process alone."""
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as err:
-            raise TrainingError(
-                f"{work}: another process trains this cell; wait for it to end, or stop it."
-            ) from err
-        yield
