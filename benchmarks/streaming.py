@@ -48,10 +48,11 @@ def measure(folder: Path, rows: int, words: int, steps: int) -> float:
     run(folder, "new", "classification", "--train", str(path), "-o", model)
     started = time.perf_counter()
     options = ["--set", f"training.max_steps={steps}", "--set", "data.tokens=spaces"]
-    run(folder, "train", model, "--train", str(path), "-o", str(folder / "out"), *options)
+    said = run(folder, "train", model, "--train", str(path), "-o", str(folder / "out"), *options)
     # The maximum over the children that have ended; making the file was no child.
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / KIB_A_GIB
     seconds = time.perf_counter() - started
+    print("\n".join(line for line in said.split("\n") if "rows" in line or "validate" in line))
     print(f"reglue train: {steps} steps in {seconds:.0f} s, peak {peak:.2f} GiB (bar {BAR_GIB})")
     return peak
 
@@ -73,13 +74,14 @@ def write_rows(path: Path, rows: int, words: int) -> None:
             file.writelines(lines)
 
 
-def run(folder: Path, *arguments: str) -> None:
-    """Run a command of reglue with a cache of its own."""
+def run(folder: Path, *arguments: str) -> str:
+    """Run a command of reglue with a cache of its own, and return its log."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "REGLUE_CACHE": str(folder / "cache")}
     command = [sys.executable, "-c", COMMAND, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(arguments)}: exit {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stderr
 
 
 if __name__ == "__main__":

@@ -36,6 +36,30 @@ def write_tsv(path: Path, rows: int = 60, seed: int = 0, header: str = "") -> Pa
     return path
 
 
+def write_labels(path: Path, rows: int = 60) -> Path:
+    """Write texts that have none, one or two of five labels, as a table or an object a line."""
+    one, two, lines = make_texts(rows, 0), make_texts(rows + 2, 1)[2:], []
+    for idx, ((text, label), (other, more)) in enumerate(zip(one, two, strict=True)):
+        texts = [text, other][: idx % 3] or ["it is"]
+        labels = sorted({label, more} if idx % 3 == 2 else {label} if idx % 3 else set())
+        row = {"text": " ".join(texts), "labels": labels}
+        is_json = path.suffix == ".jsonl"
+        lines.append(json.dumps(row) if is_json else f"{row['text']}\t{'|'.join(labels)}")
+    header = [] if path.suffix == ".jsonl" else ["text\tlabels"]
+    path.write_text("\n".join([*header, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def write_slots(path: Path) -> Path:
+    """Write words, their tags and an intent a line."""
+    rows = []
+    for city in ["Rome", "Oslo", "Bonn", "Kyiv"] * 6:
+        rows.append(f"fly to {city} please\tO O B-city O\tbook flight\n")
+        rows.append(f"cheap bed in {city}\tO B-thing O B-city\tfind hotel\n")
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
 def write_pairs(path: Path, rows: int = 60, seed: int = 0) -> Path:
     """Write an object a line: two texts that name the same subject, or not."""
     draw = random.Random(seed)

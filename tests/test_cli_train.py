@@ -1,30 +1,31 @@
 """`reglue new`, `train`, `test` and `predict` on files of one's own, as a user would run them."""
 
+import csv
 import json
-import logging
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.cli import main
 from nlp_core.files import digest_file
+from nlp_core.training import loop
 from nlp_core.training.predictor import Predictor
-from tests.own_files import QUICK, SMALL, make_texts, write_conll, write_pairs, write_tsv
+from tests.own_files import (
+    QUICK,
+    SMALL,
+    make_texts,
+    write_conll,
+    write_labels,
+    write_pairs,
+    write_slots,
+    write_tsv,
+)
 
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The working folder of the test, with a cache of its own; log handlers are put back."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGLUE_CACHE", str(tmp_path / "cache"))
-    handlers = logging.root.handlers[:]
-    yield tmp_path
-    logging.root.handlers[:] = handlers
+pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.xdist_group("cli_train")]
 
 
 @pytest.fixture(scope="module")
@@ -54,23 +55,54 @@ def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return lines[-1]
 
 
+def learn(template: str, path: Path, *options: str) -> dict[str, float]:
+    """Go from a file to its predictions, p.*, and return the metrics of the part held out."""
+    main(["new", template, "--train", path.name, "-o", "m.json"])
+    main(["train", "m.json", "--train", path.name, "-o", "out", *options])
+    main(["predict", "out", "--data", path.name, "-o", f"p{path.suffix}"])
+    metrics = json.loads(Path("out/metrics.json").read_text())["metrics"]["dev"]
+    return dict(metrics)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file by their columns."""
+    if path.suffix == ".parquet":
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        return rows
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows as a table in the form that the suffix names."""
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
 def test_five_labels_are_learnt_and_predicted_with_no_edit(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_tsv(place / "a.tsv", rows=120)
     write_tsv(place / "b.tsv", rows=30, seed=1)
-    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
+    main(["new", "classification", "--train", "a.tsv", "--dev", "b.tsv", "-o", "m.json"])
     shown = capsys.readouterr().out
     assert "5 labels: food, place, price, room, staff" in shown
-    assert "reglue train m.json --train a.tsv" in shown
+    assert "reglue train m.json --train a.tsv --dev b.tsv" in shown
     main(["train", "m.json", "--train", "a.tsv", "--dev", "b.tsv", "-o", "out", *QUICK])
     found = json.loads((place / "out/metrics.json").read_text())
     assert found["metrics"]["dev"]["accuracy"] > 90
     assert not (place / "out.work").exists()
     main(["predict", "out", "--data", "b.tsv", "-o", "p.tsv", "--confidence-of", "food"])
     rows = [line.split("\t") for line in (place / "p.tsv").read_text().splitlines()]
-    wanted = make_texts(30, seed=1)
-    assert [row[:2] for row in rows] == [list(pair) for pair in wanted]
+    assert [row[:2] for row in rows] == [list(pair) for pair in make_texts(30, seed=1)]
     assert sum(row[1] == row[2] for row in rows) / 30 * 100 == pytest.approx(
         found["metrics"]["dev"]["accuracy"], abs=1e-4
     )
@@ -78,92 +110,90 @@ def test_five_labels_are_learnt_and_predicted_with_no_edit(
 
 
 def test_pairs_of_a_jsonl_file_keep_their_keys(place: Path) -> None:
-    write_pairs(place / "a.jsonl", rows=40)
-    main(["new", "matching", "--train", "a.jsonl", "-o", "m.json"])
+    learn("matching", write_pairs(place / "a.jsonl", rows=40), *SMALL, "--epochs", "1")
     section = json.loads((place / "m.json").read_text())["data"]
-    assert section["texts"] == ["premise", "hypothesis"]
-    assert section["label"] == "gold"
-    main(["train", "m.json", "--train", "a.jsonl", "-o", "out", *SMALL, "--epochs", "1"])
-    main(["predict", "out", "--data", "a.jsonl", "-o", "p.jsonl"])
-    rows = [json.loads(line) for line in (place / "p.jsonl").read_text().splitlines()]
+    assert (section["texts"], section["label"]) == (["premise", "hypothesis"], "gold")
+    rows = read_rows(place / "p.jsonl")
     keys = ["id", "premise", "hypothesis", "gold", "prediction", "confidence"]
     assert [list(row) for row in rows] == [keys] * 40
     assert {row["prediction"] for row in rows} <= {"same", "other"}
 
 
-@pytest.mark.parametrize("template", ["regression", "similarity", "ranking"])
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("template", "suffix"), [("regression", "csv"), ("similarity", "parquet"), ("ranking", "csv")]
+)
 def test_numbers_and_ranks_are_learnt_from_tables(place: Path, template: str, suffix: str) -> None:
-    rows = [
-        {
-            "question": "the soup",
-            "answer": f"{text}, it is",
-            "score": str(label in ("food", "room")),
-        }
-        for text, label in make_texts(40, seed=0)
-    ]
-    table = pa.Table.from_pylist(rows)
-    scores = [float(row["score"] == "True") for row in rows]
-    table = table.set_column(
-        2, "score", pa.array([1 if s else 0 for s in scores] if template == "ranking" else scores)
-    )
-    if template == "regression":
-        table = table.drop_columns(["question"])
-    path = place / f"a.{suffix}"
-    (pq.write_table if suffix == "parquet" else pa_csv.write_csv)(table, path)
-    main(["new", template, "--train", path.name, "-o", "m.json"])
-    main(
-        [
-            "train",
-            "m.json",
-            "--train",
-            path.name,
-            "--dev",
-            path.name,
-            "-o",
-            "out",
-            *SMALL,
-            "--epochs",
-            "1",
-        ]
-    )
-    main(["predict", "out", "--data", path.name, "-o", f"p.{suffix}"])
-    read = pq.read_table if suffix == "parquet" else pa_csv.read_csv
-    found = read(place / f"p.{suffix}")
-    wanted = ["prediction"] if template != "ranking" else ["prediction", "confidence"]
-    assert found.column_names == [*table.column_names, *wanted]
-    assert found.select(table.column_names).to_pylist() == table.to_pylist()
-    answers = found.column("prediction").to_pylist()
+    rows: list[dict[str, Any]] = []
+    for idx, (text, label) in enumerate(make_texts(40, seed=0)):
+        score = idx % 2 if template == "ranking" else float(label in ("food", "room"))
+        pair = {"question": f"the soup {idx // 4}"} if template != "regression" else {}
+        rows.append({**pair, "answer": f"{text}, it is", "score": score})
+    path = write_rows(place / f"a.{suffix}", rows)
+    learn(template, path, *SMALL, "--epochs", "1")
+    before, after = read_rows(path), read_rows(place / f"p.{suffix}")
+    new = ["prediction"] if template != "ranking" else ["prediction", "confidence"]
+    assert list(after[0]) == [*before[0], *new]
+    assert [dict(list(row.items())[: -len(new)]) for row in after] == before
+    answers = [row["prediction"] for row in after]
     if template == "ranking":
-        assert {str(answer) for answer in answers} <= {"0", "1"}
-    else:
-        assert len(set(answers)) > 10
-        alone = Predictor.load("out").predict(
-            [tuple(rows[3].values())[:2] if template == "similarity" else rows[3]["answer"]]
-        )
-        assert alone[0].prediction == pytest.approx(answers[3], abs=1e-5)
-        assert alone[0].confidence is None
+        assert set(answers) <= {"0", "1"}
+        return
+    texts = list(rows[3].values())[:-1]
+    (alone,) = Predictor.load("out").predict([texts[0] if len(texts) == 1 else texts])
+    assert alone.prediction == pytest.approx(float(answers[3]), abs=1e-5)
+    assert alone.confidence is None
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
+def test_several_labels_are_learnt(place: Path, suffix: str) -> None:
+    path = write_labels(place / f"a.{suffix}", rows=120)
+    metrics = learn("multi_label", path, *QUICK, "--epochs", "25")
+    assert metrics["micro_f1"] > 80
+    rows = read_rows(place / f"p.{suffix}")
+    if suffix == "tsv":
+        rows = [
+            {
+                **row,
+                **{
+                    key: row[key].split("|") if row[key] else [] for key in ("labels", "prediction")
+                },
+            }
+            for row in rows
+        ]
+    right = [row["labels"] == row["prediction"] for row in rows]
+    assert sum(right) / len(rows) > 0.8
+    assert {len(row["prediction"]) for row in rows} >= {0, 1, 2}
+
+
+def test_a_label_and_tags_are_learnt_together(place: Path) -> None:
+    metrics = learn("intent_slots", write_slots(place / "a.tsv"), *QUICK)
+    assert metrics["frame_accuracy"] > 90
+    section = json.loads((place / "m.json").read_text())["data"]
+    assert (section["texts"], section["label"], section["tags"]) == (["1"], "3", "2")
+    line = (place / "p.tsv").read_text().splitlines()[1].split("\t")
+    assert line[:5] == [
+        "cheap bed in Rome",
+        *["O B-thing O B-city", "find hotel"] * 1,
+        "find hotel",
+        "O B-thing O B-city",
+    ]
+    (said,) = Predictor.load("out").predict(["fly to Oslo"])
+    assert (said.prediction, said.tags) == ("book flight", ["O", "O", "B-city"])
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "plain"])
 def test_an_unknown_tagging_scheme_is_found_and_learnt(place: Path, scheme: str) -> None:
-    write_conll(place / "a.conll", scheme)
-    main(["new", "tagging", "--train", "a.conll", "-o", "m.json"])
+    path = write_conll(place / "a.conll", scheme)
+    metrics = learn("tagging", path, *QUICK)
     section = json.loads((place / "m.json").read_text())["data"]
     assert (section["scheme"], section["texts"], section["label"]) == (scheme, ["1"], "3")
-    main(["train", "m.json", "--train", "a.conll", "-o", "out", *QUICK])
-    metrics = json.loads((place / "out/metrics.json").read_text())["metrics"]["dev"]
     assert metrics["accuracy" if scheme == "plain" else "f1"] > 90, metrics
-    main(
-        ["predict", "out", "--data", "a.conll", "-o", "p.conll", "--confidence-of", "O"]
-        if scheme != "plain"
-        else ["predict", "out", "--data", "a.conll", "-o", "p.conll"]
-    )
-    before = (place / "a.conll").read_text().splitlines()
-    after = (place / "p.conll").read_text().splitlines()
-    assert len(before) == len(after)
-    assert all(new.startswith(old) for old, new in zip(before, after, strict=True))
-    assert {len(line.split()) for line in after if line} == {5 if scheme == "plain" else 6}
+    before, after = (place / name for name in ("a.conll", "p.conll"))
+    pairs = zip(before.read_text().splitlines(), after.read_text().splitlines(), strict=True)
+    for old, new in pairs:
+        assert new.startswith(old)
+        is_token = bool(old) and not old.startswith("-DOCSTART-")
+        assert len(new.split()) - len(old.split()) == (2 if is_token else 0)
 
 
 def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
@@ -217,45 +247,40 @@ def test_without_dev_a_tenth_is_held_out_and_said_so(
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
-    trained: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
     arguments += [*SMALL, "--epochs", "3"]
     main([*arguments, "-o", "whole"])
-    steps = []
+    update, steps, last = loop.update_weights, [], 30
 
-    def kill(optimizer: object) -> None:
+    def count(optimizer: Any) -> None:
         steps.append(1)
-        if len(steps) == 30:
+        if len(steps) == last:
             raise KeyboardInterrupt
-        update(optimizer)  # type: ignore[arg-type]
+        update(optimizer)
 
-    from nlp_core.training import loop
-
-    update = loop.update_weights
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "update_weights", kill)
-        with pytest.raises(SystemExit) as caught:
-            main([*arguments, "-o", "killed"])
+    monkeypatch.setattr(loop, "update_weights", count)
+    with pytest.raises(SystemExit) as caught:
+        main([*arguments, "-o", "killed"])
     assert caught.value.code == 130
     assert not (place / "killed").exists()
     assert list((place / "killed.work").glob("*.safetensors"))
-    taken = []
-    monkeypatch.setattr(
-        loop, "update_weights", lambda optimizer: (taken.append(1), update(optimizer))
-    )
+    steps.clear()
+    last = 10**9
+    shutil.copytree("killed.work", "other.work")
     main([*arguments, "-o", "killed"])
-    assert 0 < len(taken) < 3 * 12
+    assert "go on from the checkpoint" in capsys.readouterr().err
+    assert 0 < len(steps) < 3 * 12
     weights = [digest_file(place / folder / "model.safetensors") for folder in ("whole", "killed")]
     assert weights[0] == weights[1]
     assert not (place / "killed.work").exists()
-
-
-def test_max_steps_ends_training(trained: Path, place: Path) -> None:
-    arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
-    main([*arguments, *SMALL, "-o", "out", "--set", "training.max_steps=5"])
-    lines = (place / "out/history.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["event"] == "validate"
+    main([*arguments, "-o", "other", "--seed", "9", "--set", "training.max_steps=5"])
+    assert "start afresh" in capsys.readouterr().err
+    lines = (place / "other/history.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 5
 
 
@@ -301,40 +326,44 @@ def test_predict_never_waits_for_an_input_that_is_no_terminal(
     assert "--data" in message
 
 
+TRAIN = ["train", "{model}", "--train", "{train}", "-o", "o"]
+PREDICT = ["predict", "{out}", "-o", "p.tsv", "--data"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
+        (["tain", "{model}"], "invalid choice: 'tain'"),
+        (["train", "{model}"], "arguments are required: --train"),
         (["predict", "{out}", "--data", "{dev}"], "expected both"),
         (["predict", "{out}", "--data", "{dev}", "-o", "{dev}"], "names the file that is read"),
-        (["predict", "{out}", "--data", "gone.tsv", "-o", "p.tsv"], "there is no such file"),
+        ([*PREDICT, "gone.tsv"], "there is no such file"),
+        ([*PREDICT, "{latin}"], "line 2: not UTF-8 text"),
+        ([*PREDICT, "{ragged}"], "line 3: found 3 columns separated by '\\t', expected 2"),
+        ([*PREDICT, "{taken}"], "line 2: found a column 'prediction'"),
+        ([*PREDICT, "{dev}", "--confidence-of", "foot"], "Did you mean 'food'"),
+        (["predict", "{out}", "-o", "{dev}/x", "--data", "{dev}"], "Not a directory"),
         (["predict", "gone", "--data", "{dev}", "-o", "p.tsv"], "found no trained model"),
-        (
-            ["predict", "{out}", "--data", "{dev}", "-o", "p.tsv", "--confidence-of", "foot"],
-            "Did you mean 'food'",
-        ),
         (["test", "{out}", "--data", "{dev}", "--set", "layers.lstm.hidden_dim=3"], "is trained"),
-        (["train", "{model}", "--train", "{train}", "-o", "o", "--set", "x"], "expected a path"),
-        (
-            ["train", "{model}", "--train", "{train}", "-o", "o", "--set", "layers.lst.p=1"],
-            "Did you mean 'lstm'",
-        ),
-        (
-            ["train", "{model}", "--train", "{train}", "-o", "o", "--set", "training.epoch=1"],
-            "Did you mean 'epochs'",
-        ),
-        (
-            ["train", "{model}", "--train", "{train}", "-o", "o", "--set", "data.label=labl"],
-            "Did you mean 'label'",
-        ),
-        (
-            ["train", "{model}", "--train", "{train}", "-o", "o", "--set", "data.kind=regression"],
-            "serves",
-        ),
-        (
-            ["train", "{model}", "--train", "{train}", "-o", "o", "--set", "layers.word.vectors=x"],
-            "Give --vectors FILE",
-        ),
+        ([*TRAIN, "--dev", "{empty}"], "the file is empty"),
+        ([*TRAIN, "--dev", "."], "found a folder"),
+        ([*TRAIN, "--dev", "{strange}"], "line 3: found the label 'rooms', which"),
+        ([*TRAIN, "--seed", "-1"], "--seed: found -1"),
+        ([*TRAIN, "--set", "x"], "expected a path"),
+        ([*TRAIN, "--set", "layers.lst.p=1"], "Did you mean 'lstm'"),
+        ([*TRAIN, "--set", "layers.lstm.hidden=1"], "Did you mean 'hidden_dim'"),
+        ([*TRAIN, "--set", "heads.labl.dropout=0.1"], "head 'labl'"),
+        ([*TRAIN, "--set", "trainin.epochs=1"], "Did you mean 'training'"),
+        ([*TRAIN, "--set", "training.epoch=1"], "Did you mean 'epochs'"),
+        ([*TRAIN, "--set", "training.epochs.x=1"], "training.epochs has no keys of its own"),
+        ([*TRAIN, "--set", "data.texts.3=a"], "data.texts has none named '3'"),
+        ([*TRAIN, "--set", "data.label=labl"], "Did you mean 'label'"),
+        ([*TRAIN, "--set", "data.kind=regression"], "serves"),
+        ([*TRAIN, "--set", "data.tokens=word"], "Did you mean 'words'"),
+        ([*TRAIN, "--set", 'data.metrics=["f2"]'], "unknown metric 'f2'"),
+        ([*TRAIN, "--set", "layers.word.vectors=x"], "Give --vectors FILE"),
         (["new", "regression", "--train", "{train}", "-o", "n.json"], "no column of numbers"),
+        (["new", "tagging", "--train", "gone.tsv", "-o", "n.json"], "there is no such file"),
     ],
 )
 def test_a_mistake_is_one_paragraph_and_leaves_nothing(
@@ -344,31 +373,50 @@ def test_a_mistake_is_one_paragraph_and_leaves_nothing(
     arguments: list[str],
     wanted: str,
 ) -> None:
-    names = {name: str(trained / name) for name in ("out",)}
-    names |= {"dev": str(trained / "dev.tsv"), "train": str(trained / "train.tsv")}
-    names["model"] = str(trained / "model.json")
+    files = {
+        "latin": "text\nol\xe9\n".encode("latin-1"),
+        "ragged": b"text\tlabel\na\tfood\nb\tfood\tc\n",
+        "taken": b"text\tprediction\na\tb\n",
+        "strange": b"text\tlabel\na\tfood\nb\trooms\n",
+        "empty": b"",
+    }
+    for name, content in files.items():
+        (trained / f"{name}.tsv").write_bytes(content)
+    names = {name: str(trained / f"{name}.tsv") for name in (*files, "train", "dev")}
+    names |= {"out": str(trained / "out"), "model": str(trained / "model.json")}
     before = digest_file(trained / "dev.tsv")
     assert wanted in fail(capsys, *(argument.format(**names) for argument in arguments))
     assert [path.name for path in place.iterdir() if path.name != "cache"] == []
     assert digest_file(trained / "dev.tsv") == before
 
 
-def test_an_unknown_label_of_dev_is_named_with_its_line(
-    trained: Path, place: Path, capsys: pytest.CaptureFixture[str]
+def test_set_changes_lists_items_and_what_was_not_there(trained: Path, place: Path) -> None:
+    changes = ["heads.label.hidden_dims=[4]", "heads.label.dropout=0.0", 'data.texts=["label"]']
+    changes += ["data.texts.0=text", "data.max_words=7", "layers.0.lowercase=false", "notes.0=1"]
+    options = [part for change in changes for part in ("--set", change)]
+    arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
+    main([*arguments, "-o", "out", *SMALL, "--epochs", "1", *options])
+    saved = json.loads((place / "out/model.json").read_text())
+    assert saved["heads"]["label"]["hidden_dims"] == [4]
+    assert saved["data"]["texts"] == ["text"]
+    assert (saved["notes"][0], saved["data"]["max_words"]) == ("1", 7)
+    assert saved["layers"][0]["lowercase"] is False
+    vocabulary = json.loads((place / "out/vocabulary.json").read_text())
+    assert len(vocabulary["layers"]["word"]["words"]) == 7 + 2
+
+
+def test_one_label_or_three_for_candidates_are_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dev = write_tsv(place / "dev.tsv", rows=5, header="text\tlabel")
-    dev.write_text(dev.read_text() + "the view\trooms\n", encoding="utf-8")
-    arguments = [str(trained / "model.json"), "--train", str(trained / "train.tsv")]
-    message = fail(capsys, "train", *arguments, "--dev", "dev.tsv", "-o", "out")
-    assert "dev.tsv: line 7: found the label 'rooms'" in message
-    assert "Did you mean 'room'" in message
-
-
-def test_a_file_of_one_label_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "a.tsv").write_text("text\tlabel\n" + "good film\tyes\n" * 9, encoding="utf-8")
     main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
     assert "NOT SURE" in capsys.readouterr().out
     assert "'yes' alone" in fail(capsys, "train", "m.json", "--train", "a.tsv", "-o", "out")
+    rows = [{"question": "who", "answer": text, "label": idx % 3} for idx, text in enumerate("abc")]
+    write_rows(place / "b.csv", rows)
+    main(["new", "ranking", "--train", "b.csv", "-o", "r.json"])
+    message = fail(capsys, "train", "r.json", "--train", "b.csv", "--dev", "b.csv", "-o", "out")
+    assert "the labels 0, 1, 2" in message
 
 
 def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,14 +430,23 @@ def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str])
     assert "'O' alone" in message
 
 
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("sample/ner_bilstm_crf", "tagging"), ("slu/atis_joint_bilstm", "intent_slots")],
+)
 def test_a_net_of_the_zoo_is_trained_on_a_guess_that_is_told(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, capsys: pytest.CaptureFixture[str], model: str, kind: str
 ) -> None:
-    write_conll(place / "a.conll")
-    zoo = Path(__file__).parent.parent / "zoo/sample/ner_bilstm_crf.json"
-    quick = ["--epochs", "1", "--set", "layers.word.vectors=null"]
-    main(["train", str(zoo), "--train", "a.conll", "-o", "out", *quick])
-    assert "data.scheme = BIO" in capsys.readouterr().err
+    path = write_conll(place / "a.conll") if kind == "tagging" else write_slots(place / "a.tsv")
+    zoo = Path(__file__).parent.parent / f"zoo/{model}.json"
+    names = [layer["name"] for layer in json.loads(zoo.read_text())["layers"]]
+    quick = [
+        part
+        for name in names
+        if name.startswith("word")
+        for part in ("--set", f"layers.{name}.vectors=null")
+    ]
+    main(["train", str(zoo), "--train", path.name, "-o", "out", "--epochs", "1", *quick])
+    assert 'data.scheme = "BIO"' in capsys.readouterr().err
     saved = json.loads((place / "out/model.json").read_text())
-    assert saved["data"]["scheme"] == "BIO"
-    assert saved["training"]["epochs"] == 1
+    assert (saved["data"]["kind"], saved["training"]["epochs"]) == (kind, 1)

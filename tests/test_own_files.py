@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nlp_core.config.own_data import DataConfig, OwnKind
+from nlp_core.config.dataset import Kind
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.batching import Ragged
 from nlp_core.data.guess import guess_data
 from nlp_core.data.readers.own import read_examples
 from nlp_core.data.store import StoredSplit, read_store
@@ -32,9 +34,9 @@ def put(path: Path, text: str) -> Path:
     return path
 
 
-def store(folder: Path, path: Path, config: DataConfig, *, labelled: bool = True) -> StoredSplit:
+def store(folder: Path, path: Path, config: DataConfig) -> StoredSplit:
     folder.mkdir()
-    write_store(folder, path, config, labelled=labelled)
+    write_store(folder, path, config)
     return read_store(folder, "train", path)
 
 
@@ -60,8 +62,9 @@ def test_every_form_gives_the_same_examples(tmp_path: Path, suffix: str, header:
     path = write_as(tmp_path / f"a{suffix}", header=header)
     guess = guess_data(path, "classification")
     assert guess.doubts == {}
-    examples = list(read_examples(path, guess.data, labelled=True))
-    assert [(" ".join(item.texts[0]), item.label) for item in examples] == ROWS
+    examples = list(read_examples(path, guess.data))
+    found = [(" ".join(item.texts[0]), *item.targets["label"]) for item in examples]
+    assert found == ROWS
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_every_form_gives_the_same_examples(tmp_path: Path, suffix: str, header:
     ],
 )
 def test_columns_are_guessed_from_names_and_values(
-    tmp_path: Path, kind: OwnKind, text: str, texts: list[str], label: str
+    tmp_path: Path, kind: Kind, text: str, texts: list[str], label: str
 ) -> None:
     suffix = "csv" if "," in text else "tsv"
     guess = guess_data(put(tmp_path / f"a.{suffix}", text), kind)
@@ -99,8 +102,8 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
     path = put(tmp_path / "a.csv", text)
     guess = guess_data(path, "classification")
     assert guess.data.separator == ";"
-    examples = list(read_examples(path, guess.data, labelled=True))
-    assert [item.label for item in examples] == ["yes", "no"]
+    examples = list(read_examples(path, guess.data))
+    assert [item.targets for item in examples] == [{"label": ["yes"]}, {"label": ["no"]}]
     assert [item.line() for item in examples] == [2, 4]
     assert "indeed" in examples[0].texts[0]
 
@@ -116,7 +119,7 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
         ("a.tsv", "", "the file is empty"),
         ("a.csv", 'text,label\n"a,yes\n', "line 2: the quotes"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": 3\n', "line 2: not valid JSON"),
-        ("a.jsonl", '[{"text": "a", "label": "x"},\n', "one JSON array"),
+        ("a.jsonl", '[{"text": "a", "label": "x"},\n', "cuts an array up"),
         ("a.jsonl", '{"text": {"a": 1}, "label": "x"}\n', "line 1: found a dict in 'text'"),
         ("a.jsonl", '{"text": "a"}\n', "line 1: found no column 'label'"),
         ("a.parquet", "text\tlabel\n", "not a parquet file"),
@@ -145,9 +148,9 @@ def test_a_store_gives_back_what_was_read(tmp_path: Path) -> None:
     assert [" ".join(tokens) for tokens in column.list_rows()] == [text for text, _ in ROWS]
     assert split.target == [label for _, label in ROWS]
     assert column.count() == {"a": 5, "good": 5, "film": 10, "bad": 5, "so": 10, "fine": 5}
-    ids = split.encode_target(["no", "yes"])
-    assert isinstance(ids, np.ndarray)
-    assert ids.tolist() == [1, 0, 1, 0] * 5
+    ids = split.encode_target("label", ["no", "yes"])
+    assert not isinstance(ids, Ragged)
+    assert ids[np.arange(5)].tolist() == [1, 0, 1, 0, 1]
     part = split.subset("dev", np.array([1, 3, 5]))
     assert [" ".join(tokens) for tokens in part.texts["tokens"].list_rows()] == [
         "bad",
@@ -164,9 +167,9 @@ def test_a_store_gives_back_what_was_read(tmp_path: Path) -> None:
 def test_characters_are_spelled_when_asked_for(tmp_path: Path) -> None:
     path = write_as(tmp_path / "a.tsv")
     column = store(tmp_path / "store", path, data(tokens="spaces")).texts["tokens"]
-    spelled = column.spell(lambda words: np.array([[len(word), ord(word[0])] for word in words]))
-    numbers = spelled.words.take(np.array([3]))[0]
-    assert spelled.spellings[numbers].tolist() == [[4, ord("f")], [4, ord("f")]]
+    words, spell = column.spell(lambda words: np.array([[len(w), ord(w[0])] for w in words]))
+    numbers = words.take(np.array([3]))[0]
+    assert spell[numbers].tolist() == [[4, ord("f")], [4, ord("f")]]
 
 
 def test_only_the_most_frequent_words_are_kept(tmp_path: Path) -> None:
@@ -176,7 +179,7 @@ def test_only_the_most_frequent_words_are_kept(tmp_path: Path) -> None:
     column = store(tmp_path / "store", path, data(tokens="spaces", max_words=2)).texts["tokens"]
     assert column.count() == {"common": 200, "again": 200}
     assert len(column.lexicon) == 3
-    assert column.lengths.tolist() == [3] * 200
+    assert column.sizes.tolist() == [3] * 200
     assert column.list_rows()[7] == ["common", "again", column.lexicon[0]]
 
 
@@ -253,20 +256,17 @@ def test_conllu_comments_and_ranges_are_no_tokens(tmp_path: Path) -> None:
     path = put(tmp_path / "a.conllu", text)
     guess = guess_data(path, "tagging")
     assert (guess.data.texts, guess.data.label, guess.data.scheme) == (["2"], "4", "plain")
-    (example,) = read_examples(path, guess.data, labelled=True)
-    assert (example.texts, example.label, example.lines) == (
-        [["in", "dem"]],
-        ["ADP", "DET"],
-        [3, 4],
-    )
+    (example,) = read_examples(path, guess.data)
+    assert (example.texts, example.lines) == ([["in", "dem"]], [3, 4])
+    assert example.targets == {"tags": ["ADP", "DET"]}
 
 
 def test_tags_in_lists_and_in_columns_of_words(tmp_path: Path) -> None:
     row = {"tokens": ["in", "Rome"], "ner_tags": ["O", "B-LOC"]}
     path = put(tmp_path / "a.jsonl", json.dumps(row) + "\n")
     guess = guess_data(path, "tagging")
-    (example,) = read_examples(path, guess.data, labelled=True)
-    assert (example.texts, example.label) == ([["in", "Rome"]], ["O", "B-LOC"])
+    (example,) = read_examples(path, guess.data)
+    assert (example.texts, example.targets) == ([["in", "Rome"]], {"tags": ["O", "B-LOC"]})
     path = put(tmp_path / "a.tsv", "tokens\ttags\nin Rome\tO B-LOC\nto go\tO\n")
     with pytest.raises(DataError, match="line 3: found 2 tokens in 'tokens' and 1 tags in 'tags'"):
         guess_data(path, "tagging")

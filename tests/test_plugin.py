@@ -1,18 +1,22 @@
 """Blocks of one's own: loaded, remembered, asked for, refused."""
 
-import logging
+import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nlp_core.blocks import BLOCKS
 from nlp_core.cli import main
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.store_writer import store_file
+from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError
-from nlp_core.models.plugin import REGISTRIES, load_plugins
+from nlp_core.models.plugin import load_plugins
 from nlp_core.training.predictor import Predictor
 from tests.own_files import SMALL, write_tsv
+
+pytestmark = pytest.mark.usefixtures("place")
 
 SCALE = '''
 import torch
@@ -38,20 +42,14 @@ class Scale(Block):
     def forward(self, x, mask):
         return self.factor * x
 '''
-LAYER = '{"name": "scaled", "block": "my_scale", "inputs": ["text"], "start": 0.5}'
+TOKENIZER = """
+from nlp_core.data.tokenization import TOKENIZERS
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The working folder, with its own cache; registries and log handlers are put back."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGLUE_CACHE", str(tmp_path / "cache"))
-    names = [registry.names() for registry in REGISTRIES]
-    handlers = logging.root.handlers[:]
-    yield tmp_path
-    logging.root.handlers[:] = handlers
-    for registry, known in zip(REGISTRIES, names, strict=True):
-        registry.keep_only(known)
+@TOKENIZERS.register("letters")
+def split_letters(text):
+    return list(text.{method}())
+"""
 
 
 def write(path: Path, text: str) -> Path:
@@ -63,14 +61,11 @@ def make_model(place: Path) -> None:
     """Write a model file whose head reads the block of the plug-in."""
     write_tsv(place / "a.tsv", rows=40)
     main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
-    text = (place / "m.json").read_text()
-    text = text.replace(
-        '"inputs": ["best", "mean"]}\n', f'"inputs": ["best", "mean"]}},\n{LAYER}\n'
-    )
-    text = text.replace(
-        '"classification", "inputs": ["text"]', '"classification", "inputs": ["scaled"]'
-    )
-    write(place / "m.json", text)
+    model = json.loads((place / "m.json").read_text())
+    layer = {"name": "scaled", "block": "my_scale", "inputs": ["text"], "start": 0.5}
+    model["layers"].append(layer)
+    model["heads"]["label"]["inputs"] = ["scaled"]
+    write(place / "m.json", json.dumps(model))
 
 
 def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
@@ -97,24 +92,19 @@ def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (SCALE.format(name="bilstm"), "block 'bilstm' is registered already"),
+        (SCALE.format(name="bilstm"), "block 'bilstm' is registered twice"),
         (SCALE.format(name="fresh") + "\nraise ValueError('why')\n", "ValueError: why"),
         ("import nothing_of_that_name\n", "line 1: the plug-in fails with ModuleNotFoundError"),
         ("x = 1\n\ny = (\n", "line 3: the plug-in fails with SyntaxError"),
         ("x = 1\n", "registers no block"),
     ],
 )
-def test_a_plugin_that_fails_is_refused_and_leaves_no_name(
-    place: Path, text: str, wanted: str
-) -> None:
-    before = BLOCKS.names()
+def test_a_plugin_that_fails_is_refused(place: Path, text: str, wanted: str) -> None:
     path = write(place / "bad.py", text)
-    for _ in range(2):
-        with pytest.raises(ConfigError) as caught:
-            load_plugins([path])
-        assert wanted in str(caught.value)
-        assert str(path) in str(caught.value)
-        assert BLOCKS.names() == before
+    with pytest.raises(ConfigError) as caught:
+        load_plugins([path])
+    assert wanted in str(caught.value)
+    assert str(path) in str(caught.value)
     with pytest.raises(ConfigError, match="no such plug-in"):
         load_plugins([place / "gone.py"])
 
@@ -123,3 +113,18 @@ def test_a_plugin_is_run_once(place: Path) -> None:
     path = write(place / "once.py", SCALE.format(name="once_only"))
     assert load_plugins([path]) == load_plugins([path])
     assert "once_only" in BLOCKS.names()
+
+
+def test_a_tokenizer_that_changes_reads_the_file_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_tsv(place / "a.tsv", rows=4)
+    values = {"kind": "classification", "format": "tsv", "texts": ["1"], "label": "2"}
+    data = DataConfig.model_validate({**values, "header": False, "tokens": "letters"})
+    found = []
+    for method in ("lower", "upper"):
+        monkeypatch.setattr(TOKENIZERS, "_items", {})
+        load_plugins([write(place / f"{method}.py", TOKENIZER.format(method=method))])
+        found.append(store_file(path, data, "train").texts["tokens"].list_rows()[0])
+    assert found[0] != found[1]
+    assert [letter.upper() for letter in found[0]] == found[1]

@@ -20,11 +20,7 @@ from tests.own_files import write_tsv
 WORDS = {"the": [0.5, -1.0, 2.0], "soup": [1.0, 0.25, 0.0], ". . .": [0.125, 3.0, -4.0]}
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own."""
-    monkeypatch.setenv("REGLUE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def write(path: Path, form: str) -> Path:
@@ -69,7 +65,7 @@ def test_a_packed_file_and_its_first_words(tmp_path: Path) -> None:
     assert list(table.row_of) == ["the", "soup"]
 
 
-def test_a_file_is_converted_once(tmp_path: Path, cache: Path) -> None:
+def test_a_file_is_converted_once(tmp_path: Path) -> None:
     path = write(tmp_path / "v.txt", "glove")
     folder = convert_vectors(path)
     marked = folder / f"{TABLE}.safetensors"
@@ -113,10 +109,7 @@ def test_words_that_stand_twice_or_are_no_text_are_left_out(
     assert "1 words that stand twice and 1 that are not UTF-8" in caplog.text
 
 
-def test_a_model_takes_its_vectors_with_it(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_model_takes_its_vectors_with_it(tmp_path: Path) -> None:
     write_tsv(tmp_path / "a.tsv", rows=30)
     vectors = tmp_path / "v.vec"
     rows = "".join(
@@ -129,7 +122,7 @@ def test_a_model_takes_its_vectors_with_it(
     (layer, *_) = json.loads((tmp_path / "out/model.json").read_text())["layers"]
     assert (layer["dim"], layer["vectors"]) == (3, TABLE)
     before = Predictor.load("out").predict(["unseen", "other", "zzz"])
-    shutil.rmtree(cache)
+    shutil.rmtree("cache")
     vectors.unlink()
     shutil.move("out", "moved")
     after = Predictor.load("moved").predict(["unseen", "other", "zzz"])

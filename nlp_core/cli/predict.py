@@ -123,5 +123,8 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
             columns = zip(predictor.tokenize(texts[0]), *said.values(), strict=True)
             lines = ["  " + "\t".join(str(cell) for cell in column) for column in columns]
         else:
-            lines = [f"  {name}: {value}" for name, value in said.items()]
+            lines = [
+                f"  {name}: {' '.join(map(str, value)) if isinstance(value, list) else value}"
+                for name, value in said.items()
+            ]
         console.print(escape("\n".join(lines)))

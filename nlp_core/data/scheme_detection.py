@@ -79,8 +79,8 @@ def detect_scheme(examples: Iterable[OwnExample], path: Path) -> str:
         (line, tag), (other_line, other) = found.first[True], found.first[False]
         raise DataError(
             f"{path}: found '{tag}' on line {line} and '{other}' on line {other_line}; expected "
-            "all tags with B- or I-, or none. Correct the file, or set data.scheme of the model file "
-            "to plain, so that each tag stands for itself."
+            "all tags with B- or I-, or none. Correct the file, or set data.scheme of the model "
+            "file to plain, so that each tag stands for itself."
         )
     if found.letters & {"L", "U"}:
         raise DataError(

@@ -134,10 +134,11 @@ def _read_json_lines(path: Path) -> Iterator[Record]:
         try:
             value = json.loads(line.text)
         except json.JSONDecodeError as err:
-            raise refuse(path, line.number, f"not valid JSON, an object a line: {err.msg}") from err
+            found = f"not valid JSON ({err.msg}), expected an object a line"
+            raise refuse(path, line.number, f"{found}; `jq -c '.[]'` cuts an array up") from err
         if not isinstance(value, dict):
             found = f"found a JSON {type(value).__name__}, expected an object a line"
-            raise refuse(path, line.number, f"{found} (`jq -c '.[]'` cuts an array up)")
+            raise refuse(path, line.number, found)
         yield Record(value, [line.number])
 
 
