@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 ROOT = Path(__file__).resolve().parent.parent
 BAR_GIB = 2.0
@@ -60,18 +62,17 @@ def measure(folder: Path, rows: int, words: int, steps: int) -> float:
 def write_rows(path: Path, rows: int, words: int) -> None:
     """Write rows whose words follow Zipf's law and whose label one of the words gives away."""
     generator = np.random.default_rng(0)
-    with path.open("w", encoding="utf-8") as file:
+    lexicon = pa.array([f"w{number}" for number in range(WORDS)])
+    ends = pa.array([f" sign{number}\t{label}\n" for number, label in enumerate(LABELS)])
+    with path.open("wb") as file:
         for start in range(0, rows, ROWS_A_CHUNK):
             size = min(ROWS_A_CHUNK, rows - start)
-            lengths = generator.integers(1, 2 * words, size)
-            drawn = (generator.zipf(1.3, int(lengths.sum())) - 1) % WORDS
-            labels = generator.integers(len(LABELS), size=size)
-            place, lines = 0, []
-            for length, label in zip(lengths.tolist(), labels.tolist(), strict=True):
-                text = " ".join(f"w{word}" for word in drawn[place : place + length].tolist())
-                lines.append(f"{text} sign{label}\t{LABELS[label]}\n")
-                place += length
-            file.writelines(lines)
+            offsets = np.concatenate([[0], generator.integers(1, 2 * words, size).cumsum()])
+            drawn = (generator.zipf(1.3, offsets[-1]) - 1) % WORDS
+            parts = pa.ListArray.from_arrays(offsets.astype(np.int32), lexicon.take(drawn))
+            labels = ends.take(generator.integers(len(LABELS), size=size))
+            lines = pc.binary_join_element_wise(pc.binary_join(parts, " "), labels, "")
+            file.write("".join(lines.to_pylist()).encode())
 
 
 def run(folder: Path, *arguments: str) -> str:
