@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from nlp_core.cli import Subparsers
-from nlp_core.cli.model_file import add_overrides, show_log, show_metrics
+from nlp_core.cli.output import add_overrides, show_log, show_metrics
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value

@@ -140,12 +140,10 @@ class FileColumn:
 
     def _read(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers of a run of rows, of which some may be missing in between."""
-        first, last = self.starts[rows[0]], self.starts[rows[-1]] + self.sizes[rows[-1]]
-        numbers = self.file.read(int(first), int(last - first))
-        marks = np.zeros(len(numbers) + 1, dtype=np.int8)
-        np.add.at(marks, self.starts[rows] - first, 1)
-        np.add.at(marks, self.starts[rows] + self.sizes[rows] - first, -1)
-        found: np.ndarray = numbers[np.cumsum(marks[:-1], dtype=np.int8).astype(bool)]
+        starts, sizes = self.starts[rows], self.sizes[rows]
+        numbers = self.file.read(int(starts[0]), int(starts[-1] + sizes[-1] - starts[0]))
+        places = np.repeat(starts - starts[0] - np.cumsum(sizes) + sizes, sizes)
+        found: np.ndarray = numbers[places + np.arange(len(places))]
         return found
 
 

@@ -5,11 +5,14 @@ So a killed cell resumes at its seed, and within the seed at the last checkpoint
 given one seed more trains that one alone. The cell's own folder appears whole, at the end.
 """
 
+import fcntl
 import logging
 import platform
 import shutil
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
 from nlp_core.data.task import Task, list_footnotes, read_task
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
 from nlp_core.files import (
     digest_file,
     digest_json,
@@ -33,7 +36,6 @@ from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.lock import locked
 from nlp_core.training.loop import Trained, Trainer, count_batches, load_weights
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.progress import show_progress
@@ -278,3 +280,25 @@ def _write_run(cell: Cell, seed: int, started: float) -> None:
         "machine": platform.processor() or platform.machine(),
     }
     write_json(path, note)
+
+
+@contextmanager
+def locked(work: Path, what: str) -> Iterator[None]:
+    """Hold a work folder for this process alone; it is made when it is not there.
+
+    Args:
+        work: the folder.
+        what: is trained there, for the error message.
+
+    Raises:
+        TrainingError: another process holds it.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    with (work / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as err:
+            raise TrainingError(
+                f"{work}: another process trains this {what}; wait for it to end, or stop it."
+            ) from err
+        yield
