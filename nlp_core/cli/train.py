@@ -4,7 +4,7 @@ import argparse
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,12 +13,12 @@ from nlp_core.cli import Subparsers
 from nlp_core.cli.output import add_overrides, show_log, show_metrics
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import Kind
-from nlp_core.config.model import ModelConfig, parse_model
+from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value
 from nlp_core.data.guess import guess_data
 from nlp_core.data.word_vectors import TABLE, convert_vectors
 from nlp_core.errors import ConfigError
-from nlp_core.heads import HEADS
+from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
 from nlp_core.training.own_run import OwnRun, check_output, train_run
 
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     model = read_mapping(options.model)
     where = str(options.model)
     if model.get("data") is None:
-        _guess(model, options.train, guess_kind(parse_model(model, where)))
+        _guess(model, options.train, plan_model(parse_model(model, where), where=where))
     values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
     shorthands = [f"{path}={value}" for path, value in values.items() if value is not None]
     for assignment in [*options.set, *shorthands]:
@@ -91,23 +91,11 @@ def run(options: argparse.Namespace) -> None:
     console.print(escape(f"Next: reglue predict {output}"))
 
 
-def guess_kind(config: ModelConfig) -> Kind:
-    """Return the kind of data that a net without a `data` section learns."""
-    is_pair = any(column.startswith(("tokens_a", "tokens_b")) for column in config.inputs.values())
-    kinds = frozenset.intersection(*(HEADS.get(head.head).kinds for head in config.heads.values()))
-    order: list[Kind] = ["classification", "multi_label", "regression"]
-    if is_pair:
-        order = ["pair_classification", "pair_regression", "ranking"]
-    elif len(config.heads) > 1:
-        order = ["intent_slots"]
-    elif "tagging" in kinds:
-        order = ["tagging"]
-    return next((kind for kind in order if kind in kinds), order[0])
-
-
-def _guess(model: dict[str, Any], path: Path, kind: Kind) -> None:
+def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
     """Add a `data` section, and log each part of it."""
-    guess = guess_data(path, kind)
+    if not plan.kinds:
+        raise ConfigError(f"{plan.where}: heads: found no kind of task that all of them serve.")
+    guess = guess_data(path, cast(Kind, plan.kinds[0]))
     model["data"] = guess.section
     for key, value in guess.section.items():
         reason = guess.explain(key)
