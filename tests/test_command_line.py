@@ -1,6 +1,7 @@
 """Every command of docs/command-line.md runs and prints what stands there."""
 
 import json
+import logging
 import re
 import shlex
 from collections.abc import Iterator
@@ -8,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from nlp_core.cli import COMMANDS, main
+from nlp_core.cli import COMMANDS, main, template
+from nlp_core.models.plugin import REGISTRIES
+from tests.own_files import WORDS, write_conll, write_tsv
+from tests.test_plugin import SCALE
+
+pytestmark = pytest.mark.xdist_group("command_line")  # in the order of the page, in one folder
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "command-line.md"
@@ -31,23 +37,42 @@ def is_shown(line: str, text: str) -> bool:
     return text.startswith(line) if line else not text
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the files that the page speaks of."""
+    folder = tmp_path_factory.mktemp("project")
     for name in ("zoo", "datasets", "reports", "results", "params.yaml"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "names.txt").write_text(NAMES)
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "names.txt").write_text(NAMES)
     model = json.loads((ROOT / "zoo" / "sample" / "sentence_bilstm.json").read_text())
     lstm = next(layer for layer in model["layers"] if layer["name"] == "lstm")
     lstm["hidden"] = lstm.pop("hidden_dim")
-    (tmp_path / "wrong.json").write_text(json.dumps(model))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return tmp_path
+    (folder / "wrong.json").write_text(json.dumps(model))
+    write_tsv(folder / "reviews.tsv", rows=40, header="text\tlabel")
+    write_tsv(folder / "later.tsv", rows=10, seed=1, header="text\tlabel")
+    write_conll(folder / "people.conll", "IOB1", rows=12)
+    (folder / "small.vec").write_text("2 3\nsoup 1 2 3\nbill 4 5 6\n")
+    (folder / "scale.py").write_text(SCALE.format(name="page_scale"))
+    data = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}
+    model = template.build_template("classification", data, rows=40)
+    model["layers"].append({"name": "scaled", "block": "page_scale", "inputs": ["text"]})
+    model["heads"]["label"]["inputs"] = ["scaled"]
+    (folder / "scaled.json").write_text(json.dumps(model))
+    handlers = logging.root.handlers[:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "100")
+        patch.setenv("REGLUE_CACHE", str(folder / "cache"))
+        patch.setattr(template, "MAX_EPOCHS", 2)
+        for registry in REGISTRIES:
+            patch.setattr(registry, "_items", dict(registry._items))
+        yield folder
+    logging.root.handlers[:] = handlers
 
 
 def test_the_page_has_every_command() -> None:
     shown = {command.split()[1] for command, _ in EXAMPLES}
-    assert shown == set(COMMANDS)
+    assert shown >= set(COMMANDS)
 
 
 @pytest.mark.parametrize(("command", "expected"), EXAMPLES, ids=[item[0] for item in EXAMPLES])
@@ -74,3 +99,12 @@ def test_a_command_prints_what_the_page_says(
         assert not is_next or places[0] == 0, f"{line!r} does not follow"
         found = found[places[0] + 1 :]
     assert not found or expected[-1] == MORE
+
+
+@pytest.mark.usefixtures("project")
+def test_the_python_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.+?)```", PAGE.read_text(), re.DOTALL)
+    exec(code, {})
+    label, confidence = capsys.readouterr().out.split("\n")[0].split()
+    assert label in WORDS
+    assert 0 < float(confidence) < 1

@@ -1,4 +1,4 @@
-"""The command `reglue`: what is there to be had, a model looked at, files converted, tables shown.
+"""The command `reglue`: models of one's own data, what there is to be had, files converted, tables.
 
 Each command is a module of this package with `add_parser(subparsers)`, which names the function
 that runs it. Only the module of the command that is asked for is imported, since torch takes
@@ -9,11 +9,15 @@ import argparse
 import importlib
 import os
 import sys
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
-from nlp_core.errors import NlpCoreError
+from nlp_core.errors import ConfigError, NlpCoreError
 
 COMMANDS = {
+    "new": "new",
+    "train": "train",
+    "test": "predict",
+    "predict": "predict",
     "data": "data",
     "show": "show",
     "blocks": "blocks",
@@ -32,6 +36,18 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are those of users."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(f"{message}. `{self.prog} --help` says what there is.")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command.
 
@@ -43,8 +59,8 @@ def main(arguments: list[str] | None = None) -> None:
             the reader of the output went away.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = _build_parser(arguments[:1]).parse_args(arguments)
     try:
+        options = _build_parser(arguments[:1]).parse_args(arguments)
         options.run(options)
         sys.stdout.flush()
     except NlpCoreError as error:
@@ -56,12 +72,15 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(EXIT_BROKEN_PIPE) from None
+    except OSError as error:
+        sys.stderr.write(f"error: {error.filename or 'a file'}: {error.strerror}.\n")
+        raise SystemExit(EXIT_USER_ERROR) from None
 
 
 def _build_parser(wanted: list[str]) -> argparse.ArgumentParser:
     """Return the parser of the wanted command, or of all when it is none of them."""
     modules = [COMMANDS[name] for name in wanted if name in COMMANDS] or COMMANDS.values()
-    parser = argparse.ArgumentParser(prog="reglue", description=(__doc__ or "").partition("\n")[0])
+    parser = Parser(prog="reglue", description=(__doc__ or "").partition("\n")[0])
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for module in dict.fromkeys(modules):
         importlib.import_module(f"nlp_core.cli.{module}").add_parser(subparsers)

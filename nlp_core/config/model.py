@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 
 from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
+from nlp_core.config.own_data import DataConfig, TrainingConfig
 from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.errors import suggest
 
@@ -85,6 +86,12 @@ class ModelConfig(ClosedModel):
     token_dense.surprisal."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
+    notes: list[str] = Field(default_factory=list)
+    """What to know before changing the file; JSON has no comments."""
+    data: DataConfig | None = None
+    """How `reglue train` reads files; null: guessed, and always so for the cells of tables."""
+    training: TrainingConfig | None = None
+    """How `reglue train` trains; null: the defaults. A cell has its recipe in params.yaml."""
 
 
 def read_model(path: Path) -> ModelConfig:
@@ -94,7 +101,16 @@ def read_model(path: Path) -> ModelConfig:
         ConfigError: it is missing, is no JSON, or has a wrong key or value; the message names the
             layer or the head.
     """
-    return parse_config(read_mapping(path), ModelConfig, where=str(path), name_place=_name_place)
+    return parse_model(read_mapping(path), str(path))
+
+
+def parse_model(value: Mapping[str, Any], where: str) -> ModelConfig:
+    """Check the content of a model file.
+
+    Raises:
+        ConfigError: it has a wrong key or value; the message begins with `where`.
+    """
+    return parse_config(value, ModelConfig, where=where, name_place=_name_place)
 
 
 def _name_place(value: object, location: list[Any]) -> str:  # Any: keys and positions

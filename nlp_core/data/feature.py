@@ -1,7 +1,6 @@
 """What a raw-input layer reads of a split, as arrays, and what of it a batch takes.
 
-Shape letters: B batch, T tokens, U distinct words, C characters or pieces in a word, W numbers,
-G weights, R rows of them.
+Shape letters: B batch, T tokens, U distinct words, C characters or pieces in a word, W numbers.
 """
 
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from nlp_core.data.batching import Ragged
+from nlp_core.data.task import Rows
 
 
 class Feature(Protocol):
@@ -32,23 +32,6 @@ class TokenIds:
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return ids [B, T]."""
         return (self.ids.take(rows),)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Weights of each token, kept once for each row that there is.
-
-    Attributes:
-        numbers: the number of each token's row; row 0 is all zeros.
-        rows: the weights, [R, G].
-    """
-
-    numbers: Ragged
-    rows: np.ndarray
-
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return weights [B, T, G], 0 at padding."""
-        return (self.rows[self.numbers.take(rows)],)
 
 
 @dataclass(frozen=True)
@@ -82,7 +65,7 @@ class Spellings:
     """
 
     words: Ragged
-    ids: np.ndarray
+    ids: Rows
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the ids of the distinct words of the batch, [U, C], and whose stand where [B, T].
@@ -94,11 +77,3 @@ class Spellings:
         ids = self.ids[distinct]
         width = max(int((ids != 0).sum(axis=1).max()), 1)
         return ids[:, :width], index.reshape(words.shape)
-
-    @classmethod
-    def number(cls, tokens: list[str], offsets: np.ndarray) -> tuple[list[str], Ragged]:
-        """Return the distinct words, sorted, and the number of each token's word."""
-        distinct = sorted(set(tokens))
-        number = {word: idx for idx, word in enumerate(distinct)}
-        numbers = np.array([number[word] for word in tokens], dtype=np.int64)
-        return distinct, Ragged(numbers, offsets)

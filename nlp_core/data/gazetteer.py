@@ -4,7 +4,7 @@ A gazetteer is a file of lines `phrase TAB type` or `phrase TAB type TAB weight`
 phrase have spaces between them, and a phrase of several types has a line for each.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from nlp_core.data.batching import Ragged
-from nlp_core.data.feature import Weights
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.readers.tsv import parse_numbers
 from nlp_core.data.task import Column
@@ -78,34 +77,62 @@ class Gazetteer:
     def __len__(self) -> int:
         return len(self.types)
 
-    def read(self, column: Column) -> Weights:
+    def read(self, column: Column) -> "Matches":
         """Return the weights of the types at each token."""
-        text = require_text(column)
-        tokens = [word.lower() for word in text.tokens] if self.lowercase else text.tokens
-        matches = [(), *self.weights]
-        number = {phrase: idx for idx, phrase in enumerate(matches)}
-        numbers = np.zeros(len(tokens), dtype=np.int64)
-        for start, end in zip(text.offsets[:-1].tolist(), text.offsets[1:].tolist(), strict=True):
-            for first, phrase in self._match(tokens[start:end]):
-                numbers[start + first : start + first + len(phrase)] = number[phrase]
-        nothing = np.zeros(len(self.types), dtype=np.float32)
-        rows = np.stack([nothing, *self.weights.values()])
-        return Weights(Ragged(numbers, text.offsets), rows)
+        words = sorted({word for phrase in self.weights for word in phrase})
+        number = {word: idx for idx, word in enumerate(words, start=1)}
 
-    def _match(self, words: Sequence[str]) -> list[tuple[int, Phrase]]:
-        """Return the longest phrase at each place from the left, none over another."""
-        found: list[tuple[int, Phrase]] = []
+        def encode(tokens: Sequence[str]) -> np.ndarray:
+            folded = (token.lower() if self.lowercase else token for token in tokens)
+            return np.array([number.get(token, 0) for token in folded], dtype=np.int64)
+
+        phrases = enumerate(self.weights, start=1)
+        nothing = np.zeros(len(self.types), dtype=np.float32)
+        return Matches(
+            require_text(column).look_up(encode),
+            {tuple(number[word] for word in phrase): row for row, phrase in phrases},
+            np.stack([nothing, *self.weights.values()]),
+            self.longest,
+        )
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The phrases that stand in each text, looked for when a batch is read.
+
+    Attributes:
+        words: the number of each token's word; 0 for a word of no phrase, and at padding.
+        phrases: the row of each phrase, by the numbers of its words.
+        rows: the weights of the phrases, [R, G]; row 0 is all zeros.
+        longest: words of the longest phrase.
+    """
+
+    words: Ragged
+    phrases: dict[tuple[int, ...], int]
+    rows: np.ndarray
+    longest: int
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return weights [B, T, G], 0 at padding."""
+        words = self.words.take(rows)
+        numbers = np.zeros_like(words)
+        for text, found in zip(words.tolist(), numbers, strict=True):
+            for place, phrase in self._match(text):
+                found[place : place + len(phrase)] = self.phrases[phrase]
+        return (self.rows[numbers],)
+
+    def _match(self, words: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the longest phrase at each place from the left, none over another."""
         place = 0
         while place < len(words):
             for size in range(min(self.longest, len(words) - place), 0, -1):
                 phrase = tuple(words[place : place + size])
-                if phrase in self.weights:
-                    found.append((place, phrase))
+                if phrase in self.phrases:
+                    yield place, phrase
                     place += size
                     break
             else:
                 place += 1
-        return found
 
 
 def read_gazetteer(path: Path) -> list[Entry]:

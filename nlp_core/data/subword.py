@@ -10,7 +10,7 @@ import numpy as np
 
 from nlp_core.data.feature import Spellings
 from nlp_core.data.task import Column
-from nlp_core.data.vocabulary import SPECIAL, UNKNOWN, list_tokens, require_text
+from nlp_core.data.vocabulary import SPECIAL, UNKNOWN, count_words, require_text
 
 WORD_START = "\u2581"
 """What stands before a word, so that pieces at its beginning differ from those inside."""
@@ -49,7 +49,7 @@ class SubwordVocabulary:
             show_progress=False,
         )
         lowercase = bool(options.get("lowercase", False))
-        words = (mark_word(word, lowercase=lowercase) for word in list_tokens(columns))
+        words = (mark_word(word, lowercase=lowercase) for word in count_words(columns).elements())
         tokenizer.train_from_iterator(words, trainer)
         return cls(tokenizer.to_str(), tokenizer.get_vocab_size(), lowercase)
 
@@ -81,13 +81,14 @@ class SubwordVocabulary:
 
     def read(self, column: Column) -> Spellings:
         """Return the pieces of the words."""
-        text = require_text(column)
-        distinct, words = Spellings.number(text.tokens, text.offsets)
-        pieces = self.encode(distinct)
+        return Spellings(*require_text(column).spell(self._spell))
+
+    def _spell(self, words: Sequence[str]) -> np.ndarray:
+        pieces = self.encode(words)
         ids = np.zeros((len(pieces), max(map(len, pieces), default=1)), dtype=np.int64)
         for idx, row in enumerate(pieces):
             ids[idx, : len(row)] = row
-        return Spellings(words, ids)
+        return ids
 
 
 def mark_word(word: str, *, lowercase: bool) -> str:

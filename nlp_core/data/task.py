@@ -1,15 +1,18 @@
 """A processed task in memory: columns of each split, and what its manifest says."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.data.batching import Ragged
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
@@ -18,6 +21,66 @@ LABEL = "label"
 LABELS = "labels"
 TAGS = "tags"
 NEXT_WORD = "next_word"
+
+
+Encode = Callable[[list[str]], np.ndarray]
+"""Return ids of words [N], or of the characters of words [N, C]."""
+
+
+class Rows(Protocol):
+    """An array, or what makes rows of one when they are asked for."""
+
+    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
+        """Return some rows."""
+
+
+class Text(Protocol):
+    """A column of tokens: those of one text of each example, in memory or in a file."""
+
+    def count(self) -> Counter[str]:
+        """Return how often each word stands in the column."""
+
+    def look_up(self, encode: Encode) -> Ragged:
+        """Return the ids of all tokens."""
+
+    def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
+        """Return for each token the number of its word, and the characters of those words."""
+
+    def outline(self) -> Ragged:
+        """Return a column of nothing but lengths, for masks."""
+
+
+class Examples(Protocol):
+    """The examples of a split: `Split` in memory, or read from files piece by piece."""
+
+    @property
+    def name(self) -> str:
+        """train, dev, test, held_out ..."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Row number of each example in its file, [N]."""
+
+    @property
+    def texts(self) -> Mapping[str, Text]:
+        """Text columns by name: tokens, tokens_a, tokens_b ..."""
+
+    @property
+    def columns(self) -> Mapping[str, "Column"]:
+        """All that a model can read: the texts, and columns of numbers."""
+
+    @property
+    def target(self) -> list[Any]:
+        """The right answer of each example, see `join_answers`."""
+
+    @property
+    def group(self) -> np.ndarray | None:
+        """Question number of each candidate, [N]; None when the kind has no groups."""
+
+    def encode_target(self, name: str, labels: list[str]) -> Ragged | Rows | None:
+        """Return label ids or values of a target; None where the split has none."""
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +100,25 @@ class TextColumn:
         """Tokens of each example, [N]."""
         return np.diff(self.offsets)
 
+    def count(self) -> Counter[str]:
+        """Return how often each word stands in the column."""
+        return Counter(self.tokens)
+
+    def look_up(self, encode: Encode) -> Ragged:
+        """Return the ids of all tokens."""
+        return Ragged(encode(self.tokens), self.offsets)
+
+    def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
+        """Return for each token the number of its word, and the characters of those words."""
+        distinct = sorted(set(self.tokens))
+        number = {word: idx for idx, word in enumerate(distinct)}
+        numbers = np.array([number[word] for word in self.tokens], dtype=np.int64)
+        return Ragged(numbers, self.offsets), encode(distinct)
+
+    def outline(self) -> Ragged:
+        """Return a column of nothing but lengths, for masks."""
+        return Ragged(np.empty(0), self.offsets)
+
 
 @dataclass(frozen=True)
 class NumberColumn:
@@ -51,7 +133,7 @@ class NumberColumn:
     offsets: np.ndarray | None
 
 
-Column = TextColumn | NumberColumn
+Column = Text | NumberColumn
 """What a raw-input layer can read."""
 
 
@@ -83,10 +165,6 @@ class Split:
         """All that a model can read."""
         return {**self.texts, **self.numbers}
 
-    def offsets(self, column: str) -> np.ndarray:
-        """Return where the tokens of each example begin in a column of tokens, and the end."""
-        return self.texts["tokens" if column in self.numbers else column].offsets
-
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -94,6 +172,39 @@ class Split:
     def target(self) -> list[Any]:
         """The right answer of each example, see `join_answers`."""
         return join_answers(self.targets)
+
+    def encode_target(self, name: str, labels: list[str]) -> Ragged | Rows | None:
+        """Return label ids or values of a target; None where the split has none.
+
+        Args:
+            name: label, labels or tags.
+            labels: all labels in the order of their ids; none for values.
+
+        Raises:
+            DataError: a label that the task does not name.
+        """
+        answers = self.targets[name]
+        if any(item is None for item in answers):
+            return None
+        if not labels:
+            return np.array(answers, dtype=np.float32)
+        number = {label: idx for idx, label in enumerate(labels)}
+        several = bool(answers) and isinstance(answers[0], tuple)
+        tagged = bool(answers) and isinstance(answers[0], list)
+        flat = list(chain.from_iterable(answers)) if several or tagged else answers
+        unknown = sorted(set(flat) - set(number))
+        if unknown:
+            raise DataError(
+                f"split {self.name}: found the label '{unknown[0]}', which the task's manifest "
+                f"does not name. {suggest(unknown[0], number)}"
+            )
+        if several:
+            chosen = [[label in row for label in labels] for row in answers]
+            return np.array(chosen, dtype=np.float32)
+        ids = np.array([number[label] for label in flat], dtype=np.int64)
+        if not tagged:
+            return ids
+        return Ragged(ids, np.cumsum([0, *(len(tags) for tags in answers)]))
 
 
 @dataclass(frozen=True)

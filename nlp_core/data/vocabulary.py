@@ -14,9 +14,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from safetensors.numpy import load_file
 
-from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature, Spellings, TokenIds
-from nlp_core.data.task import Column, TextColumn
+from nlp_core.data.task import Column, NumberColumn, Text
 from nlp_core.errors import DataError, suggest
 
 PADDING = 0
@@ -129,7 +128,7 @@ class WordVocabulary:
     def build(
         cls, words: Iterable[str], rules: WordRules, table: VectorTable | None
     ) -> "WordVocabulary":
-        """Count the words of the training split and number them, the most frequent first."""
+        """Number the words of the training split (or their counts), the most frequent first."""
         counter: Counter[str] = Counter()
         for word, count in Counter(words).items():
             if word not in SPECIAL:
@@ -184,7 +183,7 @@ class WordVocabulary:
     ) -> "WordVocabulary":
         """Count the words of the columns; see `build`."""
         rules, table = WordRules.from_options(options), _read_table(options, init)
-        return cls.build(list_tokens(columns), rules, table)
+        return cls.build(count_words(columns), rules, table)
 
     @classmethod
     def recall(
@@ -200,8 +199,7 @@ class WordVocabulary:
 
     def read(self, column: Column) -> TokenIds:
         """Return the ids of the words."""
-        text = require_text(column)
-        return TokenIds(Ragged(self.encode(text.tokens), text.offsets))
+        return TokenIds(require_text(column).look_up(self.encode))
 
     def _find(self, word: str) -> int:
         if word in SPECIAL:
@@ -252,7 +250,7 @@ class CharacterVocabulary:
         cls, columns: Sequence[Column], options: Mapping[str, Any], init: Path
     ) -> "CharacterVocabulary":
         """Number the characters of the columns; see `build`."""
-        return cls.build(list_tokens(columns))
+        return cls.build(count_words(columns))
 
     @classmethod
     def recall(
@@ -267,20 +265,18 @@ class CharacterVocabulary:
 
     def read(self, column: Column) -> Spellings:
         """Return the characters of the words."""
-        text = require_text(column)
-        distinct, words = Spellings.number(text.tokens, text.offsets)
-        return Spellings(words, self.encode(distinct))
+        return Spellings(*require_text(column).spell(self.encode))
 
 
-def require_text(column: Column) -> TextColumn:
+def require_text(column: Column) -> Text:
     """Return the column, which holds text: the plan has seen to that."""
-    assert isinstance(column, TextColumn), type(column)
+    assert not isinstance(column, NumberColumn), type(column)
     return column
 
 
-def list_tokens(columns: Sequence[Column]) -> list[str]:
-    """Return the tokens of several columns one behind the other."""
-    return [token for column in columns for token in require_text(column).tokens]
+def count_words(columns: Sequence[Column]) -> Counter[str]:
+    """Return how often each word stands in several columns."""
+    return sum((require_text(column).count() for column in columns), Counter())
 
 
 def _read_table(options: Mapping[str, Any], init: Path) -> VectorTable | None:

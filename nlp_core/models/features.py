@@ -6,9 +6,7 @@ split; layers that share parameters share it, and it then counts the words of al
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +16,9 @@ from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.config.model import find_axes
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
-from nlp_core.data.task import NEXT_WORD, Split, Task, TextColumn
+from nlp_core.data.task import NEXT_WORD, Examples, Rows, Task, Text, TextColumn
 from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.plan import LayerPlan, ModelPlan
 
 IGNORED = -1
@@ -58,10 +56,10 @@ class EncodedSplit:
         targets: by column (label, tags) label ids or values; without labels left out.
     """
 
-    split: Split
+    split: Examples
     features: dict[str, Feature]
     inputs: dict[str, Ragged]
-    targets: dict[str, Ragged | np.ndarray]
+    targets: dict[str, Ragged | Rows]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -103,7 +101,7 @@ class Featurizer:
     targets: dict[str, list[str]]
 
     @classmethod
-    def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
+    def build(cls, plan: ModelPlan, task: Task, train: Examples, init: Path) -> "Featurizer":
         """Make the vocabularies from the training split.
 
         Raises:
@@ -135,7 +133,7 @@ class Featurizer:
         assert isinstance(vocabulary, WordVocabulary), name
         return vocabulary
 
-    def encode(self, split: Split) -> EncodedSplit:
+    def encode(self, split: Examples) -> EncodedSplit:
         """Turn the texts and targets of a split into arrays.
 
         Raises:
@@ -148,52 +146,28 @@ class Featurizer:
             for layer in raw_layers(self.plan)
         }
         inputs = {
-            name: Ragged(np.empty(0), split.offsets(find_source(column)))
+            name: split.texts[axis].outline()
             for name, column in self.plan.inputs.items()
-            if find_axes(column)
+            for axis in find_axes(column)
         }
         targets = {
-            name: _encode_target(split.targets[name], labels, split.name)
+            name: _shift(self.predicted_words, split.texts["tokens"])
+            if name == NEXT_WORD
+            else split.encode_target(name, labels)
             for name, labels in self.targets.items()
-            if name != NEXT_WORD and all(item is not None for item in split.targets[name])
         }
-        if NEXT_WORD in self.targets:
-            targets[NEXT_WORD] = _shift(self.predicted_words, split.texts["tokens"])
-        return EncodedSplit(split, features, inputs, targets)
+        given = {name: item for name, item in targets.items() if item is not None}
+        return EncodedSplit(split, features, inputs, given)
 
 
-def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
+def _shift(vocabulary: WordVocabulary, text: Text) -> Ragged:
     """Return for each token the id of the next one; -1 for the last one of a text."""
+    assert isinstance(text, TextColumn), type(text)
     ids = vocabulary.encode(text.tokens)
     ids[ids >= len(vocabulary)] = UNKNOWN  # a vector of its own, but no row to be predicted by
     following = np.append(ids[1:], IGNORED)
     following[text.offsets[1:] - 1] = IGNORED
     return Ragged(following, text.offsets)
-
-
-def _encode_target(
-    answers: list[Any],  # Any: labels, values, several labels or tags
-    labels: list[str],
-    split: str,
-) -> Ragged | np.ndarray:
-    if not labels:
-        return np.array(answers, dtype=np.float32)
-    number = {label: idx for idx, label in enumerate(labels)}
-    several = bool(answers) and isinstance(answers[0], tuple)
-    tagged = bool(answers) and isinstance(answers[0], list)
-    flat = list(chain.from_iterable(answers)) if several or tagged else answers
-    unknown = sorted(set(flat) - set(number))
-    if unknown:
-        raise DataError(
-            f"split {split}: found the label '{unknown[0]}', which the task's manifest does not "
-            f"name. {suggest(unknown[0], number)}"
-        )
-    if several:
-        return np.array([[label in row for label in labels] for row in answers], dtype=np.float32)
-    ids = np.array([number[label] for label in flat], dtype=np.int64)
-    if not tagged:
-        return ids
-    return Ragged(ids, np.cumsum([0, *(len(tags) for tags in answers)]))
 
 
 def raw_layers(plan: ModelPlan) -> Iterator[LayerPlan]:

@@ -19,6 +19,7 @@ from nlp_core.blocks import (
 )
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config import reader
+from nlp_core.config.dataset import PAIR_KINDS
 from nlp_core.config.model import (
     HeadConfig,
     LayerConfig,
@@ -119,6 +120,17 @@ class ModelPlan:
     def grouped(self) -> bool:
         """Whether a training batch must hold whole groups."""
         return any(head.head.grouped for head in self.heads.values())
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of task that all heads serve: those on pairs where it reads two texts."""
+        heads = [head.head for head in self.heads.values()]
+        kinds = frozenset.intersection(*(head.kinds for head in heads))
+        if len({head.target for head in heads}) == 1:
+            kinds -= {"intent_slots"}
+        has_two = any(column.startswith("tokens_b") for column in self.inputs.values())
+        on_pairs = {kind for kind in kinds if kind in PAIR_KINDS}
+        return sorted(on_pairs if has_two else kinds - on_pairs)
 
 
 def read_plan(path: Path) -> ModelPlan:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from nlp_core.config.model import read_model
 from nlp_core.config.params import Params, read_params
 from nlp_core.models.description import count_layer
-from nlp_core.models.plan import ModelPlan, plan_model
+from nlp_core.models.plan import plan_model
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.markdown import format_score, render_rows
 from nlp_core.report.table import read_comparison
@@ -109,24 +109,13 @@ def _describe(path: Path, root: Path, params: Params, tables: dict[str, Comparis
         name.removeprefix("zoo/"),
         config.description,
         config.source,
-        tasks or [f"any {kind}" for kind in _list_kinds(plan)],
+        tasks or [f"any {kind}" for kind in plan.kinds],
         sum(count_layer(layer) or 0 for layer in plan.layers),
         [
             ZooResult(item.table, cell, _find_number(cell, tables[item.table]))
             for cell, item in found.items()
         ],
     )
-
-
-def _list_kinds(plan: ModelPlan) -> list[str]:
-    """Return the kinds of task that all heads serve: those on pairs where it reads two texts."""
-    heads = [head.head for head in plan.heads.values()]
-    kinds = frozenset.intersection(*(head.kinds for head in heads))
-    if len({head.target for head in heads}) == 1:
-        kinds -= {"intent_slots"}
-    has_two = any(column.startswith("tokens_b") for column in plan.inputs.values())
-    on_pairs = {kind for kind in kinds if kind.startswith("pair_") or kind == "ranking"}
-    return sorted(on_pairs if has_two else kinds - on_pairs)
 
 
 def _find_number(cell: str, comparison: Comparison) -> str:

@@ -144,7 +144,7 @@ def train_cell(cell: Cell) -> Path:
     """
     place = f"{cell.experiment.table}/{cell.name}"
     work = Path("artifacts/work") / place / cell.key[:16]
-    with _locked(work):
+    with locked(work, "cell"):
         finished = {seed: _train_seed(cell, seed, work) for seed in cell.experiment.seeds}
         target = Path("artifacts/finetune") / place
         with replacing_folder(target) as folder:
@@ -305,14 +305,22 @@ def _write_run(cell: Cell, seed: int, started: float) -> None:
 
 
 @contextmanager
-def _locked(work: Path) -> Iterator[None]:
-    """Hold a work folder for this process alone."""
+def locked(work: Path, what: str) -> Iterator[None]:
+    """Hold a work folder for this process alone; it is made when it is not there.
+
+    Args:
+        work: the folder.
+        what: is trained there, for the error message.
+
+    Raises:
+        TrainingError: another process holds it.
+    """
     work.mkdir(parents=True, exist_ok=True)
     with (work / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as err:
             raise TrainingError(
-                f"{work}: another process trains this cell; wait for it to end, or stop it."
+                f"{work}: another process trains this {what}; wait for it to end, or stop it."
             ) from err
         yield

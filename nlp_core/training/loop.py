@@ -58,6 +58,7 @@ class Trainer:
         recipe: how to train.
         seed: orders the data.
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
+        max_steps: steps after which training ends, whatever the epoch; None: all epochs.
         on_step: called after each step with the steps done.
     """
 
@@ -71,6 +72,7 @@ class Trainer:
         recipe: RecipeConfig,
         seed: int,
         checkpoint: Path,
+        max_steps: int | None = None,
         on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
         self.model = model
@@ -80,12 +82,13 @@ class Trainer:
         self.recipe = recipe
         self.seed = seed
         self.checkpoint = checkpoint
+        self.max_steps = max_steps
         self.on_step = on_step
         self.steps_per_epoch = count_batches(model, train, recipe.batch_size)
         self.optimizer = build_optimizer(recipe.optimizer, model)
         self.average = WeightAverage(model, recipe.ema_decay) if recipe.ema_decay else None
         self.learning_rate = LearningRate(
-            recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs
+            recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs, max_steps
         )
         self.progress = Progress()
         self.best_states: dict[str, dict[str, Tensor]] = {}
@@ -99,7 +102,7 @@ class Trainer:
         """
         if self.checkpoint.exists():
             self._restore()
-        while self.progress.epoch <= self.recipe.epochs and not self._is_out_of_patience():
+        while self.progress.epoch <= self.recipe.epochs and not self._is_over():
             self._run_epoch()
         return Trained(self.best_states, self.progress)
 
@@ -114,12 +117,12 @@ class Trainer:
             progress.batch = idx + 1
             if progress.batch % every == 0:
                 self._log_loss()
-            if progress.batch in pauses:
+            if progress.batch in pauses or progress.step == self.max_steps:
                 self._validate(progress.epoch - 1 + progress.batch / len(batches))
                 if progress.batch == len(batches):
                     progress.epoch, progress.batch = progress.epoch + 1, 0
                 self._save()
-                if self._is_out_of_patience():
+                if self._is_over():
                     return
 
     def _order_batches(self, epoch: int) -> list[NDArray[np.int64]]:
@@ -213,7 +216,9 @@ class Trainer:
             log.info("finetune validate epoch=%.2f split=%s %s", epoch, split, text)
         self.model.load_state_dict(raw)
 
-    def _is_out_of_patience(self) -> bool:
+    def _is_over(self) -> bool:
+        if self.progress.step == self.max_steps:
+            return True
         patience = self.recipe.patience
         return patience is not None and self.progress.stale >= patience
 

@@ -64,12 +64,14 @@ class LearningRate:
         peak: learning rate at its height.
         steps_per_epoch: batches an epoch.
         epochs: passes over the training split.
+        max_steps: steps after which training ends before the last epoch; None: it does not.
     """
 
     schedule: Schedule
     peak: float
     steps_per_epoch: int
     epochs: int
+    max_steps: int | None = None
 
     def at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
@@ -78,6 +80,7 @@ class LearningRate:
                 return self.peak
             case WarmupLinearSchedule(warmup=warmup):
                 total = self.steps_per_epoch * self.epochs
+                total = total if self.max_steps is None else min(total, self.max_steps)
                 rise = math.ceil(total * warmup)
                 if step < rise:
                     return self.peak * (step + 1) / rise

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.task import LABEL, TAGS, Split, Task, join_answers
+from nlp_core.data.task import LABEL, TAGS, Examples, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.features import EncodedSplit
@@ -30,7 +30,7 @@ class SplitPredictions:
         score: probability of each label, [N, L]; None where no head gives any.
     """
 
-    split: Split
+    split: Examples
     answers: dict[str, list[Any]]
     score: np.ndarray | None
 

@@ -1,0 +1,69 @@
+"""`reglue new`: look at a file of one's own and write a model file that trains as it stands."""
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.template import KINDS, build_template
+from nlp_core.config.model import parse_model
+from nlp_core.config.model_file import find_line, format_model
+from nlp_core.data.guess import Guess, count_rows, guess_data
+from nlp_core.data.readers.own import read_examples
+from nlp_core.errors import ConfigError
+from nlp_core.files import write_text
+from nlp_core.training.own_run import check_model
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `new`."""
+    parser = subparsers.add_parser(
+        "new",
+        help="write a model file for data of your own",
+        description="Look at a file and write a model file that trains on it as it stands.",
+    )
+    parser.add_argument("template", choices=list(KINDS), help="what is to be learnt")
+    parser.add_argument("--train", type=Path, required=True, help="the file to train on")
+    parser.add_argument("--dev", type=Path, help="a file of the same form that chooses the epoch")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the model file to write")
+    parser.add_argument("--force", action="store_true", help="replace the model file")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the model file and say what was guessed, and on which line to change it.
+
+    Raises:
+        ConfigError: the model file is there already.
+        DataError: the file cannot be read, or has no columns of that kind.
+    """
+    output: Path = options.output
+    if output.exists() and not options.force:
+        raise ConfigError(f"{output}: is there already; name another file, or use --force.")
+    guess = guess_data(options.train, KINDS[options.template])
+    rows = count_rows(options.train, guess.data)
+    model = build_template(options.template, guess.section, rows)
+    check_model(parse_model(model, str(output)), str(output), None)
+    if options.dev is not None:
+        next(read_examples(options.dev, guess.data), None)
+    text = format_model(model)
+    write_text(output, text)
+    _show(output, text, guess)
+    dev = f" --dev {options.dev}" if options.dev else ""
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(escape(f"\nNext: reglue train {output} --train {options.train}{dev}"))
+
+
+def _show(output: Path, text: str, guess: Guess) -> None:
+    table = Table("line", "data.", "guessed", "since", box=None)
+    for key, value in guess.section.items():
+        shown = json.dumps(value, ensure_ascii=False)
+        line = str(find_line(text, "data", key))
+        table.add_row(line, key, escape(shown), escape(guess.explain(key)))
+    console = Console(highlight=False)
+    console.print(escape(f"{output}: written; what is wrong in it is changed on its line:"))
+    console.print(table)

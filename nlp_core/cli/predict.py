@@ -1,0 +1,130 @@
+"""`reglue test` and `reglue predict`: use a folder that `reglue train` made."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import add_overrides, show_log, show_metrics
+from nlp_core.config.base import read_mapping
+from nlp_core.config.model import parse_model
+from nlp_core.config.model_file import set_value
+from nlp_core.errors import ConfigError
+from nlp_core.training.own_run import MODEL
+from nlp_core.training.prediction_file import describe, predict_file
+from nlp_core.training.predictor import Predictor
+
+END = "exit"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `test` and `predict`."""
+    test = subparsers.add_parser("test", help="measure a trained model on a file with labels")
+    test.add_argument("--data", type=Path, required=True, help="the file")
+    test.add_argument("--json", action="store_true", help="as JSON, for other programs")
+    test.set_defaults(run=run_test)
+    predict = subparsers.add_parser(
+        "predict", help="predict a file, or what is typed on a terminal"
+    )
+    predict.add_argument("--data", type=Path, help="the file; without it inputs are asked for")
+    predict.add_argument("-o", "--output", type=Path, help="the file to write, in the same form")
+    predict.add_argument(
+        "--confidence-of",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="write the probability of this label too",
+    )
+    predict.set_defaults(run=run_predict)
+    for parser in (test, predict):
+        parser.add_argument("folder", type=Path, help="what `reglue train` made")
+        add_overrides(parser)
+
+
+def run_test(options: argparse.Namespace) -> None:
+    """Print the metrics of a file.
+
+    Raises:
+        ConfigError: a plug-in is missing or an override is wrong.
+        DataError: the folder or the file is not what it should be.
+    """
+    show_log("WARNING")
+    metrics = _load(options).measure(options.data)
+    if options.json:
+        sys.stdout.write(json.dumps(metrics, indent=2, sort_keys=True) + "\n")
+    else:
+        show_metrics({options.data.name: metrics})
+
+
+def run_predict(options: argparse.Namespace) -> None:
+    """Predict a file, or ask for inputs.
+
+    Raises:
+        ConfigError: an argument, a plug-in or an override is wrong.
+        DataError: the folder or the file is not what it should be.
+    """
+    show_log("WARNING")
+    if (options.data is None) != (options.output is None):
+        raise ConfigError("predict: found one of --data and -o, expected both or neither.")
+    if options.data is None and not sys.stdin.isatty():
+        raise ConfigError(
+            "predict: standard input is no terminal, and no file was given; give --data FILE and "
+            "-o FILE, or type inputs on a terminal."
+        )
+    predictor = _load(options)
+    if options.data is None:
+        _ask(predictor, options.confidence_of)
+        return
+    if options.output.resolve() == options.data.resolve():
+        raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
+    rows = predict_file(predictor, options.data, options.output, options.confidence_of)
+    Console(soft_wrap=True, highlight=False).print(escape(f"{options.output}: {rows} rows"))
+
+
+def _load(options: argparse.Namespace) -> Predictor:
+    path: Path = options.folder / MODEL
+    if not options.set or not path.is_file():
+        return Predictor.load(options.folder, options.plugin)
+    model = read_mapping(path)
+    for assignment in options.set:
+        if not assignment.startswith("data."):
+            raise ConfigError(
+                f"--set {assignment}: the model is trained; only data, which says how files are "
+                "read, can still be changed."
+            )
+        set_value(model, assignment)
+    data = parse_model(model, f"{path} with --set").data
+    return Predictor.load(options.folder, options.plugin, data)
+
+
+def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
+    """Ask for each text of an input until `exit` or the end of the terminal."""
+    places = {f"confidence_of_{label}": predictor.find_label(label) for label in confidence_of}
+    names = ["text" if name.isdecimal() else name for name in predictor.data.texts]
+    console = Console(highlight=False)
+    console.print(escape(f"'{END}' or Ctrl-D ends."))
+    while True:
+        texts = []
+        for name in names:
+            try:
+                texts.append(input(f"{name}: "))
+            except EOFError:
+                console.print()
+                return
+            if texts[-1].strip() == END:
+                return
+        (prediction,) = predictor.predict([texts[0] if len(texts) == 1 else texts])
+        said = describe(prediction, places)
+        if predictor.data.kind == "tagging":
+            columns = zip(predictor.tokenize(texts[0]), *said.values(), strict=True)
+            lines = ["  " + "\t".join(str(cell) for cell in column) for column in columns]
+        else:
+            lines = [
+                f"  {name}: {' '.join(map(str, value)) if isinstance(value, list) else value}"
+                for name, value in said.items()
+            ]
+        console.print(escape("\n".join(lines)))

@@ -1,0 +1,103 @@
+"""The model files that `reglue new` writes: a net, its heads, and how to train it."""
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from nlp_core.config.dataset import Kind
+
+KINDS: dict[str, Kind] = {
+    "classification": "classification",
+    "multi_label": "multi_label",
+    "regression": "regression",
+    "matching": "pair_classification",
+    "similarity": "pair_regression",
+    "ranking": "ranking",
+    "tagging": "tagging",
+    "intent_slots": "intent_slots",
+}
+"""The kind of data that each template serves."""
+LEARNT = {
+    "classification": "A label of a text",
+    "multi_label": "Several labels of a text",
+    "regression": "A number of a text",
+    "matching": "A label of two texts",
+    "similarity": "A number of two texts",
+    "ranking": "Which candidates answer a question",
+    "tagging": "A tag of each word",
+    "intent_slots": "A label of a sentence and a tag of each word",
+}
+NOTES = [
+    "data says how your files are read, training how the net learns; any value is overridden by "
+    "its path: `reglue train FILE --set training.epochs=20 --set layers.lstm.hidden_dim=64`.",
+    "Other blocks and heads, and their options: `reglue blocks`, `reglue heads`. This net drawn: "
+    "`reglue show FILE --svg net.svg`. JSON has no comments; write them here.",
+]
+BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
+"""The least number of rows for each batch size."""
+WANTED_STEPS = 2_000
+MIN_EPOCHS, MAX_EPOCHS = 3, 40
+STEPS_A_VALIDATION = 20_000
+POOL = {"name": "best", "block": "pooling", "inputs": ["out"], "pool": "max"}
+
+
+def build_template(name: str, data: dict[str, Any], rows: int) -> dict[str, Any]:
+    """Return a model file.
+
+    Args:
+        name: a key of KINDS.
+        data: its section on how files are read.
+        rows: about how many examples there are to train on.
+    """
+    nets = json.loads(files("nlp_core.cli").joinpath("templates.json").read_text(encoding="utf-8"))
+    net, heads = _choose_net(name)
+    model = nets[net]
+    if name == "intent_slots":
+        model["layers"].append(POOL)
+    return {
+        "description": f"{LEARNT[name]}: {model.pop('description')}",
+        "source": "a template of reglue new",
+        "notes": NOTES,
+        **model,
+        "heads": heads,
+        "data": data,
+        "training": {
+            "optimizer": {"name": "adam", "lr": 0.003 if net == "tokens" else 0.001},
+            "schedule": {"name": "warmup_linear", "warmup": 0.1},
+            **fit_training(rows),
+            "clip_norm": 5.0,
+        },
+    }
+
+
+def fit_training(rows: int) -> dict[str, int]:
+    """Return the keys of `training` that depend on the number of examples.
+
+    Few examples get small batches and many epochs, so that a net sees some thousand batches; many
+    get few epochs, and are validated more than once in each.
+    """
+    batch_size = next(size for least, size in BATCH_SIZES if rows >= least)
+    epochs = min(max(round(WANTED_STEPS * batch_size / rows), MIN_EPOCHS), MAX_EPOCHS)
+    validations = max(rows // batch_size // STEPS_A_VALIDATION, 1)
+    return {
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "validations_per_epoch": validations,
+        "patience": max(epochs // 3, MIN_EPOCHS, validations),
+    }
+
+
+def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the net of a template and its heads."""
+    tags = {"tags": {"head": "crf_tagging", "inputs": ["out"]}}
+    if name == "tagging":
+        return "tokens", tags
+    if name == "intent_slots":
+        label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
+        return "tokens", {"label": label, **tags}
+    head = {"regression": "regression", "similarity": "regression", "multi_label": "multi_label"}
+    if name in ("matching", "similarity", "ranking"):
+        net, options = "pair", {"inputs": ["pair"], "hidden_dims": [100]}
+    else:
+        net, options = "text", {"inputs": ["text"]}
+    return net, {"label": {"head": head.get(name, "classification"), **options, "dropout": 0.3}}

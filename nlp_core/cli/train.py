@@ -1,0 +1,123 @@
+"""`reglue train`: train a model file on files of one's own."""
+
+import argparse
+import json
+import logging
+from pathlib import Path
+from typing import Any, cast
+
+from rich.console import Console
+from rich.markup import escape
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import add_overrides, show_log, show_metrics
+from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import Kind
+from nlp_core.config.model import parse_model
+from nlp_core.config.model_file import set_value
+from nlp_core.data.guess import guess_data
+from nlp_core.data.word_vectors import TABLE, convert_vectors
+from nlp_core.errors import ConfigError
+from nlp_core.models.plan import ModelPlan, plan_model
+from nlp_core.models.plugin import load_plugins
+from nlp_core.training.own_run import OwnRun, check_output, train_run
+
+DEFAULT_FOLDER = Path("artifacts/train")
+SHORTHANDS = {
+    "epochs": "training.epochs",
+    "batch_size": "training.batch_size",
+    "lr": "training.optimizer.lr",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `train`."""
+    parser = subparsers.add_parser("train", help="train a model file on data of your own")
+    parser.add_argument("model", type=Path, metavar="FILE.json", help="the model file")
+    parser.add_argument("--train", type=Path, required=True, help="the file to train on")
+    parser.add_argument("--dev", type=Path, help="chooses the epoch; else a tenth of train does")
+    parser.add_argument("--test", type=Path, help="a file that is measured once, at the end")
+    parser.add_argument(
+        "-o", "--output", type=Path, help=f"folder to make ({DEFAULT_FOLDER}/<name of FILE>)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace a trained model")
+    parser.add_argument(
+        "--vectors",
+        type=Path,
+        help="word vectors to start from: GloVe, word2vec, fastText text; or a processed folder",
+    )
+    parser.add_argument("--max-vectors", type=int, help="take the first so many words alone")
+    parser.add_argument("--seed", type=int, default=1, help="of weights and order (1)")
+    parser.add_argument("--epochs", type=int, help="passes over train")
+    parser.add_argument("--batch-size", type=int, help="examples a step")
+    parser.add_argument("--lr", type=float, help="learning rate at its height")
+    add_overrides(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, print the metrics and say how to go on.
+
+    Raises:
+        ConfigError: the model file, an override or the folder is wrong.
+        DataError: a data file is missing or malformed.
+        TrainingError: a loss is not finite.
+    """
+    show_log()
+    output = options.output or DEFAULT_FOLDER / options.model.stem
+    check_output(output, force=options.force)
+    for name, least in (("seed", 0), ("max_vectors", 1)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag}: found {value}, expected {least} or more.")
+    plugins = load_plugins(options.plugin)
+    model = read_mapping(options.model)
+    where = str(options.model)
+    if model.get("data") is None:
+        _guess(model, options.train, plan_model(parse_model(model, where), where=where))
+    values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
+    shorthands = [f"{path}={value}" for path, value in values.items() if value is not None]
+    for assignment in [*options.set, *shorthands]:
+        set_value(model, assignment)
+    init = None if options.vectors is None else _start_from_vectors(model, options)
+    files = {"train": options.train, "dev": options.dev, "test": options.test}
+    files = {name: path for name, path in files.items() if path is not None}
+    own_run = OwnRun(where, model, files, output, init, plugins, options.seed)
+    done = train_run(own_run, parse_model(model, where))
+    show_metrics(done["metrics"])
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(escape(f"\n{output}: the weights of epoch {done['best_epoch']:g}."))
+    console.print(escape(f"Next: reglue predict {output}"))
+
+
+def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
+    """Add a `data` section, and log each part of it."""
+    if not plan.kinds:
+        raise ConfigError(f"{plan.where}: heads: found no kind of task that all of them serve.")
+    guess = guess_data(path, cast(Kind, plan.kinds[0]))
+    model["data"] = guess.section
+    for key, value in guess.section.items():
+        reason = guess.explain(key)
+        shown = json.dumps(value, ensure_ascii=False)
+        logging.info("data.%s = %s%s", key, shown, f"  ({reason})" if reason else "")
+
+
+def _start_from_vectors(model: dict[str, Any], options: argparse.Namespace) -> Path:
+    """Return the folder of the vectors; a file's are given to every word embedding of the model."""
+    path: Path = options.vectors
+    if path.is_dir():
+        if read_mapping(path / "manifest.json").get("kind") != "vectors":
+            raise ConfigError(f"{path}: holds no word vectors, expected a folder that does.")
+        return path
+    folder = convert_vectors(path, options.max_vectors)
+    dim = read_mapping(folder / "manifest.json")["tables"][TABLE]["dim"]
+    embeddings = [layer for layer in model["layers"] if layer["block"] == "word_embedding"]
+    if not embeddings:
+        raise ConfigError(
+            f"{options.model}: has no layer of the block word_embedding, so that --vectors {path} "
+            "would not be read; leave --vectors out."
+        )
+    for layer in embeddings:
+        layer |= {"vectors": TABLE, "dim": dim}
+    return folder

@@ -1,0 +1,154 @@
+"""The closed models of what a model file says of one's own data: how it is read, how to train."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nlp_core.config.base import ClosedModel
+from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind
+from nlp_core.config.params import (
+    Count,
+    OptimizerConfig,
+    Positive,
+    RecipeConfig,
+    Schedule,
+    WarmupLinearSchedule,
+)
+
+Format = Literal["tsv", "csv", "jsonl", "parquet", "conll"]
+Scheme = Literal["IOB1", "BIO", "BIOES", "plain"]
+SEPARATORS = {"tsv": "\t", "csv": ","}
+USUAL_METRICS = {
+    "classification": ["accuracy", "macro_f1"],
+    "pair_classification": ["accuracy", "macro_f1"],
+    "multi_label": ["micro_f1", "macro_f1", "exact_match"],
+    "regression": ["pearson", "spearman"],
+    "pair_regression": ["pearson", "spearman"],
+    "ranking": ["map", "mrr"],
+    "tagging": ["f1", "accuracy"],
+    "intent_slots": ["frame_accuracy", "intent_accuracy", "slot_f1"],
+}
+PLAIN_METRICS = {"tagging": ["accuracy"], "intent_slots": ["frame_accuracy", "intent_accuracy"]}
+"""Tags that write no entities have no F1."""
+
+
+class DataConfig(ClosedModel):
+    """How files are read as examples: the `data` section of a model file."""
+
+    kind: Kind
+    """What is learnt: one label, several or a number of a text; a label or a number of two; an
+    order of candidates; tags; a label and tags."""
+    format: Format
+    """tsv, csv, jsonl (an object a line), parquet, or conll (a token a line)."""
+    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
+    """Column of the text, or of the two texts; of the tokens for tags. Columns without names
+    (no header, conll) are called "1", "2" ..."""
+    label: str
+    """Column of the label, the labels, the number; for tagging of the tags."""
+    tags: str | None = None
+    """intent_slots: column of the tags."""
+    group: str | None = None
+    """ranking: column that names the question of a candidate; null: equal first texts that follow
+    each other are one question."""
+    label_separator: Annotated[str, Field(min_length=1)] | None = None
+    """multi_label: what stands between the labels of a cell; null: a list (jsonl, parquet)."""
+    header: bool = True
+    """tsv and csv: whether the first line names the columns."""
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """Between columns; null: a tab (tsv), a comma (csv), any white space (conll)."""
+    quoted: bool | None = None
+    """tsv and csv: whether a cell in double quotes may hold separators; null: csv only."""
+    comments: bool = False
+    """conll: whether lines that begin with # and ranges such as 3-4 are skipped (CoNLL-U)."""
+    scheme: Scheme | None = None
+    """How tags write entities; plain: each tag stands for itself (parts of speech)."""
+    tokens: str = "words"
+    """How a text becomes tokens: split at spaces (`spaces`), Penn Treebank words (`words`), or the
+    tokenizer of a plug-in."""
+    max_tokens: Count | None = None
+    """Tokens of a text that are read, the rest is cut off; null: all."""
+    max_words: Count = 100_000
+    """Distinct words of a column that are told apart, the most frequent ones."""
+    metrics: Annotated[list[str], Field(min_length=1)] | None = None
+    """What is measured, of which the first chooses the epoch; null: the usual ones of the kind."""
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> "DataConfig":
+        num_texts = 2 if self.kind in PAIR_KINDS else 1
+        if len(self.texts) != num_texts:
+            raise ValueError(f"texts: found {self.texts}; the kind {self.kind} needs {num_texts}.")
+        columns = [*self.texts, self.label, *([self.tags] if self.tags else [])]
+        if len(set(columns)) != len(columns):
+            raise ValueError(f"found the columns {columns}; expected each to be another one.")
+        for key, kind in (("group", "ranking"), ("label_separator", "multi_label")):
+            if getattr(self, key) is not None and self.kind != kind:
+                raise ValueError(f"{key}: found with kind {self.kind}; only {kind} has one.")
+        if (self.kind == "intent_slots") != (self.tags is not None):
+            raise ValueError(f"tags: found {self.tags}; intent_slots has them, and it alone.")
+        return self
+
+    @model_validator(mode="after")
+    def _check_tags(self) -> "DataConfig":
+        is_tagged = self.kind in TAGGED_KINDS
+        if is_tagged != (self.scheme is not None):
+            raise ValueError(
+                f"scheme: found {self.scheme} with kind {self.kind}; tags need IOB1, BIO, BIOES or "
+                "plain, no other kind has one."
+            )
+        if self.format == "conll" and self.kind != "tagging":
+            raise ValueError(f"format: found conll with kind {self.kind}; it holds tagging only.")
+        if is_tagged and self.max_tokens is not None:
+            raise ValueError("max_tokens: a sentence whose every token is tagged cannot be cut.")
+        return self
+
+    @property
+    def tag_column(self) -> str | None:
+        """Return the column of the tags, if the kind has any."""
+        return self.label if self.kind == "tagging" else self.tags
+
+    @property
+    def text_names(self) -> list[str]:
+        """Return what a model's inputs call the texts."""
+        return ["tokens"] if len(self.texts) == 1 else ["tokens_a", "tokens_b"]
+
+    @property
+    def separator_or_usual(self) -> str | None:
+        """Return what stands between columns; None for any white space."""
+        return self.separator or SEPARATORS.get(self.format)
+
+    @property
+    def is_quoted(self) -> bool:
+        """Say whether cells may stand in double quotes."""
+        return self.format == "csv" if self.quoted is None else self.quoted
+
+    @property
+    def target_scheme(self) -> str | None:
+        """Return the scheme that is learnt: IOB1 is turned into BIO, plain tags have none."""
+        return {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES"}.get(self.scheme or "")
+
+    @property
+    def metrics_or_usual(self) -> list[str]:
+        """Return what is measured."""
+        usual = PLAIN_METRICS if self.scheme == "plain" else USUAL_METRICS
+        return self.metrics or usual[self.kind]
+
+
+class UsualOptimizerConfig(OptimizerConfig):
+    """An optimiser of which nothing has to be said."""
+
+    name: Literal["sgd", "adam", "adamw"] = "adam"
+    lr: Positive = 0.001
+
+
+class TrainingConfig(RecipeConfig):
+    """A recipe inside a model file: what is not said has a value that serves most nets."""
+
+    source: str = "the defaults of reglue"
+    optimizer: UsualOptimizerConfig = UsualOptimizerConfig()
+    schedule: Schedule = WarmupLinearSchedule(name="warmup_linear", warmup=0.1)
+    batch_size: Count = 32
+    epochs: Count = 10
+    patience: Count | None = 3
+    clip_norm: Positive | None = 5.0
+    max_steps: Count | None = None
+    """Steps after which training ends, whatever the epoch; null: all epochs."""

@@ -1,0 +1,200 @@
+"""Guess which column of a table is the text and which the label, from names and from values."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS
+
+PAIR_NAMES = (
+    "sentence1 sentence2 sentence_a sentence_b text1 text2 text_a text_b premise hypothesis "
+    "question1 question2 question answer question sentence question passage query document "
+    "query passage query text a b"
+)
+"""Pairs of names, the usual ones first; so are the names of all others."""
+TEXT_NAMES = (
+    "text sentence review comment query question utterance body content message document title "
+    "description tweet headline"
+)
+TOKEN_NAMES = "tokens words token sentence text utterance"
+LABEL_NAMES = (
+    "label labels class category categories target sentiment intent topic topics rating stars "
+    "score similarity gold y is_duplicate tag tags"
+)
+SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
+TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
+GROUP_NAMES = "query_id question_id qid group query_number"
+LONGEST_LABEL = 3
+"""Words of a value that may still be a label, on average."""
+
+
+class GuessError(Exception):
+    """Say why no column can be taken for what is wanted."""
+
+
+@dataclass
+class Roles:
+    """Which column is what.
+
+    Attributes:
+        texts: one or two columns.
+        label: the label; the tags of tagging.
+        tags: the tags of intent_slots, or None.
+        group: the question of a candidate, or None.
+        doubts: what was not clear, by key of the `data` section.
+    """
+
+    texts: list[str]
+    label: str
+    tags: str | None = None
+    group: str | None = None
+    doubts: dict[str, str] = field(default_factory=dict)
+
+
+class Look:
+    """What the values of a column look like.
+
+    Attributes:
+        distinct: how many values there are.
+        words: words of a value, on average.
+        is_number: whether every value is a number.
+        is_count: whether every value is a whole number and none stands twice.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:  # Any: cells of JSON
+        texts = [str(value) for value in values]
+        self.distinct = len(set(texts))
+        self.words = sum(len(text.split()) for text in texts) / max(len(texts), 1)
+        self.is_number = bool(texts) and all(is_numeric(text) for text in texts)
+        whole = self.is_number and all(float(text).is_integer() for text in texts)
+        self.is_count = whole and self.distinct == len(texts) > 2
+
+
+def assign_roles(columns: dict[str, list[Any]], kind: str) -> Roles:
+    """Return which column is the text and which the label.
+
+    Args:
+        columns: some values of each column.
+        kind: what is to be learnt.
+
+    Raises:
+        GuessError: there are too few columns, or no number among them for a regression.
+    """
+    wanted = 3 if kind in (*PAIR_KINDS, "intent_slots") else 2
+    if len(columns) < wanted:
+        raise GuessError(
+            f"found {len(columns)} column{'s' * (len(columns) != 1)} ({', '.join(columns)}), "
+            f"expected {wanted} at least"
+        )
+    looks = {name: Look(values) for name, values in columns.items()}
+    if kind in TAGGED_KINDS:
+        return _assign_tags(columns, looks, kind)
+    group = _find(GROUP_NAMES, columns) if kind == "ranking" else None
+    rest = [name for name in columns if name != group]
+    pair = _find_pair(rest) if kind in PAIR_KINDS else []
+    doubts: dict[str, str] = {}
+    label = _choose_label(looks, [name for name in rest if name not in pair], kind, doubts)
+    rest = [name for name in rest if name != label]
+    texts = pair or _choose_texts(looks, rest, 2 if kind in PAIR_KINDS else 1, doubts)
+    return Roles(texts, label, group=group, doubts=doubts)
+
+
+def is_numeric(text: str) -> bool:
+    """Say whether a text is a finite number."""
+    try:
+        return abs(float(text)) < float("inf")
+    except ValueError:
+        return False
+
+
+def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Say whether the first line of a table names its columns.
+
+    It does when it has a name that columns of texts and labels usually have, when it has a word
+    above nothing but numbers, or a value that a column of few values never has again.
+    """
+    names = (LABEL_NAMES, TEXT_NAMES, TAG_NAMES, TOKEN_NAMES, GROUP_NAMES, PAIR_NAMES, "id idx")
+    known = set(" ".join(names).split()) - {"a", "b", "y"}
+    for cell, *values in zip(first, *rest, strict=False):
+        if cell.strip().lower() in known and cell not in values:
+            return True
+        look = Look(values)
+        if look.is_number and not is_numeric(cell):
+            return True
+        few = look.distinct <= max(2, len(values) // 5) and len(values) > look.distinct
+        if few and cell not in values:
+            return True
+    return False
+
+
+def _assign_tags(columns: dict[str, list[Any]], looks: dict[str, Look], kind: str) -> Roles:
+    names = list(columns)
+    usual = SLOT_NAMES if kind == "intent_slots" else TAG_NAMES
+    outside = [name for name in names if any("O" in _split(value) for value in columns[name])]
+    tags = _find(usual, names) or (outside or names)[-1]
+    names.remove(tags)
+    sizes = [len(_split(value)) for value in columns[tags]]
+    fitting = [name for name in names if [len(_split(value)) for value in columns[name]] == sizes]
+    text = _find(TOKEN_NAMES, names) or (fitting or names)[0]
+    names.remove(text)
+    if kind == "tagging":
+        return Roles([text], tags)
+    label = _find(LABEL_NAMES, names) or min(names, key=lambda name: looks[name].distinct)
+    return Roles([text], label, tags)
+
+
+def _split(value: Any) -> list[str]:  # Any: a cell of JSON
+    return [str(item) for item in value] if isinstance(value, list) else str(value).split()
+
+
+def _choose_label(
+    looks: dict[str, Look], names: list[str], kind: str, doubts: dict[str, str]
+) -> str:
+    is_number = kind in REGRESSION_KINDS
+    if is_number:
+        numbers = [name for name in names if looks[name].is_number]
+        if not numbers:
+            raise GuessError(f"found no column of numbers among {', '.join(names)}")
+        fitting = [name for name in numbers if not looks[name].is_count] or numbers
+    else:
+        short = [name for name in names if looks[name].words <= LONGEST_LABEL]
+        fitting = [name for name in short if not looks[name].is_count] or names
+    if named := _find(LABEL_NAMES, names if kind == "multi_label" else fitting):
+        return named
+    label = fitting[-1] if is_number else min(fitting, key=lambda name: looks[name].distinct)
+    others = [
+        n for n in fitting if n != label and (is_number or looks[n].words <= LONGEST_LABEL / 2)
+    ]
+    if others:
+        doubts["label"] = f"could also be {', '.join(others)}"
+    return label
+
+
+def _choose_texts(
+    looks: dict[str, Look], names: list[str], number: int, doubts: dict[str, str]
+) -> list[str]:
+    named = _find(TEXT_NAMES, names)
+    if number == 1 and named:
+        chosen = [named]
+    else:
+        longest = sorted(names, key=lambda name: (looks[name].is_number, -looks[name].words))
+        chosen = [name for name in names if name in longest[:number]]
+    others = [
+        name for name in names if name not in chosen and looks[name].words > LONGEST_LABEL / 2
+    ]
+    if others:
+        doubts["texts"] = f"could also be {', '.join(others)}"
+    return chosen
+
+
+def _find(wanted: str, names: Collection[str]) -> str | None:
+    by_lower = {name.strip().lower(): name for name in reversed(list(names))}
+    return next((by_lower[name] for name in wanted.split() if name in by_lower), None)
+
+
+def _find_pair(names: list[str]) -> list[str]:
+    by_lower = {name.strip().lower(): name for name in names}
+    wanted = PAIR_NAMES.split()
+    pairs = zip(wanted[::2], wanted[1::2], strict=True)
+    found = [pair for pair in pairs if set(pair) <= set(by_lower)]
+    return [by_lower[name] for name in found[0]] if found else []

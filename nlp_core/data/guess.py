@@ -1,0 +1,252 @@
+"""Look at a file of one's own and guess how it is read: the `data` section of a model file."""
+
+import csv
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS, Kind
+from nlp_core.config.own_data import DataConfig, Format
+from nlp_core.data.column_guess import GuessError, Look, Roles, assign_roles, is_header
+from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.own import read_examples
+from nlp_core.data.readers.records import check_file, read_cells, read_records
+from nlp_core.data.scheme_detection import detect_scheme
+from nlp_core.errors import DataError
+from nlp_core.files import CHUNK
+
+SAMPLE = 1000
+SHOWN_LABELS = 6
+SUFFIXES: dict[str, Format] = {
+    **dict.fromkeys((".tsv", ".tab"), "tsv"),
+    ".csv": "csv",
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    ".parquet": "parquet",
+    **dict.fromkeys((".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
+}
+CONLLU_COLUMNS = 10
+SCHEMES = {
+    "plain": "each tag stands for itself",
+    "IOB1": "entities begin with I-, and with B- behind another of their type",
+    "BIO": "entities begin with B-",
+    "BIOES": "entities begin with B- and end with E-, or are S-",
+}
+
+
+@dataclass
+class Guess:
+    """How a file seems to be read.
+
+    Attributes:
+        data: the section for the model file.
+        reasons: what was seen, by key of the section.
+        doubts: what is not sure, by key of the section.
+    """
+
+    data: DataConfig
+    reasons: dict[str, str]
+    doubts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """The section for the model file, without what is as usual."""
+        return self.data.model_dump(mode="json", exclude_unset=True)
+
+    def explain(self, key: str) -> str:
+        """Return why a key has its value."""
+        doubt = self.doubts.get(key)
+        return f"NOT SURE: {doubt}" if doubt else self.reasons.get(key, "")
+
+
+def guess_data(path: Path, kind: Kind) -> Guess:
+    """Guess format, separator, header, columns and tagging scheme of a file.
+
+    Args:
+        path: the file to train on.
+        kind: what is to be learnt.
+
+    Raises:
+        DataError: the file is missing, empty or malformed, or has no columns for that kind.
+    """
+    check_file(path)
+    found = _guess_format(path, kind)
+    guess = _guess_columns(path, found) if found == "conll" else _guess_table(path, kind, found)
+    if kind not in TAGGED_KINDS:
+        return guess
+    scheme = detect_scheme(read_examples(path, guess.data), path)
+    guess.data = guess.data.model_copy(update={"scheme": scheme})
+    guess.reasons["scheme"] = SCHEMES[scheme]
+    return guess
+
+
+def count_rows(path: Path, data: DataConfig) -> int:
+    """Return about how many examples a file holds: its lines, or the gaps between sentences."""
+    if data.format == "parquet":
+        return int(pq.read_metadata(path).num_rows)
+    mark = b"\n\n" if data.format == "conll" else b"\n"
+    with path.open("rb") as file:
+        return 1 + sum(chunk.count(mark) for chunk in iter(lambda: file.read(CHUNK), b""))
+
+
+def _guess_format(path: Path, kind: Kind) -> Format:
+    known = SUFFIXES.get(path.suffix.lower())
+    if known in ("parquet", "jsonl") or (known == "conll" and kind == "tagging"):
+        return known
+    lines = [line.text for line in islice(read_lines(path), SAMPLE)]
+    if kind == "tagging" and any(not line.strip() for line in lines[:-1]):
+        return "conll"
+    if known in ("tsv", "csv"):
+        return known
+    if lines[0].lstrip().startswith("{"):
+        return "jsonl"
+    if "\t" in lines[0]:
+        return "tsv"
+    if "," in lines[0]:
+        return "csv"
+    raise DataError(
+        f"{path}: line 1: found neither tabs, commas nor JSON, expected a table of texts and "
+        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll as it is."
+    )
+
+
+def _guess_columns(path: Path, found: Format) -> Guess:
+    lines = [line.text for line in islice(read_lines(path), SAMPLE) if line.text.strip()]
+    rows = [line for line in lines if not line.startswith("#")] or lines
+    is_conllu = all(len(row.split("\t")) == CONLLU_COLUMNS and row[:1].isdigit() for row in rows)
+    separator = "\t" if all("\t" in row for row in rows) else None
+    width = Counter(len(row.split(separator)) for row in rows).most_common(1)[0][0]
+    if width < 2:
+        raise DataError(
+            f"{path}: found one column, expected a token and its tag on each line, with a space or "
+            "a tab between them."
+        )
+    values = {
+        "format": found,
+        "texts": ["2" if is_conllu else "1"],
+        "label": "4" if is_conllu else str(width),
+        "separator": separator,
+        "comments": is_conllu,
+    }
+    reasons = {
+        "format": "a token a line, a blank line between sentences",
+        "texts": f"the token, of {width} columns",
+        "label": "the part of speech of CoNLL-U" if is_conllu else "the last column",
+    }
+    return Guess(_build("tagging", values), reasons)
+
+
+def _guess_table(path: Path, kind: Kind, found: Format) -> Guess:
+    values: dict[str, Any] = {"format": found}
+    if found in ("tsv", "csv"):
+        columns = _read_delimited(path, values)
+    else:
+        num_texts = 2 if kind in PAIR_KINDS else 1
+        roles = {"texts": ["a", "b"][:num_texts], "label": "c"}
+        tags = {"tags": "d"} if kind == "intent_slots" else {}
+        columns = {}
+        for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
+            for name, value in record.cells.items():
+                columns.setdefault(name, []).append(value)
+    try:
+        found_roles = assign_roles(columns, kind)
+    except GuessError as err:
+        raise DataError(f"{path}: {err}. Is it a file for the kind {kind}?") from err
+    values |= {"texts": found_roles.texts, "label": found_roles.label}
+    values |= {key: name for key in ("tags", "group") if (name := getattr(found_roles, key))}
+    if kind == "multi_label":
+        values["label_separator"] = _guess_label_separator(columns[found_roles.label])
+    data = _build(kind, values)
+    return Guess(data, *_explain(data, found_roles, columns))
+
+
+def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the columns of the first rows, and add to `values` how they were read."""
+    is_csv = values["format"] == "csv"
+    separator = _guess_separator(path) if is_csv else "\t"
+    quoted = is_csv or _is_quoted(path)
+    rows = [cells for _, cells in islice(read_cells(path, separator, quoted=quoted), SAMPLE)]
+    width = Counter(len(row) for row in rows).most_common(1)[0][0]
+    fitting = [row for row in rows if len(row) == width]
+    header = values["header"] = len(rows[0]) == width and is_header(rows[0], fitting[1:])
+    names = rows[0] if header else [str(number) for number in range(1, width + 1)]
+    body = fitting[1:] if header else fitting
+    if not body:
+        raise DataError(f"{path}: found a header and nothing else, expected rows behind it.")
+    if is_csv and separator != ",":
+        values["separator"] = separator
+    if quoted and not is_csv:
+        values["quoted"] = True
+    return {name: [row[idx] for row in body] for idx, name in enumerate(names)}
+
+
+def _guess_separator(path: Path) -> str:
+    """Return the mark that cuts the most rows into the same number of cells, a comma else."""
+    counts = {}
+    for mark in ",;\t|":
+        try:
+            rows = list(islice(read_cells(path, mark, quoted=True), SAMPLE))
+        except DataError:
+            continue
+        width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
+        if width > 1:
+            counts[mark] = share
+    return max(counts, key=lambda mark: counts[mark], default=",")
+
+
+def _is_quoted(path: Path) -> bool:
+    """Say whether the cells of a TSV are quoted: some are, and all quotes fit."""
+    lines = [line.text for line in islice(read_lines(path), SAMPLE)]
+    cells = [cell for line in lines for cell in line.split("\t") if cell.startswith('"')]
+    if not cells or not all(len(cell) > 1 and cell.endswith('"') for cell in cells):
+        return False
+    try:
+        widths = {len(row) for row in csv.reader(lines, delimiter="\t", strict=True)}
+    except csv.Error:
+        return False
+    return len(widths) == 1
+
+
+def _guess_label_separator(values: list[Any]) -> str | None:  # Any: cells of JSON
+    texts = [value for value in values if isinstance(value, str)]
+    if not texts:
+        return None
+    return next((mark for mark in "|;," if any(mark in text for text in texts)), " ")
+
+
+def _explain(
+    data: DataConfig, roles: Roles, columns: dict[str, list[Any]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what was seen and what is not sure, by key of the section."""
+    reasons, doubts = {}, dict(roles.doubts)
+    if data.format in ("tsv", "csv"):
+        reasons["header"] = "the first line names the columns" if data.header else "no header line"
+    if data.kind == "tagging":
+        return reasons, doubts
+    words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]
+    reasons["texts"] = f"{' and '.join(words)} words on average"
+    values = columns[roles.label]
+    if data.kind in REGRESSION_KINDS:
+        numbers = [float(value) for value in values]
+        reasons["label"] = f"numbers from {min(numbers):g} to {max(numbers):g}"
+        return reasons, doubts
+    if data.kind == "multi_label":
+        lists = [v.split(data.label_separator) if isinstance(v, str) else v or [] for v in values]
+        values = [label for labels in lists for label in labels if label]
+    names = sorted({str(value) for value in values})
+    shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
+    reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
+    if len(names) < 2:
+        doubts["label"] = f"{reasons['label']} in the first rows; nothing can be learnt from it"
+    elif len(values) > 20 and len(names) > len(values) / 2:
+        doubts["label"] = f"{len(names)} labels in {len(values)} rows; is it the label?"
+    return reasons, doubts
+
+
+def _build(kind: Kind, values: dict[str, Any]) -> DataConfig:
+    if kind in TAGGED_KINDS:
+        values = {"tokens": "spaces", "scheme": "plain", **values}
+    return DataConfig.model_validate({"kind": kind, **values})

@@ -1,0 +1,129 @@
+"""Read one's own files as examples: what the `data` section of a model file says of each column."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nlp_core.config.dataset import TAGGED_KINDS
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.readers.records import Record, read_records, refuse
+from nlp_core.data.task import LABEL, LABELS, TAGS
+from nlp_core.data.tokenization import TOKENIZERS, Tokenizer
+
+
+class OwnExample(NamedTuple):
+    """One example of a file.
+
+    Attributes:
+        lines: line of the row; of each token in a column file.
+        texts: the tokens of each text.
+        targets: by target (label, labels, tags) its words: one label or number as a text, labels,
+            or tags; empty when they are not read.
+        group: what names the question of a candidate; None elsewhere.
+    """
+
+    lines: list[int]
+    texts: list[list[str]]
+    targets: dict[str, list[str]]
+    group: str | None = None
+
+    def line(self, token: int = 0) -> int:
+        """Return the line of a token, or of the example."""
+        return self.lines[min(token, len(self.lines) - 1)]
+
+
+def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Iterator[OwnExample]:
+    """Yield the examples of a file in its order.
+
+    Args:
+        path: the file.
+        data: what stands where.
+        labelled: whether the targets are read, and must be there.
+
+    Raises:
+        DataError: the file is missing or empty, a line is malformed, or a column is not there.
+    """
+    tokenize = TOKENIZERS.get(data.tokens)
+    for record in read_records(path, data):
+        yield parse_record(record, data, path, tokenize=tokenize, labelled=labelled)
+
+
+def parse_record(
+    record: Record, data: DataConfig, path: Path, *, tokenize: Tokenizer, labelled: bool
+) -> OwnExample:
+    """Return the example that a row or a sentence holds.
+
+    Raises:
+        DataError: a column is not there, holds nothing of use, or has not a tag for each token.
+    """
+    line = record.lines[0]
+    cells = [record.get(column, path) for column in data.texts]
+    if data.kind in TAGGED_KINDS:
+        texts = [_split_list(cells[0], line, data.texts[0], path)]
+    else:
+        texts = [
+            tokenize(_read_text(cell, line, name, path))[: data.max_tokens]
+            for cell, name in zip(cells, data.texts, strict=True)
+        ]
+    targets = _read_targets(record, data, path, len(texts[0])) if labelled else {}
+    group = None
+    if data.kind == "ranking":
+        group = str(cells[0] if data.group is None else record.get(data.group, path))
+    return OwnExample(record.lines, texts, targets, group)
+
+
+def _read_targets(
+    record: Record, data: DataConfig, path: Path, num_tokens: int
+) -> dict[str, list[str]]:
+    line, targets = record.lines[0], {}
+    if data.kind != "tagging":
+        cell = record.get(data.label, path)
+        if data.kind == "multi_label":
+            targets[LABELS] = _read_labels(cell, data, line, path)
+        else:
+            targets[LABEL] = [_read_label(cell, line, data.label, path)]
+    if data.tag_column:
+        tags = _split_list(record.get(data.tag_column, path), line, data.tag_column, path)
+        if len(tags) != num_tokens:
+            found = f"found {num_tokens} tokens in '{data.texts[0]}' and {len(tags)} tags in"
+            raise refuse(path, line, f"{found} '{data.tag_column}', expected a tag for each token")
+        targets[TAGS] = tags
+    return targets
+
+
+def _read_text(cell: Any, line: int, name: str, path: Path) -> str:  # Any: a cell of JSON
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, list) and all(isinstance(item, str) for item in cell):
+        return " ".join(cell)
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return str(cell)
+    if cell is None:
+        return ""
+    raise refuse(path, line, f"found a {type(cell).__name__} in '{name}', expected a text")
+
+
+def _read_label(cell: Any, line: int, name: str, path: Path) -> str:  # Any: a cell of JSON
+    text = "" if cell is None or isinstance(cell, dict | list) else str(cell).strip()
+    if not text:
+        raise refuse(path, line, f"found {cell!r} in '{name}', expected a label")
+    return text.lower() if isinstance(cell, bool) else text
+
+
+def _read_labels(cell: Any, data: DataConfig, line: int, path: Path) -> list[str]:  # Any: as above
+    if isinstance(cell, str) and data.label_separator is not None:
+        cell = [part for part in cell.split(data.label_separator) if part.strip()]
+    if not isinstance(cell, list):
+        found = f"found {cell!r} in '{data.label}', expected a list of labels"
+        raise refuse(path, line, f"{found}, or data.label_separator")
+    labels = [_read_label(item, line, data.label, path) for item in cell]
+    if len(set(labels)) != len(labels):
+        raise refuse(path, line, f"found {labels} in '{data.label}', expected each label once")
+    return labels
+
+
+def _split_list(cell: Any, line: int, name: str, path: Path) -> list[str]:  # Any: as above
+    parts = cell.split() if isinstance(cell, str) else cell
+    if not isinstance(parts, list) or not parts:
+        raise refuse(path, line, f"found {cell!r} in '{name}', expected a list, or words by spaces")
+    return [str(part) for part in parts]

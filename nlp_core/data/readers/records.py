@@ -1,0 +1,187 @@
+"""Read one's own files a record at a time: TSV, CSV, JSON Lines, parquet, and columns of tokens."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.readers.conll import DOCUMENT_START
+from nlp_core.data.readers.lines import Line, read_lines
+from nlp_core.errors import DataError, suggest
+
+ROWS_A_BATCH = 8192
+LONGEST_CELL = 1 << 30
+RANGE = re.compile(r"\d+[-.]\d+")
+
+
+@dataclass
+class Record:
+    """One row of a file, or one sentence of a column file.
+
+    Attributes:
+        cells: what stands in each column; in a column file that of each token.
+        lines: the line, counted from 1, of the row or of each token; in parquet the row's number.
+        block: all lines of a sentence as they stand, blank lines and comments among them.
+    """
+
+    cells: dict[str, Any]
+    lines: list[int]
+    block: list[Line] = field(default_factory=list)
+
+    def get(self, column: str, path: Path) -> Any:  # Any: a cell of JSON or parquet
+        """Return a cell.
+
+        Raises:
+            DataError: there is no such column; the nearest one is named.
+        """
+        if column not in self.cells:
+            found = f"found no column '{column}'. {suggest(column, self.cells)}"
+            raise refuse(path, self.lines[0], f"{found} See data.texts and data.label")
+        return self.cells[column]
+
+
+def refuse(path: Path, line: int, found: str) -> DataError:
+    """Return the error for a malformed line: file, line number, what is wrong, what to do."""
+    return DataError(f"{path}: line {line}: {found}. Correct the line, or data of the model file.")
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file that is not there or is empty.
+
+    Raises:
+        DataError: see above.
+    """
+    if path.is_dir():
+        raise DataError(f"{path}: found a folder, expected a file.")
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file; check its name.")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty; expected at least one row.")
+
+
+def read_records(path: Path, data: DataConfig) -> Iterator[Record]:
+    """Yield the rows of a file, in bounded memory.
+
+    Raises:
+        DataError: the file is missing or empty, or a line is malformed.
+    """
+    check_file(path)
+    match data.format:
+        case "parquet":
+            return _read_parquet(path)
+        case "jsonl":
+            return _read_json_lines(path)
+        case "conll":
+            return _read_columns(path, data)
+        case _:
+            return _read_delimited(path, data)
+
+
+def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of each row of a delimited file; blank lines are skipped.
+
+    Raises:
+        DataError: a quote is not closed, or stands where none may.
+    """
+    if not quoted:
+        for line in read_lines(path):
+            if line.text:
+                yield line.number, line.text.split(separator)
+        return
+    csv.field_size_limit(LONGEST_CELL)
+    lines = (f"{line.text}\n" for line in read_lines(path))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as err:
+        raise refuse(path, start, f"the quotes of this row do not fit ({err})") from err
+
+
+def _read_delimited(path: Path, data: DataConfig) -> Iterator[Record]:
+    separator = data.separator_or_usual
+    assert separator is not None
+    rows = read_cells(path, separator, quoted=data.is_quoted)
+    first_line, first = next(rows, (1, []))
+    names = first if data.header else [str(number) for number in range(1, len(first) + 1)]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise refuse(path, first_line, f"the header names '{twice}' twice")
+    if not data.header:
+        yield Record(dict(zip(names, first, strict=True)), [first_line])
+    width = len(names)
+    for line, cells in rows:
+        if len(cells) != width:
+            found = f"found {len(cells)} columns separated by {separator!r}, expected {width}"
+            raise refuse(path, line, f"{found} as in line {first_line}")
+        yield Record(dict(zip(names, cells, strict=True)), [line])
+
+
+def _read_json_lines(path: Path) -> Iterator[Record]:
+    for line in read_lines(path):
+        if not line.text.strip():
+            continue
+        try:
+            value = json.loads(line.text)
+        except json.JSONDecodeError as err:
+            found = f"not valid JSON ({err.msg}), expected an object a line"
+            raise refuse(path, line.number, f"{found}; `jq -c '.[]'` cuts an array up") from err
+        if not isinstance(value, dict):
+            found = f"found a JSON {type(value).__name__}, expected an object a line"
+            raise refuse(path, line.number, found)
+        yield Record(value, [line.number])
+
+
+def _read_parquet(path: Path) -> Iterator[Record]:
+    try:
+        with pq.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(ROWS_A_BATCH):
+                for cells in batch.to_pylist():
+                    number += 1
+                    yield Record(cells, [number])
+    except pa.ArrowInvalid as err:
+        raise DataError(f"{path}: not a parquet file that can be read ({err}).") from err
+
+
+def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
+    """Yield the sentences of a column file; marks of documents belong to the sentence behind."""
+    width = 0
+    record = Record({}, [])
+    for line in read_lines(path):
+        record.block.append(line)
+        cells = _split(line, data)
+        if cells:
+            if not width:
+                width = len(cells)
+            if len(cells) != width:
+                found = f"found {len(cells)} columns, expected {width} as above"
+                raise refuse(path, line.number, found)
+            for number, cell in enumerate(cells, start=1):
+                record.cells.setdefault(str(number), []).append(cell)
+            record.lines.append(line.number)
+        elif record.lines and not line.text.strip():
+            yield record
+            record = Record({}, [])
+    if record.lines:
+        yield record
+
+
+def _split(line: Line, data: DataConfig) -> list[str]:
+    """Return the columns of a token; none of a blank line, a comment or a mark of a document."""
+    cells = line.text.split()
+    if not cells or cells[0] == DOCUMENT_START:
+        return []
+    if data.comments and (line.text.startswith("#") or RANGE.fullmatch(cells[0])):
+        return []
+    return line.text.split(data.separator) if data.separator else cells

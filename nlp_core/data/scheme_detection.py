@@ -1,0 +1,113 @@
+"""Find out how the tags of a file write entities: IOB1, BIO, BIOES, or not at all."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from nlp_core.data.readers.own import OwnExample
+from nlp_core.data.tagging_scheme import OUTSIDE, TagError, read_spans
+from nlp_core.data.task import TAGS
+from nlp_core.errors import DataError
+
+log = logging.getLogger(__name__)
+
+PREFIXES = "BIESLU"
+RARE = 0.01
+"""Share of entities that may begin with B- in a file of IOB1 where it should be I-."""
+
+
+class _Evidence:
+    """What the tags of a file do.
+
+    Attributes:
+        letters: the prefixes that there are.
+        first: line and tag of the first tag with a prefix, and of the first one without.
+        broken: by scheme, line and message of its first broken rule.
+        starts: how many entities begin with I- and with B-, not behind another of their type.
+    """
+
+    def __init__(self, examples: Iterable[OwnExample]) -> None:
+        self.letters: set[str] = set()
+        self.first: dict[bool, tuple[int, str]] = {}
+        self.broken: dict[str, tuple[int, str]] = {}
+        self.starts = {"I": 0, "B": 0}
+        for example in examples:
+            tags = example.targets[TAGS]
+            before = OUTSIDE
+            for idx, tag in enumerate(tags):
+                if tag != OUTSIDE:
+                    self._see(tag, before, example.line(idx))
+                before = tag
+            self._test("BIO", example, tags)
+            self._test("BIOES", example, tags)
+
+    def _see(self, tag: str, before: str, line: int) -> None:
+        is_prefixed = len(tag) > 2 and tag[1] == "-" and tag[0] in PREFIXES
+        self.first.setdefault(is_prefixed, (line, tag))
+        if not is_prefixed:
+            return
+        self.letters.add(tag[0])
+        if before[2:] != tag[2:] and tag[0] in self.starts:
+            self.starts[tag[0]] += 1
+            if tag[0] == "B":
+                found = f"the tag {tag} begins an entity behind {before} (not IOB1)"
+                self.broken.setdefault("IOB1", (line, found))
+
+    def _test(self, scheme: str, example: OwnExample, tags: list[str]) -> None:
+        if scheme in self.broken:
+            return
+        try:
+            read_spans(tags, scheme)
+        except TagError as err:
+            self.broken[scheme] = (example.line(err.index), str(err))
+
+
+def detect_scheme(examples: Iterable[OwnExample], path: Path) -> str:
+    """Return the scheme that all the tags of a file obey.
+
+    A file that is right in BIO is taken for BIO; IOB1 only allows B- behind an entity of the same
+    type, so that a file in which entities begin sometimes with I- and sometimes with B- is mixed.
+    A few such B- (the training file of CoNLL-2003 has some) are overlooked with a warning.
+
+    Raises:
+        DataError: the tags follow no scheme, or two in turn; both lines are named.
+    """
+    found = _Evidence(examples)
+    if True not in found.first:
+        return "plain"
+    if False in found.first:
+        (line, tag), (other_line, other) = found.first[True], found.first[False]
+        raise DataError(
+            f"{path}: found '{tag}' on line {line} and '{other}' on line {other_line}; expected "
+            "all tags with B- or I-, or none. Correct the file, or set data.scheme of the model "
+            "file to plain, so that each tag stands for itself."
+        )
+    if found.letters & {"L", "U"}:
+        raise DataError(
+            f"{path}: the tags are BILOU (L-, U-), which is BIOES with other letters; write E- for "
+            "L- and S- for U-."
+        )
+    is_bioes = bool(found.letters & {"E", "S"})
+    for scheme in ("BIOES",) if is_bioes else ("BIO", "IOB1"):
+        if scheme not in found.broken:
+            return scheme
+    if not is_bioes and found.starts["B"] <= RARE * found.starts["I"]:
+        line, fault = found.broken["IOB1"]
+        log.warning("%s: line %d: %s; else the file is IOB1, and read so", path, line, fault)
+        return "IOB1"
+    faults = [found.broken[scheme] for scheme in (("BIOES",) if is_bioes else ("BIO", "IOB1"))]
+    hint = "" if is_bioes else " Or set data.scheme of the model file to IOB1, which reads both."
+    raise DataError(
+        f"{path}: the tags follow neither IOB1, BIO nor BIOES from end to end. "
+        f"{'; '.join(f'line {line}: {fault}' for line, fault in faults)}. Correct these "
+        f"lines.{hint}"
+    )
+
+
+def suggest_scheme(examples: Iterable[OwnExample], scheme: str) -> str:
+    """Return what to say of tags that break the rules of the scheme in the model file."""
+    try:
+        found = detect_scheme(examples, Path())
+    except DataError:
+        return ""
+    return "" if found == scheme else f", and the whole file reads as {found}: set data.scheme"

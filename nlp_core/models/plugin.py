@@ -1,0 +1,95 @@
+"""Blocks, heads and tokenizers of one's own: a Python file that registers them."""
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nlp_core.blocks import BLOCKS
+from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.errors import ConfigError
+from nlp_core.files import digest_file
+from nlp_core.heads import HEADS
+from nlp_core.registry import Registry
+
+REGISTRIES: tuple[Registry[Any], ...] = (BLOCKS, HEADS, TOKENIZERS)  # Any: of unlike things
+
+
+class Plugin(NamedTuple):
+    """A file that was loaded.
+
+    Attributes:
+        path: as it was given.
+        sha256: of its bytes.
+    """
+
+    path: str
+    sha256: str
+
+
+def load_plugins(paths: Sequence[Path]) -> list[Plugin]:
+    """Run files that register blocks, heads or tokenizers; one that has been run is not run again.
+
+    Raises:
+        ConfigError: a file is missing, fails, registers nothing, or registers a name that is taken.
+    """
+    return [_load(path) for path in paths]
+
+
+def check_plugins(needed: Sequence[Plugin], given: Sequence[Plugin], *, where: str) -> None:
+    """Refuse to read a model without the plug-ins that it was trained with.
+
+    Raises:
+        ConfigError: a plug-in is not given, or is not the same file.
+    """
+    digests = {plugin.sha256 for plugin in given}
+    for plugin in needed:
+        if plugin.sha256 not in digests:
+            found = ", ".join(f"{item.path} ({item.sha256[:12]})" for item in given) or "none"
+            raise ConfigError(
+                f"{where}: was trained with the plug-in {plugin.path} (sha256 {plugin.sha256[:12]}"
+                f"...); found {found}. Give that very file with --plugin; it is never run unasked."
+            )
+
+
+def _load(path: Path) -> Plugin:
+    if not path.is_file():
+        raise ConfigError(f"{path}: there is no such plug-in; expected a Python file.")
+    plugin = Plugin(str(path), digest_file(path))
+    name = f"reglue_plugin_{plugin.sha256}"
+    if name in sys.modules:
+        return plugin
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path}: not a Python file; expected a name that ends in .py.")
+    before = _list_names()
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as err:
+        del sys.modules[name]
+        if not isinstance(err, Exception):
+            raise
+        raise ConfigError(f"{path}: {_describe(err, path)} Correct the plug-in.") from err
+    if _list_names() == before:
+        raise ConfigError(
+            f"{path}: registers no block, head or tokenizer; expected a class decorated with "
+            '@BLOCKS.register("name") or @HEADS.register("name").'
+        )
+    return plugin
+
+
+def _list_names() -> list[list[str]]:
+    return [registry.names() for registry in REGISTRIES]
+
+
+def _describe(error: Exception, path: Path) -> str:
+    """Return type and text of an error, and the last line of the plug-in on its way."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
+    place = f"line {line}: " if line else ""
+    return f"{place}the plug-in fails with {type(error).__name__}: {error}."

@@ -1,0 +1,341 @@
+"""Train a model on one's own files, into a folder that holds all that prediction needs.
+
+The folder appears whole, at the end. What was done when a run was killed lies beside it, in
+`<folder>.work`, under a digest of all that the weights depend on, and the same call goes on there.
+"""
+
+import logging
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlp_core.config.model import ModelConfig
+from nlp_core.config.model_file import format_model
+from nlp_core.config.own_data import DataConfig, TrainingConfig
+from nlp_core.data.store import FileColumn, StoredSplit
+from nlp_core.data.store_writer import store_file
+from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
+from nlp_core.data.task import TAGS, Task
+from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import (
+    digest_file,
+    digest_json,
+    format_line,
+    replacing_folder,
+    write_json,
+    write_text,
+)
+from nlp_core.metrics import check_metrics, check_selecting_metric
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model, count_parameters
+from nlp_core.models.plan import ModelPlan, plan_model
+from nlp_core.models.plugin import Plugin
+from nlp_core.models.saving import save_model
+from nlp_core.training.cell import HONEST, locked
+from nlp_core.training.determinism import describe_machine, seed_everything
+from nlp_core.training.loop import Trainer, count_batches, load_weights
+from nlp_core.training.prediction import predict, score_predictions
+from nlp_core.training.progress import show_progress
+
+log = logging.getLogger(__name__)
+
+MODEL = "model.json"
+RUN = "run.json"
+VECTORS = "vectors"
+HELD_OUT_SHARE = 0.1
+MOST_HELD_OUT = 20_000
+FEW_TAGS = 2
+MANY_LABELS = 20
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """What to train, on what, into which folder.
+
+    Attributes:
+        name: of the model file, for error messages.
+        model: its whole content, as it will be saved; it has a `data` section.
+        files: "train", and where they are given "dev", which chooses the epoch (else a part of
+            train is held out), and "test", which is measured once, at the end.
+        output: the folder to make.
+        init: folder of word vectors; None: none.
+        plugins: what was loaded.
+        seed: of weights, order and the part that is held out.
+    """
+
+    name: str
+    model: dict[str, Any]
+    files: dict[str, Path]
+    output: Path
+    init: Path | None
+    plugins: list[Plugin]
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Digest of what the weights depend on."""
+        files = {name: digest_file(path) for name, path in self.files.items() if name != "test"}
+        return digest_json(
+            {
+                "model": self.model,
+                "files": files,
+                "vectors": digest_file(self.init / "manifest.json") if self.init else None,
+                "plugins": [plugin.sha256 for plugin in self.plugins],
+                "seed": self.seed,
+                "machine": describe_machine(),
+            }
+        )
+
+
+def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
+    """Train, and return the best epoch and the metrics of each split that was measured.
+
+    Args:
+        run: what to train.
+        config: the checked form of `run.model`.
+
+    Raises:
+        ConfigError: the model does not fit the kind of data.
+        DataError: a file is missing or malformed.
+        TrainingError: a loss is not finite, or another process trains into the folder.
+    """
+    plan = check_model(config, run.name, run.init)
+    assert config.data is not None, run.name
+    splits = _read_splits(run, config.data)
+    task = build_task(config.data, list_labels(config.data, splits["train"]), run.output.name)
+    where = f"{run.name}: data.metrics"
+    check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
+    for name, split in splits.items():
+        for target, labels in task.targets.items():
+            split.encode_target(target, labels)
+        log.info("train split name=%s rows=%d", name, len(split))
+    work = run.output.with_name(f"{run.output.name}.work")
+    with locked(work, "model"):
+        try:
+            return _train(run, plan, config.training or TrainingConfig(), task, splits, work)
+        finally:
+            if not list(work.glob("*.safetensors")):
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def check_output(output: Path, *, force: bool) -> None:
+    """Refuse to write over what is there.
+
+    Raises:
+        ConfigError: the folder holds a trained model and `force` is not set, or something else.
+    """
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return
+    if not (output / RUN).is_file():
+        raise ConfigError(
+            f"{output}: found something that is no trained model; it stays as it is. Name another "
+            "folder with -o."
+        )
+    if not force:
+        raise ConfigError(
+            f"{output}: found a trained model. Name another folder with -o, or replace it with "
+            "--force."
+        )
+
+
+def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan:
+    """Plan a model and check that it fits its `data` section, before any file is read.
+
+    Raises:
+        ConfigError: a layer is wrong, a head or an input serves another kind of data, or a layer
+            starts from vectors and there are none.
+    """
+    plan = plan_model(config, where=where)
+    data = config.data
+    assert data is not None, where
+    try:
+        TOKENIZERS.get(data.tokens)
+    except ConfigError as err:
+        raise ConfigError(f"{where}: data.tokens: {err}") from err
+    check_metrics(data.kind, data.metrics_or_usual, where=f"{where}: data.metrics")
+    check_selecting_metric(data.metrics_or_usual[0], where=f"{where}: data")
+    for head in plan.heads.values():
+        if data.kind not in head.head.kinds:
+            raise ConfigError(
+                f"{where}: head '{head.name}': serves {', '.join(sorted(head.head.kinds))}, and "
+                f"data.kind is {data.kind}; expected one that fits the other."
+            )
+    for name, column in plan.inputs.items():
+        if column.partition(".")[0] not in data.text_names:
+            raise ConfigError(
+                f"{where}: inputs: '{name}' reads '{column}'; data of kind {data.kind} has "
+                f"{' and '.join(data.text_names)}."
+            )
+    for layer in plan.layers:
+        if layer.options.get("vectors") and init is None:
+            raise ConfigError(
+                f"{where}: layer '{layer.name}': starts from the vector table "
+                f"'{layer.options['vectors']}', and no vectors were given. Give --vectors FILE, or "
+                f"start from random ones: --set layers.{layer.owner}.vectors=null."
+            )
+    return plan
+
+
+def build_task(data: DataConfig, targets: dict[str, list[str]], name: str) -> Task:
+    """Return the task that files of one's own set.
+
+    Args:
+        data: how they are read.
+        targets: by target (label, labels, tags) all labels; none for values.
+        name: what messages call it.
+    """
+    return Task(
+        name=name,
+        kind=data.kind,
+        targets=targets,
+        metrics=data.metrics_or_usual,
+        select_split="dev",
+        report_split="test",
+        scheme=data.target_scheme,
+        footnotes=[],
+        digest="",
+        folder=Path(),
+    )
+
+
+def list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
+    """Return by target all labels of a training file, with every tag that its entities can have.
+
+    Labels that look wrong are warned of.
+
+    Raises:
+        DataError: there is nothing to learn: one label alone, or candidates with more than two.
+    """
+    targets = {}
+    for name, lines in train.lines.items():
+        found = targets[name] = sorted(lines)
+        column = data.tag_column if name == TAGS else data.label
+        where = f"{train.path}: found {{}} in the column '{column}'"
+        hint = "is it the column of the label? See data of the model file"
+        if len(found) < 2 and isinstance(train.targets[name], FileColumn):
+            one = f"the label '{found[0]}' alone" if found else "no labels"
+            raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
+        if data.kind == "ranking" and len(found) != 2:
+            many = f"the labels {', '.join(found[:MANY_LABELS])}"
+            raise DataError(f"{where.format(many)}, expected two: a wrong and a right one; {hint}.")
+        if name == TAGS and len(found) <= FEW_TAGS:
+            log.warning("%s; %s", where.format(f"no other tags than {' and '.join(found)}"), hint)
+        elif name != TAGS and len(found) > max(MANY_LABELS, len(train) // 2):
+            log.warning("%s; %s", where.format(f"{len(found)} labels in {len(train)} rows"), hint)
+        if name == TAGS and data.target_scheme is not None:
+            types = sorted({tag[2:] for tag in found if tag != OUTSIDE})
+            targets[name] = list_tags(types, data.target_scheme)
+    return targets
+
+
+def _read_splits(run: OwnRun, data: DataConfig) -> dict[str, StoredSplit]:
+    splits = {name: store_file(path, data, name) for name, path in run.files.items()}
+    return splits if "dev" in splits else splits | _hold_out(splits["train"], run.seed)
+
+
+def _hold_out(train: StoredSplit, seed: int) -> dict[str, StoredSplit]:
+    """Cut a tenth of train out as dev, whole questions when there are questions."""
+    units = len(train) if train.group is None else int(train.group.max()) + 1
+    size = min(max(round(units * HELD_OUT_SHARE), 1), MOST_HELD_OUT)
+    if units < 2:
+        raise DataError(
+            f"{train.path}: found one {'row' if train.group is None else 'question'}, expected two "
+            "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
+        )
+    is_dev = np.zeros(units, dtype=bool)
+    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
+    is_dev = is_dev if train.group is None else is_dev[train.group]
+    log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
+    return {
+        "train": train.subset("train", np.flatnonzero(~is_dev)),
+        "dev": train.subset("dev", np.flatnonzero(is_dev)),
+    }
+
+
+def _train(
+    run: OwnRun,
+    plan: ModelPlan,
+    training: TrainingConfig,
+    task: Task,
+    splits: dict[str, StoredSplit],
+    work: Path,
+) -> dict[str, Any]:
+    seed_everything(run.seed)
+    featurizer = Featurizer.build(plan, task, splits["train"], run.init or Path(VECTORS))
+    model = build_model(plan, featurizer, kind=task.kind)
+    encoded = {name: featurizer.encode(split) for name, split in splits.items()}
+    checkpoint = _find_checkpoint(run, work)
+    steps = count_batches(model, encoded["train"], training.batch_size) * training.epochs
+    with show_progress(run.output.name, min(steps, training.max_steps or steps)) as on_step:
+        trained = Trainer(
+            model,
+            task,
+            train=encoded["train"],
+            selections={HONEST: encoded["dev"]},
+            recipe=training,
+            seed=run.seed,
+            checkpoint=checkpoint,
+            max_steps=training.max_steps,
+            on_step=on_step,
+        ).run()
+    load_weights(model, trained.states[HONEST])
+    measured = {
+        name: score_predictions(task, predict(model, encoded[name], task.targets))
+        for name in ("dev", "test")
+        if name in encoded
+    }
+    metrics = {"best_epoch": trained.progress.best[HONEST].epoch, "metrics": measured}
+    with replacing_folder(run.output) as folder:
+        save_model(folder, trained.states[HONEST], featurizer)
+        write_text(folder / MODEL, format_model(run.model))
+        lines = "".join(format_line(event) for event in trained.progress.events)
+        write_text(folder / "history.jsonl", lines)
+        if run.init is not None:
+            _keep_vectors(run.init, plan, folder / VECTORS)
+        write_json(folder / "metrics.json", {**metrics, "parameters": count_parameters(model)})
+        write_json(folder / RUN, _describe(run, task))
+    checkpoint.unlink(missing_ok=True)
+    return metrics
+
+
+def _keep_vectors(init: Path, plan: ModelPlan, folder: Path) -> None:
+    """Give the files of the vectors a second name, or copy them where that cannot be."""
+    folder.mkdir()
+    named = {layer.options.get("vectors") for layer in plan.layers}
+    for table in sorted(str(name) for name in named if name):
+        for ending in ("safetensors", "words.txt"):
+            name = f"{table}.{ending}"
+            try:
+                os.link(init / name, folder / name)
+            except OSError:
+                shutil.copyfile(init / name, folder / name)
+
+
+def _describe(run: OwnRun, task: Task) -> dict[str, Any]:
+    return {
+        "format": FORMAT_VERSION,
+        "kind": task.kind,
+        "targets": task.targets,
+        "plugins": [plugin._asdict() for plugin in run.plugins],
+        "seed": run.seed,
+        "files": {name: digest_file(path) for name, path in run.files.items()},
+        "fingerprint": describe_machine(),
+    }
+
+
+def _find_checkpoint(run: OwnRun, work: Path) -> Path:
+    """Return the path of this run's checkpoint; those of other runs in the folder are removed."""
+    path = work / f"{run.key[:16]}.safetensors"
+    for other in work.glob("*.safetensors"):
+        if other != path:
+            log.info("train start afresh: the run that was killed here had other settings")
+            other.unlink()
+    if path.exists():
+        log.info("train go on from the checkpoint of the run that was killed here")
+    return path

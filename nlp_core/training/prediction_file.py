@@ -1,0 +1,159 @@
+"""Predict a file: its own columns are kept, what the model says stands behind them."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.readers.own import parse_record
+from nlp_core.data.readers.records import Record, read_records, refuse
+from nlp_core.errors import DataError
+from nlp_core.files import replacing
+from nlp_core.training.predictor import Prediction, Predictor
+
+ROWS_A_CHUNK = 1024
+PLACES = 4
+"""Decimal places of a probability: fewer than those in which a batch and one by one may differ."""
+DIGITS = 6
+"""Digits of a predicted number, for the same reason."""
+Item = TypeVar("Item")
+Said = dict[str, Any]
+"""The new columns of a row; Any: texts, numbers, or lists of them."""
+Row = tuple[Record, Said]
+
+
+def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of: list[str]) -> int:
+    """Write a file with the predictions of another one, in the same form; return its rows.
+
+    Args:
+        predictor: the model.
+        source: what to predict; a column of labels may be there, and is not read.
+        target: what to write, whole or not at all.
+        confidence_of: labels whose probabilities become columns.
+
+    Raises:
+        ConfigError: the model has no such label.
+        DataError: the source is malformed, or has a column that is to be written.
+    """
+    places = {f"confidence_of_{label}": predictor.find_label(label) for label in confidence_of}
+    rows = _say_rows(predictor, source, places)
+    with replacing(target) as temporary:
+        if predictor.data.format == "parquet":
+            number = _write_parquet(rows, source, temporary)
+        else:
+            number = _write_lines(rows, predictor.data, temporary)
+        if number == 0:
+            raise DataError(f"{source}: found nothing to predict, expected one row at least.")
+    return number
+
+
+def describe(prediction: Prediction, places: dict[str, int]) -> Said:
+    """Return the new columns of one prediction.
+
+    Args:
+        prediction: what the model says.
+        places: for further columns the place of their label among the probabilities.
+    """
+    answer = prediction.prediction
+    said: Said = {
+        "prediction": float(f"{answer:.{DIGITS}g}") if isinstance(answer, float) else answer
+    }
+    if prediction.tags is not None:
+        said["predicted_tags"] = prediction.tags
+    if prediction.probability is not None:
+        said["confidence"] = _round(prediction.confidence)
+        for name, place in places.items():
+            said[name] = _round(prediction.probability[..., place].tolist())
+    return said
+
+
+def _say_rows(predictor: Predictor, source: Path, places: dict[str, int]) -> Iterator[Row]:
+    data = predictor.data
+    for records in _cut(read_records(source, data)):
+        examples = [
+            parse_record(record, data, source, tokenize=predictor.tokenize, labelled=False)
+            for record in records
+        ]
+        predictions = predictor.predict_examples(examples)
+        for record, prediction in zip(records, predictions, strict=True):
+            said = describe(prediction, places)
+            if taken := [name for name in said if name in record.cells]:
+                found = f"found a column '{taken[0]}', which is to be written; rename it"
+                raise refuse(source, record.lines[0], found)
+            yield record, said
+
+
+def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:
+    number = 0
+    with target.open("w", encoding="utf-8", newline="") as file:
+        for number, (record, said) in enumerate(rows, start=1):
+            if data.format == "conll":
+                file.write(_join_tokens(record, said))
+            elif data.format == "jsonl":
+                file.write(json.dumps(record.cells | said, ensure_ascii=False) + "\n")
+            else:
+                if number == 1 and data.header:
+                    file.write(_join_cells([*record.cells, *said], data))
+                file.write(_join_cells([*record.cells.values(), *said.values()], data))
+    return number
+
+
+def _join_cells(cells: list[Any], data: DataConfig) -> str:  # Any: texts, numbers, or lists
+    """Return a line of a TSV or CSV."""
+    mark = data.label_separator or " "
+    texts = [mark.join(map(str, cell)) if isinstance(cell, list) else str(cell) for cell in cells]
+    separator = data.separator_or_usual
+    assert separator is not None
+    if not data.is_quoted:
+        return separator.join(texts) + "\n"
+    line = io.StringIO()
+    csv.writer(line, delimiter=separator, lineterminator="\n").writerow(texts)
+    return line.getvalue()
+
+
+def _join_tokens(record: Record, said: Said) -> str:
+    """Return the lines of a sentence, with more columns at its tokens."""
+    new = dict(zip(record.lines, zip(*said.values(), strict=True), strict=True))
+    lines = []
+    for line in record.block:
+        mark = "\t" if "\t" in line.text else " "
+        cells = [line.text, *(str(cell) for cell in new.get(line.number, ()))]
+        lines.append(mark.join(cells) + (line.end or "\n"))
+    return "".join(lines)
+
+
+def _write_parquet(rows: Iterable[Row], source: Path, target: Path) -> int:
+    number = 0
+    with ExitStack() as stack:
+        writer: pq.ParquetWriter | None = None
+        for chunk in _cut(rows):
+            number += len(chunk)
+            if writer is None:
+                schema = pq.read_schema(source)
+                for name in chunk[0][1]:
+                    column = pa.array([said[name] for _, said in chunk])
+                    schema = schema.append(pa.field(name, column.type))
+                writer = stack.enter_context(pq.ParquetWriter(target, schema))
+            values = [record.cells | said for record, said in chunk]
+            writer.write_table(pa.Table.from_pylist(values, schema=schema))
+    return number
+
+
+def _round(value: Any) -> Any:  # Any: a number or a list of them
+    return (
+        [round(item, PLACES) for item in value] if isinstance(value, list) else round(value, PLACES)
+    )
+
+
+def _cut(items: Iterable[Item]) -> Iterator[list[Item]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, ROWS_A_CHUNK)):
+        yield chunk

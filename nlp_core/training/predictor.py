@@ -1,0 +1,203 @@
+"""Predict with a trained folder: a list of inputs in, a list of predictions out."""
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, TypeAlias, cast
+
+import numpy as np
+import torch
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import TAGGED_KINDS
+from nlp_core.config.model import read_model
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.batching import order_evaluation_batches
+from nlp_core.data.readers.own import OwnExample
+from nlp_core.data.store_writer import store_file
+from nlp_core.data.task import Split, TextColumn
+from nlp_core.data.tokenization import EMPTY_TOKEN, TOKENIZERS
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
+from nlp_core.models.features import Batch, EncodedSplit, Featurizer
+from nlp_core.models.graph import GraphModel
+from nlp_core.models.plan import plan_model
+from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
+from nlp_core.models.saving import load_model
+from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task
+from nlp_core.training.prediction import EVALUATION_BATCH, predict, score_predictions
+
+Input: TypeAlias = str | Sequence[str]
+"""A text; two texts for a pair; a text or its tokens where each token gets a tag."""
+
+
+class Prediction(NamedTuple):
+    """What a model says of one input.
+
+    Attributes:
+        prediction: the label, the labels, the number, or a tag for each token.
+        confidence: probability of the label, or of each of the labels or tags; None for a number.
+        probability: of each label, in the order of `Predictor.labels`: [L], or [T, L] for tags;
+            None for a number.
+        tags: a tag for each token where a model predicts a label and tags; else None.
+    """
+
+    prediction: str | float | list[str]
+    confidence: float | list[float] | None
+    probability: np.ndarray | None
+    tags: list[str] | None = None
+
+
+class Predictor:
+    """A trained model, ready to predict.
+
+    Args:
+        model: with its weights.
+        featurizer: its vocabularies.
+        data: how its files are read.
+    """
+
+    def __init__(self, model: GraphModel, featurizer: Featurizer, data: DataConfig) -> None:
+        self.data = data
+        self.labels = next(iter(featurizer.targets.values()))
+        self.tokenize = TOKENIZERS.get(data.tokens)
+        self._model = model.eval()
+        self._featurizer = featurizer
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, plugins: Sequence[Path] = (), data: DataConfig | None = None
+    ) -> "Predictor":
+        """Read a folder that `reglue train` made.
+
+        Args:
+            folder: the folder.
+            plugins: the plug-ins that the model was trained with; none is run unasked.
+            data: how files are read, where it is not as in training.
+
+        Raises:
+            ConfigError: a plug-in is missing.
+            DataError: the folder is no trained model, or not a whole one.
+        """
+        folder = Path(folder)
+        if not (folder / RUN).is_file():
+            raise DataError(
+                f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
+                "`reglue train` made."
+            )
+        needed = [Plugin(**plugin) for plugin in read_mapping(folder / RUN)["plugins"]]
+        check_plugins(needed, load_plugins(plugins), where=str(folder))
+        config = read_model(folder / MODEL)
+        found = data or config.data
+        assert found is not None, folder
+        plan = plan_model(config, where=str(folder / MODEL))
+        return cls(*load_model(folder, plan, kind=found.kind, init=folder / VECTORS), found)
+
+    def predict(self, inputs: Sequence[Input]) -> list[Prediction]:
+        """Predict a list of inputs; each gets what it would get alone.
+
+        Args:
+            inputs: texts; pairs of texts where the model compares two; texts or lists of tokens
+                where each token gets a tag.
+
+        Raises:
+            ConfigError: an input has not as many texts as the model reads.
+        """
+        return self.predict_examples([self._read(item, idx) for idx, item in enumerate(inputs)])
+
+    def predict_examples(self, examples: Sequence[OwnExample]) -> list[Prediction]:
+        """Predict examples whose texts are tokens already."""
+        if not examples:
+            return []
+        found: dict[int, Prediction] = {}
+        encoded = self._encode(examples)
+        for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
+            found |= dict(zip(rows.tolist(), self._predict_batch(encoded.batch(rows)), strict=True))
+        return [found[row] for row in range(len(examples))]
+
+    def find_label(self, label: str) -> int:
+        """Return the place of a label among the probabilities.
+
+        Raises:
+            ConfigError: the model has no such label, or no labels at all.
+        """
+        if label not in self.labels:
+            raise ConfigError(
+                f"--confidence-of: found '{label}', which is no label of the model. "
+                f"{suggest(label, self.labels)}"
+            )
+        return self.labels.index(label)
+
+    def measure(self, path: Path) -> dict[str, float]:
+        """Return the metrics of a file with labels, in points.
+
+        Raises:
+            DataError: the file is malformed, or has a label that the model does not know.
+        """
+        encoded = self._featurizer.encode(store_file(path, self.data, "test"))
+        targets = self._featurizer.targets
+        task = build_task(self.data, targets, path.stem)
+        return score_predictions(task, predict(self._model, encoded, targets))
+
+    def _read(self, item: Input, idx: int) -> OwnExample:
+        texts = [item] if isinstance(item, str) else list(item)
+        if self.data.kind in TAGGED_KINDS:
+            tokens = self.tokenize(item) if isinstance(item, str) else texts
+            return OwnExample([idx], [tokens or [EMPTY_TOKEN]], {})
+        names = self.data.texts
+        if len(texts) != len(names):
+            raise ConfigError(
+                f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
+                f"{' and '.join(names)}."
+            )
+        cut = self.data.max_tokens
+        return OwnExample([idx], [self.tokenize(text)[:cut] for text in texts], {})
+
+    def _encode(self, examples: Sequence[OwnExample]) -> EncodedSplit:
+        columns, size = {}, len(examples)
+        for idx, name in enumerate(self.data.text_names):
+            texts = [example.texts[idx] for example in examples]
+            offsets = np.cumsum([0, *(len(tokens) for tokens in texts)])
+            columns[name] = TextColumn(list(chain.from_iterable(texts)), offsets)
+        targets = {name: [None] * size for name in self._featurizer.targets}
+        split = Split("input", np.arange(size), columns, targets, group=None)
+        return self._featurizer.encode(split)
+
+    @torch.no_grad()
+    def _predict_batch(self, batch: Batch) -> list[Prediction]:
+        found: dict[str, list[Prediction]] = {}
+        for name, (scores, mask) in self._model(batch).items():
+            head = self._model.heads[name]
+            assert isinstance(head, Head), name
+            decoded, labels = head.decode(scores, mask), self._featurizer.targets[head.target]
+            ids, chances = decoded.prediction.numpy(), decoded.probability
+            sizes: list[int | None] = [None] * len(ids)
+            if isinstance(head, TaggingHead | CRFTaggingHead):
+                chances, sizes = head.marginals(scores, mask), mask.sum(1).tolist()
+            if chances is None:
+                found[head.target] = [Prediction(value, None, None) for value in ids.tolist()]
+                continue
+            rows = zip(ids, chances.numpy(), sizes, strict=True)
+            found[head.target] = [
+                _choose(answer, odds, size, labels) for answer, odds, size in rows
+            ]
+        first, *others = (found[target] for target in self._featurizer.targets)
+        if not others:
+            return first
+        tags = [cast(list[str], item.prediction) for item in others[0]]
+        return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]
+
+
+def _choose(
+    answer: np.ndarray, chances: np.ndarray, size: int | None, labels: list[str]
+) -> Prediction:
+    """Return a prediction: a label [], the chosen of labels [L], or the tags of `size` tokens."""
+    if size is not None:
+        ids, chances = answer[:size], chances[:size]
+        confidence = chances[np.arange(size), ids].tolist()
+    elif answer.ndim:
+        ids = np.flatnonzero(answer)
+        confidence = chances[ids].tolist()
+    else:
+        return Prediction(labels[int(answer)], float(chances[int(answer)]), chances)
+    return Prediction([labels[idx] for idx in ids], confidence, chances)

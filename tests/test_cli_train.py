@@ -1,0 +1,441 @@
+"""`reglue new`, `train`, `test` and `predict` on files of one's own, as a user would run them."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.files import digest_file
+from nlp_core.training import loop
+from nlp_core.training.predictor import Predictor
+from tests.own_files import (
+    QUICK,
+    SMALL,
+    make_texts,
+    write_conll,
+    write_labels,
+    write_pairs,
+    write_slots,
+    write_tsv,
+)
+
+pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.xdist_group("cli_train")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of five labels, and the files it was made from."""
+    folder = tmp_path_factory.mktemp("trained")
+    train = write_tsv(folder / "train.tsv", rows=100, header="text\tlabel")
+    dev = write_tsv(folder / "dev.tsv", rows=30, seed=1, header="text\tlabel")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGLUE_CACHE", str(folder / "cache"))
+        model = str(folder / "model.json")
+        main(["new", "classification", "--train", str(train), "-o", model])
+        files = ["--train", str(train), "--dev", str(dev)]
+        main(["train", model, *files, "-o", str(folder / "out"), *QUICK])
+    return folder
+
+
+def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run a command that must fail, and return its one paragraph."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    assert caught.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("error: ")
+    assert "Traceback" not in "".join(lines)
+    return lines[-1]
+
+
+def learn(template: str, path: Path, *options: str) -> dict[str, float]:
+    """Go from a file to its predictions, p.*, and return the metrics of the part held out."""
+    main(["new", template, "--train", path.name, "-o", "m.json"])
+    main(["train", "m.json", "--train", path.name, "-o", "out", *options])
+    main(["predict", "out", "--data", path.name, "-o", f"p{path.suffix}"])
+    metrics = json.loads(Path("out/metrics.json").read_text())["metrics"]["dev"]
+    return dict(metrics)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file by their columns."""
+    if path.suffix == ".parquet":
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        return rows
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows as a table in the form that the suffix names."""
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_five_labels_are_learnt_and_predicted_with_no_edit(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=120)
+    write_tsv(place / "b.tsv", rows=30, seed=1)
+    main(["new", "classification", "--train", "a.tsv", "--dev", "b.tsv", "-o", "m.json"])
+    shown = capsys.readouterr().out
+    assert "5 labels: food, place, price, room, staff" in shown
+    assert "reglue train m.json --train a.tsv --dev b.tsv" in shown
+    main(["train", "m.json", "--train", "a.tsv", "--dev", "b.tsv", "-o", "out", *QUICK])
+    found = json.loads((place / "out/metrics.json").read_text())
+    assert found["metrics"]["dev"]["accuracy"] > 90
+    assert not (place / "out.work").exists()
+    main(["predict", "out", "--data", "b.tsv", "-o", "p.tsv", "--confidence-of", "food"])
+    rows = [line.split("\t") for line in (place / "p.tsv").read_text().splitlines()]
+    assert [row[:2] for row in rows] == [list(pair) for pair in make_texts(30, seed=1)]
+    assert sum(row[1] == row[2] for row in rows) / 30 * 100 == pytest.approx(
+        found["metrics"]["dev"]["accuracy"], abs=1e-4
+    )
+    assert all(0.2 <= float(row[3]) <= 1 and 0 <= float(row[4]) <= 1 for row in rows)
+
+
+def test_pairs_of_a_jsonl_file_keep_their_keys(place: Path) -> None:
+    learn("matching", write_pairs(place / "a.jsonl", rows=40), *SMALL, "--epochs", "1")
+    section = json.loads((place / "m.json").read_text())["data"]
+    assert (section["texts"], section["label"]) == (["premise", "hypothesis"], "gold")
+    rows = read_rows(place / "p.jsonl")
+    keys = ["id", "premise", "hypothesis", "gold", "prediction", "confidence"]
+    assert [list(row) for row in rows] == [keys] * 40
+    assert {row["prediction"] for row in rows} <= {"same", "other"}
+
+
+@pytest.mark.parametrize(
+    ("template", "suffix"), [("regression", "csv"), ("similarity", "parquet"), ("ranking", "csv")]
+)
+def test_numbers_and_ranks_are_learnt_from_tables(place: Path, template: str, suffix: str) -> None:
+    rows: list[dict[str, Any]] = []
+    for idx, (text, label) in enumerate(make_texts(40, seed=0)):
+        score = idx % 2 if template == "ranking" else float(label in ("food", "room"))
+        pair = {"question": f"the soup {idx // 4}"} if template != "regression" else {}
+        rows.append({**pair, "answer": f"{text}, it is", "score": score})
+    path = write_rows(place / f"a.{suffix}", rows)
+    learn(template, path, *SMALL, "--epochs", "1")
+    before, after = read_rows(path), read_rows(place / f"p.{suffix}")
+    new = ["prediction"] if template != "ranking" else ["prediction", "confidence"]
+    assert list(after[0]) == [*before[0], *new]
+    assert [dict(list(row.items())[: -len(new)]) for row in after] == before
+    answers = [row["prediction"] for row in after]
+    if template == "ranking":
+        assert set(answers) <= {"0", "1"}
+        return
+    texts = list(rows[3].values())[:-1]
+    (alone,) = Predictor.load("out").predict([texts[0] if len(texts) == 1 else texts])
+    assert alone.prediction == pytest.approx(float(answers[3]), abs=1e-5)
+    assert alone.confidence is None
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
+def test_several_labels_are_learnt(place: Path, suffix: str) -> None:
+    path = write_labels(place / f"a.{suffix}", rows=120)
+    metrics = learn("multi_label", path, *QUICK, "--epochs", "12" if suffix == "tsv" else "1")
+    rows = read_rows(place / f"p.{suffix}")
+    if suffix == "jsonl":
+        assert all(isinstance(row["prediction"], list) for row in rows)
+        return
+    assert metrics["micro_f1"] > 80
+    assert sum(row["labels"] == row["prediction"] for row in rows) / len(rows) > 0.8
+    assert {row["prediction"].count("|") for row in rows if row["prediction"]} == {0, 1}
+    assert any(not row["prediction"] for row in rows)
+
+
+def test_a_label_and_tags_are_learnt_together(place: Path) -> None:
+    metrics = learn("intent_slots", write_slots(place / "a.tsv"), *QUICK)
+    assert metrics["frame_accuracy"] > 90
+    section = json.loads((place / "m.json").read_text())["data"]
+    assert (section["texts"], section["label"], section["tags"]) == (["1"], "3", "2")
+    line = (place / "p.tsv").read_text().splitlines()[1].split("\t")
+    assert line[:3] == ["cheap bed in Rome", "O B-thing O B-city", "find hotel"]
+    assert line[3:5] == ["find hotel", "O B-thing O B-city"]
+    (said,) = Predictor.load("out").predict(["fly to Oslo"])
+    assert (said.prediction, said.tags) == ("book flight", ["O", "O", "B-city"])
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "plain"])
+def test_an_unknown_tagging_scheme_is_found_and_learnt(place: Path, scheme: str) -> None:
+    path = write_conll(place / "a.conll", scheme)
+    metrics = learn("tagging", path, *QUICK)
+    section = json.loads((place / "m.json").read_text())["data"]
+    assert (section["scheme"], section["texts"], section["label"]) == (scheme, ["1"], "3")
+    assert metrics["accuracy" if scheme == "plain" else "f1"] > 90, metrics
+    before, after = (place / name for name in ("a.conll", "p.conll"))
+    pairs = zip(before.read_text().splitlines(), after.read_text().splitlines(), strict=True)
+    for old, new in pairs:
+        assert new.startswith(old)
+        is_token = bool(old) and not old.startswith("-DOCSTART-")
+        assert len(new.split()) - len(old.split()) == (2 if is_token else 0)
+
+
+def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
+    predictor = Predictor.load(trained / "out")
+    texts = ["the soup", "", "a very very polite waiter and it was", "zzz", "Money !"]
+    together = predictor.predict(texts)
+    alone = [predictor.predict([text])[0] for text in texts]
+    assert [item.prediction for item in together] == [item.prediction for item in alone]
+    for one, other in zip(together, alone, strict=True):
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
+        assert one.probability is not None
+        assert one.probability.sum() == pytest.approx(1, abs=1e-5)
+    assert predictor.predict([]) == []
+
+
+def test_test_measures_what_train_measured(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["test", str(trained / "out"), "--data", str(trained / "dev.tsv"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    wanted = json.loads((trained / "out/metrics.json").read_text())["metrics"]["dev"]
+    assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_finished_folder_is_not_replaced_unasked(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
+    assert "--force" in fail(capsys, *arguments, "-o", str(trained / "out"))
+    other = fail(capsys, *arguments, "--force", "-o", str(trained))
+    assert "no trained model" in other
+    assert (trained / "train.tsv").exists()
+    model = ["new", "classification", "--train", str(trained / "train.tsv")]
+    assert "is there already" in fail(capsys, *model, "-o", str(trained / "model.json"))
+
+
+def test_without_dev_a_tenth_is_held_out_and_said_so(
+    trained: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(trained / "train.tsv", "train.tsv")
+    arguments = ["train", str(trained / "model.json"), "--train", "train.tsv", *SMALL]
+    main([*arguments, "--epochs", "1", "-o", "out"])
+    assert "10 of 100 rows are held out" in capsys.readouterr().err
+    main([*arguments, "--epochs", "1", "-o", "again"])
+    names = ["model.safetensors", "metrics.json", "history.jsonl", "vocabulary.json", "run.json"]
+    for name in names:
+        assert digest_file(place / "out" / name) == digest_file(place / "again" / name)
+    main([*arguments, "--epochs", "1", "-o", "third", "--seed", "2"])
+    weights = [digest_file(place / folder / names[0]) for folder in ("out", "third")]
+    assert weights[0] != weights[1]
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
+    trained: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
+    arguments += [*SMALL, "--epochs", "3"]
+    main([*arguments, "-o", "whole"])
+    update, steps, last = loop.update_weights, [], 30
+
+    def count(optimizer: Any) -> None:
+        steps.append(1)
+        if len(steps) == last:
+            raise KeyboardInterrupt
+        update(optimizer)
+
+    monkeypatch.setattr(loop, "update_weights", count)
+    with pytest.raises(SystemExit) as caught:
+        main([*arguments, "-o", "killed"])
+    assert caught.value.code == 130
+    assert not (place / "killed").exists()
+    assert list((place / "killed.work").glob("*.safetensors"))
+    steps.clear()
+    last = 10**9
+    shutil.copytree("killed.work", "other.work")
+    main([*arguments, "-o", "killed"])
+    assert "go on from the checkpoint" in capsys.readouterr().err
+    assert 0 < len(steps) < 3 * 12
+    weights = [digest_file(place / folder / "model.safetensors") for folder in ("whole", "killed")]
+    assert weights[0] == weights[1]
+    assert not (place / "killed.work").exists()
+    main([*arguments, "-o", "other", "--seed", "9", "--set", "training.max_steps=5"])
+    assert "start afresh" in capsys.readouterr().err
+    lines = (place / "other/history.jsonl").read_text().splitlines()
+    assert max(json.loads(line)["step"] for line in lines) == 5
+
+
+class Typed:
+    """Standard input with a person behind it."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = [f"{line}\n" for line in lines]
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int = -1) -> str:
+        return self.lines.pop(0) if self.lines else ""
+
+    def fileno(self) -> int:
+        raise OSError("not a file")
+
+
+@pytest.mark.parametrize("end", [["exit", "the soup"], []])
+def test_a_terminal_is_asked_until_exit_or_its_end(
+    trained: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    end: list[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", Typed("a polite waiter", "the bill", *end))
+    main(["predict", str(trained / "out"), "--confidence-of", "staff"])
+    shown = capsys.readouterr().out
+    assert shown.count("prediction: ") == 2
+    assert "prediction: staff" in shown
+    assert "prediction: price" in shown
+    assert shown.count("confidence_of_staff: ") == 2
+
+
+def test_predict_never_waits_for_an_input_that_is_no_terminal(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/null") as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        message = fail(capsys, "predict", str(trained / "out"))
+    assert "no terminal" in message
+    assert "--data" in message
+
+
+TRAIN = ["train", "{model}", "--train", "{train}", "-o", "o"]
+PREDICT = ["predict", "{out}", "-o", "p.tsv", "--data"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["tain", "{model}"], "invalid choice: 'tain'"),
+        (["train", "{model}"], "arguments are required: --train"),
+        (["predict", "{out}", "--data", "{dev}"], "expected both"),
+        (["predict", "{out}", "--data", "{dev}", "-o", "{dev}"], "names the file that is read"),
+        ([*PREDICT, "gone.tsv"], "there is no such file"),
+        ([*PREDICT, "{latin}"], "line 2: not UTF-8 text"),
+        ([*PREDICT, "{ragged}"], "line 3: found 3 columns separated by '\\t', expected 2"),
+        ([*PREDICT, "{taken}"], "line 2: found a column 'prediction'"),
+        ([*PREDICT, "{dev}", "--confidence-of", "foot"], "Did you mean 'food'"),
+        (["predict", "{out}", "-o", "{dev}/x", "--data", "{dev}"], "File exists"),
+        (["predict", "gone", "--data", "{dev}", "-o", "p.tsv"], "found no trained model"),
+        (["test", "{out}", "--data", "{dev}", "--set", "layers.lstm.hidden_dim=3"], "is trained"),
+        ([*TRAIN, "--dev", "{empty}"], "the file is empty"),
+        ([*TRAIN, "--dev", "."], "found a folder"),
+        ([*TRAIN, "--dev", "{strange}"], "line 3: found the label 'rooms', which"),
+        ([*TRAIN, "--seed", "-1"], "--seed: found -1"),
+        ([*TRAIN, "--set", "x"], "expected a path"),
+        ([*TRAIN, "--set", "layers.lst.p=1"], "Did you mean 'lstm'"),
+        ([*TRAIN, "--set", "layers.lstm.hidden=1"], "Did you mean 'hidden_dim'"),
+        ([*TRAIN, "--set", "heads.labl.dropout=0.1"], "head 'labl'"),
+        ([*TRAIN, "--set", "trainin.epochs=1"], "Did you mean 'training'"),
+        ([*TRAIN, "--set", "training.epoch=1"], "Did you mean 'epochs'"),
+        ([*TRAIN, "--set", "training.epochs.x=1"], "training.epochs has no keys of its own"),
+        ([*TRAIN, "--set", "data.texts.3=a"], "data.texts has none named '3'"),
+        ([*TRAIN, "--set", "data.label=labl"], "Did you mean 'label'"),
+        ([*TRAIN, "--set", "data.kind=regression"], "serves"),
+        ([*TRAIN, "--set", "data.tokens=word"], "Did you mean 'words'"),
+        ([*TRAIN, "--set", 'data.metrics=["f2"]'], "unknown metric 'f2'"),
+        ([*TRAIN, "--set", "layers.word.vectors=x"], "Give --vectors FILE"),
+        (["new", "regression", "--train", "{train}", "-o", "n.json"], "no column of numbers"),
+        (["new", "tagging", "--train", "gone.tsv", "-o", "n.json"], "there is no such file"),
+    ],
+)
+def test_a_mistake_is_one_paragraph_and_leaves_nothing(
+    trained: Path,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    wanted: str,
+) -> None:
+    files = {
+        "latin": "text\nol\xe9\n".encode("latin-1"),
+        "ragged": b"text\tlabel\na\tfood\nb\tfood\tc\n",
+        "taken": b"text\tprediction\na\tb\n",
+        "strange": b"text\tlabel\na\tfood\nb\trooms\n",
+        "empty": b"",
+    }
+    for name, content in files.items():
+        (trained / f"{name}.tsv").write_bytes(content)
+    names = {name: str(trained / f"{name}.tsv") for name in (*files, "train", "dev")}
+    names |= {"out": str(trained / "out"), "model": str(trained / "model.json")}
+    before = digest_file(trained / "dev.tsv")
+    assert wanted in fail(capsys, *(argument.format(**names) for argument in arguments))
+    assert [path.name for path in place.iterdir() if path.name != "cache"] == []
+    assert digest_file(trained / "dev.tsv") == before
+
+
+def test_set_changes_lists_items_and_what_was_not_there(trained: Path, place: Path) -> None:
+    changes = ["heads.label.hidden_dims=[4]", "heads.label.dropout=0.0", 'data.texts=["label"]']
+    changes += ["data.texts.0=text", "data.max_words=7", "layers.0.lowercase=false", "notes.0=1"]
+    options = [part for change in changes for part in ("--set", change)]
+    arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
+    main([*arguments, "-o", "out", *SMALL, "--epochs", "1", *options])
+    saved = json.loads((place / "out/model.json").read_text())
+    assert saved["heads"]["label"]["hidden_dims"] == [4]
+    assert saved["data"]["texts"] == ["text"]
+    assert (saved["notes"][0], saved["data"]["max_words"]) == ("1", 7)
+    assert saved["layers"][0]["lowercase"] is False
+    vocabulary = json.loads((place / "out/vocabulary.json").read_text())
+    assert len(vocabulary["layers"]["word"]["words"]) == 7 + 2
+
+
+def test_one_label_or_three_for_candidates_are_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "a.tsv").write_text("text\tlabel\n" + "good film\tyes\n" * 9, encoding="utf-8")
+    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
+    assert "NOT SURE" in capsys.readouterr().out
+    assert "'yes' alone" in fail(capsys, "train", "m.json", "--train", "a.tsv", "-o", "out")
+    rows = [{"question": "who", "answer": text, "label": idx % 3} for idx, text in enumerate("abc")]
+    write_rows(place / "b.csv", rows)
+    main(["new", "ranking", "--train", "b.csv", "-o", "r.json"])
+    message = fail(capsys, "train", "r.json", "--train", "b.csv", "--dev", "b.csv", "-o", "out")
+    assert "the labels 0, 1, 2" in message
+
+
+def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = "Rome\tO\tO\nis\tO\tO\nbig\tO\tX\n\n"
+    (place / "a.conll").write_text(sentence * 6, encoding="utf-8")
+    main(["new", "tagging", "--train", "a.conll", "-o", "m.json"])
+    arguments = ["train", "m.json", "--train", "a.conll", *SMALL, "--epochs", "1"]
+    main([*arguments, "-o", "out"])
+    assert "found no other tags than O and X" in capsys.readouterr().err
+    message = fail(capsys, *arguments, "-o", "two", "--set", "data.label=2")
+    assert "'O' alone" in message
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("sample/ner_bilstm_crf", "tagging"), ("slu/atis_joint_bilstm", "intent_slots")],
+)
+def test_a_net_of_the_zoo_is_trained_on_a_guess_that_is_told(
+    place: Path, capsys: pytest.CaptureFixture[str], model: str, kind: str
+) -> None:
+    path = write_conll(place / "a.conll") if kind == "tagging" else write_slots(place / "a.tsv")
+    zoo = Path(__file__).parent.parent / f"zoo/{model}.json"
+    names = [layer["name"] for layer in json.loads(zoo.read_text())["layers"]]
+    quick = [
+        part
+        for name in names
+        if name.startswith("word")
+        for part in ("--set", f"layers.{name}.vectors=null")
+    ]
+    main(["train", str(zoo), "--train", path.name, "-o", "out", "--epochs", "1", *quick])
+    assert 'data.scheme = "BIO"' in capsys.readouterr().err
+    saved = json.loads((place / "out/model.json").read_text())
+    assert (saved["data"]["kind"], saved["training"]["epochs"]) == (kind, 1)

@@ -1,0 +1,301 @@
+"""Readers, guesses and stores of one's own files: what is read, and what is refused."""
+
+import csv
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nlp_core.config.dataset import Kind
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.batching import Ragged
+from nlp_core.data.guess import guess_data
+from nlp_core.data.readers.own import read_examples
+from nlp_core.data.store import StoredSplit, read_store
+from nlp_core.data.store_writer import write_store
+from nlp_core.errors import DataError
+from tests.own_files import write_conll
+
+ROWS = [("a good film", "yes"), ("bad", "no"), ("so so", "yes"), ("fine film", "no")] * 5
+
+
+def data(**values: Any) -> DataConfig:
+    base = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}
+    return DataConfig.model_validate({**base, **values})
+
+
+def put(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def store(folder: Path, path: Path, config: DataConfig) -> StoredSplit:
+    folder.mkdir()
+    write_store(folder, path, config)
+    return read_store(folder, "train", path)
+
+
+def write_as(path: Path, *, header: bool = True) -> Path:
+    """Write the same rows in the form that the suffix names."""
+    if path.suffix == ".parquet":
+        pq.write_table(
+            pa.table({"text": [t for t, _ in ROWS], "label": [y for _, y in ROWS]}), path
+        )
+    elif path.suffix == ".jsonl":
+        rows = [json.dumps({"text": text, "label": label}) for text, label in ROWS]
+        put(path, "\n".join(rows) + "\n")
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writerows([("text", "label")] * header + ROWS)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("header", [True, False])
+def test_every_form_gives_the_same_examples(tmp_path: Path, suffix: str, header: bool) -> None:
+    path = write_as(tmp_path / f"a{suffix}", header=header)
+    guess = guess_data(path, "classification")
+    assert guess.doubts == {}
+    examples = list(read_examples(path, guess.data))
+    found = [(" ".join(item.texts[0]), *item.targets["label"]) for item in examples]
+    assert found == ROWS
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "texts", "label"),
+    [
+        ("classification", "id\tstars\treview\n1\t5\ta b c\n2\t1\td e f\n", ["review"], "stars"),
+        ("classification", "pos\ta very good one\nneg\ta bad one\npos\tgood it is\n", ["2"], "1"),
+        ("regression", "what a day\t0.5\nnone at all\t1.5\nfine by me\t2.0\n", ["1"], "2"),
+        (
+            "pair_regression",
+            "idx,sentence1,sentence2,score\n0,a b,c d,1.5\n1,e f,g h,2.5\n",
+            ["sentence1", "sentence2"],
+            "score",
+        ),
+        (
+            "ranking",
+            "qid\tquestion\tanswer\tlabel\nq1\tw h o\tm e\t1\nq1\tw h o\ty o u\t0\n",
+            ["question", "answer"],
+            "label",
+        ),
+        ("pair_classification", "a b c\td e f\tx\ng h i\tj k l\ty\nm n\to p\tx\n", ["1", "2"], "3"),
+    ],
+)
+def test_columns_are_guessed_from_names_and_values(
+    tmp_path: Path, kind: Kind, text: str, texts: list[str], label: str
+) -> None:
+    suffix = "csv" if "," in text else "tsv"
+    guess = guess_data(put(tmp_path / f"a.{suffix}", text), kind)
+    assert (guess.data.texts, guess.data.label) == (texts, label)
+    assert guess.data.group == ("qid" if kind == "ranking" else None)
+
+
+def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
+    text = 'label;text\r\nyes;"good; ""very"" good\nindeed"\r\nno;bad\r\n'
+    path = put(tmp_path / "a.csv", text)
+    guess = guess_data(path, "classification")
+    assert guess.data.separator == ";"
+    examples = list(read_examples(path, guess.data))
+    assert [item.targets for item in examples] == [{"label": ["yes"]}, {"label": ["no"]}]
+    assert [item.line() for item in examples] == [2, 4]
+    assert "indeed" in examples[0].texts[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("a.tsv", "text\tlabel\na\tyes\nb\n", "line 3: found 1 columns separated by '\\t'"),
+        ("a.tsv", "text\ttext\na\tyes\n", "names 'text' twice"),
+        ("a.tsv", "text\tlabl\na\tyes\n", "Did you mean 'labl'"),
+        ("a.tsv", "text\tlabel\na\t \n", "line 2: found ' ' in 'label'"),
+        ("a.tsv", "text\tlabel\n", "found no examples"),
+        ("a.tsv", "", "the file is empty"),
+        ("a.csv", 'text,label\n"a,yes\n', "line 2: the quotes"),
+        ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": 3\n', "line 2: not valid JSON"),
+        ("a.jsonl", '[{"text": "a", "label": "x"},\n', "cuts an array up"),
+        ("a.jsonl", '{"text": {"a": 1}, "label": "x"}\n', "line 1: found a dict in 'text'"),
+        ("a.jsonl", '{"text": "a"}\n', "line 1: found no column 'label'"),
+        ("a.parquet", "text\tlabel\n", "not a parquet file"),
+    ],
+)
+def test_a_malformed_file_is_refused_with_its_line(
+    tmp_path: Path, name: str, text: str, wanted: str
+) -> None:
+    path = put(tmp_path / name, text)
+    with pytest.raises(DataError) as caught:
+        store(tmp_path / "store", path, data(format=path.suffix[1:]))
+    assert str(path) in str(caught.value)
+    assert wanted in str(caught.value)
+
+
+def test_regression_wants_finite_numbers(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.tsv", "text\tlabel\na\t1.5\nb\tnan\n")
+    with pytest.raises(DataError, match="line 3: found 'nan' in 'label', expected a number"):
+        store(tmp_path / "store", path, data(kind="regression"))
+
+
+def test_a_store_gives_back_what_was_read(tmp_path: Path) -> None:
+    path = write_as(tmp_path / "a.tsv")
+    split = store(tmp_path / "store", path, data(tokens="spaces"))
+    column = split.texts["tokens"]
+    assert [" ".join(tokens) for tokens in column.list_rows()] == [text for text, _ in ROWS]
+    assert split.target == [label for _, label in ROWS]
+    assert column.count() == {"a": 5, "good": 5, "film": 10, "bad": 5, "so": 10, "fine": 5}
+    ids = split.encode_target("label", ["no", "yes"])
+    assert not isinstance(ids, Ragged)
+    assert ids[np.arange(5)].tolist() == [1, 0, 1, 0, 1]
+    part = split.subset("dev", np.array([1, 3, 5]))
+    assert [" ".join(tokens) for tokens in part.texts["tokens"].list_rows()] == [
+        "bad",
+        "fine film",
+        "bad",
+    ]
+    assert part.texts["tokens"].count() == {"bad": 2, "fine": 1, "film": 1}
+    assert part.target == ["no"] * 3
+    ragged = column.look_up(lambda words: np.array([len(word) for word in words]))
+    assert ragged.take(np.array([0, 1]), padding=-1).tolist() == [[1, 4, 4], [3, -1, -1]]
+    assert ragged.mask(np.array([0, 1])).tolist() == [[True] * 3, [True, False, False]]
+
+
+def test_characters_are_spelled_when_asked_for(tmp_path: Path) -> None:
+    path = write_as(tmp_path / "a.tsv")
+    column = store(tmp_path / "store", path, data(tokens="spaces")).texts["tokens"]
+    words, spell = column.spell(lambda words: np.array([[len(w), ord(w[0])] for w in words]))
+    numbers = words.take(np.array([3]))[0]
+    assert spell[numbers].tolist() == [[4, ord("f")], [4, ord("f")]]
+
+
+def test_only_the_most_frequent_words_are_kept(tmp_path: Path) -> None:
+    rare = [f"common again w{number}" for number in range(200)]
+    text = "text\tlabel\n" + "".join(f"{words}\tx\n" for words in rare)
+    path = put(tmp_path / "a.tsv", text)
+    column = store(tmp_path / "store", path, data(tokens="spaces", max_words=2)).texts["tokens"]
+    assert column.count() == {"common": 200, "again": 200}
+    assert len(column.lexicon) == 3
+    assert column.sizes.tolist() == [3] * 200
+    assert column.list_rows()[7] == ["common", "again", column.lexicon[0]]
+
+
+def test_rarest_words_are_forgotten_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nlp_core.data.store_writer.ROWS_A_CHUNK", 10)
+    words = [f"w{number % 7} x{number}" for number in range(300)]
+    path = put(tmp_path / "a.tsv", "text\tlabel\n" + "".join(f"{w}\ty\n" for w in words))
+    column = store(tmp_path / "store", path, data(tokens="spaces", max_words=7)).texts["tokens"]
+    assert sorted(column.count()) == [f"w{number}" for number in range(7)]
+    assert sum(column.count().values()) == 300
+
+
+def test_candidates_of_a_question_are_grouped_by_name_or_by_run(tmp_path: Path) -> None:
+    rows = [("q1", "a"), ("q1", "b"), ("q2", "c"), ("q1", "d")]
+    text = "q\tc\tlabel\tid\n" + "".join(f"{q}\t{c}\t0\tz\n" for q, c in rows)
+    path = put(tmp_path / "a.tsv", text)
+    pair = {"kind": "ranking", "texts": ["q", "c"]}
+    by_run = store(tmp_path / "one", path, data(**pair))
+    assert by_run.group is not None
+    assert by_run.group.tolist() == [0, 0, 1, 2]
+    by_name = store(tmp_path / "two", path, data(**pair, group="id"))
+    assert by_name.group is not None
+    assert by_name.group.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "plain"])
+def test_the_scheme_of_tags_is_detected(tmp_path: Path, scheme: str) -> None:
+    guess = guess_data(write_conll(tmp_path / "a.txt", scheme), "tagging")
+    assert guess.data.scheme == scheme
+    assert guess.data.format == "conll"
+
+
+@pytest.mark.parametrize(
+    ("tags", "wanted"),
+    [
+        ("B-PER I-PER O I-LOC O", ["line 4: the tag I-LOC continues", "(not IOB1)", "IOB1, which"]),
+        ("B-PER O LOC O O", ["'B-PER' on line 1 and 'LOC' on line 3", "plain"]),
+        ("B-PER E-PER O E-LOC O", ["line 4: the tag E-LOC continues no entity"]),
+        ("B-PER L-PER O U-LOC O", ["BILOU", "write E- for L-"]),
+    ],
+)
+def test_mixed_tags_are_refused_with_their_lines(
+    tmp_path: Path, tags: str, wanted: list[str]
+) -> None:
+    lines = [f"w{number} {tag}\n" for number, tag in enumerate(tags.split())]
+    path = put(tmp_path / "a.conll", "".join(lines) + "\n")
+    with pytest.raises(DataError) as caught:
+        guess_data(path, "tagging")
+    assert str(path) in str(caught.value)
+    assert all(part in str(caught.value) for part in wanted), caught.value
+
+
+def test_a_rare_slip_of_iob1_is_overlooked_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_conll(tmp_path / "a.conll", "IOB1", rows=60)
+    path.write_text(path.read_text() + "Oslo x B-LOC\n", encoding="utf-8")
+    assert guess_data(path, "tagging").data.scheme == "IOB1"
+    assert "line 423: the tag B-LOC begins an entity behind O" in caplog.text
+
+
+def test_a_wrong_scheme_in_the_model_file_names_the_right_one(tmp_path: Path) -> None:
+    path = write_conll(tmp_path / "a.conll", "IOB1")
+    config = data(kind="tagging", format="conll", texts=["1"], label="3", scheme="BIO")
+    with pytest.raises(DataError, match=r"line 3: the tag I-PER.*reads as IOB1: set data.scheme"):
+        store(tmp_path / "store", path, config)
+
+
+def test_conllu_comments_and_ranges_are_no_tokens(tmp_path: Path) -> None:
+    rest = "\t_" * 6
+    text = f"# text = im Bad\n1-2\tim\t_\t_{rest}\n1\tin\t_\tADP{rest}\n2\tdem\t_\tDET{rest}\n\n"
+    path = put(tmp_path / "a.conllu", text)
+    guess = guess_data(path, "tagging")
+    assert (guess.data.texts, guess.data.label, guess.data.scheme) == (["2"], "4", "plain")
+    (example,) = read_examples(path, guess.data)
+    assert (example.texts, example.lines) == ([["in", "dem"]], [3, 4])
+    assert example.targets == {"tags": ["ADP", "DET"]}
+
+
+def test_tags_in_lists_and_in_columns_of_words(tmp_path: Path) -> None:
+    row = {"tokens": ["in", "Rome"], "ner_tags": ["O", "B-LOC"]}
+    path = put(tmp_path / "a.jsonl", json.dumps(row) + "\n")
+    guess = guess_data(path, "tagging")
+    (example,) = read_examples(path, guess.data)
+    assert (example.texts, example.targets) == ([["in", "Rome"]], {"tags": ["O", "B-LOC"]})
+    path = put(tmp_path / "a.tsv", "tokens\ttags\nin Rome\tO B-LOC\nto go\tO\n")
+    with pytest.raises(DataError, match="line 3: found 2 tokens in 'tokens' and 1 tags in 'tags'"):
+        guess_data(path, "tagging")
+
+
+def measure_peak(folder: Path, rows: int) -> int:
+    """Return the most memory that storing and reading a file of long texts takes, in bytes."""
+    path = folder / f"{rows}.tsv"
+    lines = [
+        f"{' '.join(f'w{(row * 7 + k) % 50}' for k in range(100))}\tx{row % 3}\n"
+        for row in range(rows)
+    ]
+    put(path, "text\tlabel\n" + "".join(lines))
+    del lines
+    tracemalloc.start()
+    try:
+        split = store(folder / str(rows), path, data(tokens="spaces"))
+        ids = split.texts["tokens"].look_up(lambda words: np.arange(len(words)))
+        for start in range(0, rows, 100):
+            ids.take(np.arange(start, start + 100))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nlp_core.data.store_writer.ROWS_A_CHUNK", 100)
+    small, large = (measure_peak(tmp_path, rows) for rows in (400, 2400))
+    # A text has 100 tokens, 290 characters; a row may take places for numbers, and no text.
+    assert (large - small) / 2000 < 100, (small, large)
