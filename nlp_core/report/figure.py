@@ -4,7 +4,8 @@ The figure's bytes depend on its content alone: no date, ids hashed with a fixed
 kept as text, so that the fonts of a machine do not matter.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -59,7 +60,10 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
         comparison: the table with our numbers in it.
         file_format: svg, or png to look at.
     """
-    panels = [panel for part in comparison.parts for panel in split_panels(part)]
+    parts = comparison.parts
+    columns = Counter(name for part in parts for name in part.config.columns)
+    shared = {name for name, count in columns.items() if count > 1}
+    panels = [panel for part in parts for panel in split_panels(part, shared)]
     with mpl.rc_context():
         mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
         mpl.rcParams.update(STYLE)
@@ -70,8 +74,13 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
     return file.getvalue()
 
 
-def split_panels(part: ComparedPart) -> list[Panel]:
-    """Return one panel for a part, or one a column where metrics differ or lie far apart."""
+def split_panels(part: ComparedPart, shared: Container[str] = ()) -> list[Panel]:
+    """Return one panel for a part, or one a column where metrics differ or lie far apart.
+
+    Args:
+        part: a part of the table.
+        shared: columns that other parts have too, whose panels need the part's name.
+    """
     entries = [entry for entry in part.entries if _values(entry)]
     if not entries:
         return []
@@ -85,7 +94,14 @@ def split_panels(part: ComparedPart) -> list[Panel]:
     if len(metrics) == 1 and max(values) - min(values) <= WIDE_SPAN:
         return [Panel(part.config.title, _group(entries, "{0.row}, {0.column}"), has_both)]
     by_column = {name: [entry for entry in entries if entry.column == name] for name in columns}
-    return [Panel(name, _group(found, "{0.row}"), has_both) for name, found in by_column.items()]
+    return [
+        Panel(
+            f"{part.config.title}: {name}" if name in shared else name,
+            _group(found, "{0.row}"),
+            has_both,
+        )
+        for name, found in by_column.items()
+    ]
 
 
 def _group(entries: Sequence[Entry], label: str) -> dict[str, list[Entry]]:
