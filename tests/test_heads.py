@@ -16,6 +16,7 @@ from nlp_core.heads import (
     CRFTaggingHead,
     Head,
     RegressionHead,
+    SpanHead,
     TaggingHead,
 )
 from nlp_core.models.options import check_options
@@ -29,6 +30,7 @@ KINDS = {
     "pair_regression",
     "ranking",
     "regression",
+    "span",
     "tagging",
 }
 
@@ -36,6 +38,7 @@ KINDS = {
 class Row(NamedTuple):
     head: str
     options: dict[str, Any]
+    num_labels: int = LABELS
 
 
 ROWS = [
@@ -51,6 +54,8 @@ ROWS = [
     Row("listwise_ranking", {"hidden_dims": [5]}),
     Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
     Row("regression", {"output": "sigmoid", "low": 0.0, "high": 5.0}),
+    Row("span", {}, num_labels=1),
+    Row("span", {"max_answer_tokens": 2}, num_labels=2),
     Row("tagging", {}),
     Row("tagging", {"reduction": "token"}),
     Row("tagging", {"loss": {"name": "focal"}, "class_weights": [0.5, 1.0, 2.0]}),
@@ -67,6 +72,11 @@ each_tagger = pytest.mark.parametrize(
     [row for row in ROWS if "tagging" in row.head],
     ids=lambda row: f"{row.head}-{row.options}",
 )
+each_on_tokens = pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS if SEQUENCE in HEADS.get(row.head).ranks[0]],
+    ids=lambda row: f"{row.head}-{row.options}",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +89,8 @@ def deterministic() -> Iterator[None]:
 def make(row: Row) -> Head:
     kind = HEADS.get(row.head)
     options = check_options(kind, row.options, where="here")
-    return kind(DIM, 2 if kind.grouped else LABELS, **options).double()
+    widths = [DIM] * len(kind.ranks)
+    return kind(*widths, 2 if kind.grouped else row.num_labels, **options).double()
 
 
 def build(row: Row) -> Head:
@@ -100,7 +111,7 @@ class Batch(NamedTuple):
 
 def make_batch(head: Head, *, extra: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(7)
-    if head.ranks == ((SEQUENCE,),):
+    if SEQUENCE in head.ranks[0]:
         time = max(LENGTHS) + extra
         mask = torch.arange(time) < torch.tensor(LENGTHS).unsqueeze(1)
         x = torch.full((3, time, DIM), 50.0).double()
@@ -108,6 +119,10 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
         target = torch.full((3, time), -1)
         target[:, : max(LENGTHS)] = torch.arange(15).view(3, 5) % LABELS
         x = x.masked_fill(~mask.unsqueeze(-1), 50.0)
+        if isinstance(head, SpanHead):
+            second = -1 if head.has_none else 0
+            ends = torch.tensor([[1, 2], [second, second], [0, 2]])
+            return Batch(x.requires_grad_(), ends, mask)
         return Batch(x.requires_grad_(), target.masked_fill(~mask, -1), mask)
     x = torch.randn(3, DIM, generator=generator).double().requires_grad_()
     if "regression" in head.kinds:
@@ -119,6 +134,11 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
     return Batch(x, torch.tensor([2, 0, 1]), None)
 
 
+def score(head: Head, batch: Batch) -> Tensor:
+    scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask)
+    return scores
+
+
 class Outcome(NamedTuple):
     loss: Tensor
     prediction: Tensor
@@ -128,7 +148,7 @@ class Outcome(NamedTuple):
 
 def run(head: Head, *, extra: int = 0) -> Outcome:
     batch = make_batch(head, extra=extra)
-    scores = head(batch.x, batch.mask)
+    scores = score(head, batch)
     loss = head.loss(scores, batch.target, batch.group if head.grouped else batch.mask)
     loss.backward()
     prediction = head.decode(scores.detach(), batch.mask).prediction
@@ -136,8 +156,10 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
     grad = batch.x.grad
     if batch.mask is not None:
         assert not grad[~batch.mask].any(), "padding gets a gradient"
-        assert (prediction[~batch.mask] == -1).all()
-        grad, prediction = grad[:, : max(LENGTHS)], prediction[:, : max(LENGTHS)]
+        grad = grad[:, : max(LENGTHS)]
+        if not isinstance(head, SpanHead):
+            assert (prediction[~batch.mask] == -1).all()
+            prediction = prediction[:, : max(LENGTHS)]
     grads = {name: p.grad for name, p in head.named_parameters() if p.grad is not None}
     return Outcome(loss.detach(), prediction, grad, grads)
 
@@ -163,11 +185,15 @@ def test_options_pass_their_own_schema(row: Row) -> None:
 def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
     head = build(row)
     batch = make_batch(head)
-    scores = head(batch.x, batch.mask)
+    scores = score(head, batch)
     decoded = head.decode(scores, batch.mask)
     assert run(head).loss.shape == ()
     assert decoded.prediction.shape == batch.target.shape
-    if batch.mask is not None:
+    if isinstance(head, SpanHead):
+        assert scores.shape == (3, max(LENGTHS) + head.has_none, 2)
+        assert decoded.probability is not None
+        assert decoded.probability.shape == (3, row.num_labels)
+    elif batch.mask is not None:
         assert scores.shape == (*batch.target.shape, LABELS)
         assert decoded.probability is None
     elif "regression" in head.kinds:
@@ -182,7 +208,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         torch.testing.assert_close(decoded.probability.sum(-1), torch.ones(3).double())
 
 
-@each_tagger
+@each_on_tokens
 @pytest.mark.parametrize("extra", [1, 6])
 def test_padding_changes_no_loss_prediction_or_gradient(row: Row, extra: int) -> None:
     plain, padded = run(build(row)), run(build(row), extra=extra)
@@ -216,7 +242,7 @@ def test_state_dict_restores_the_head(row: Row) -> None:
     torch.testing.assert_close(first._asdict(), second._asdict(), rtol=0, atol=0)
 
 
-@each_tagger
+@each_on_tokens
 def test_empty_sentence_costs_nothing(row: Row) -> None:
     head = build(row)
     batch = make_batch(head)
@@ -224,10 +250,11 @@ def test_empty_sentence_costs_nothing(row: Row) -> None:
     mask = batch.mask.clone()
     mask[1] = False
     keep = [0, 2]
-    loss = head.loss(head(batch.x, mask), batch.target, mask)
-    scores = head(batch.x[keep], mask[keep])
+    all_scores = score(head, batch._replace(mask=mask))
+    loss = head.loss(all_scores, batch.target, mask)
+    scores = score(head, batch._replace(x=batch.x[keep], mask=mask[keep]))
     torch.testing.assert_close(loss, head.loss(scores, batch.target[keep], mask[keep]))
-    assert (head.decode(head(batch.x, mask), mask).prediction[1] == -1).all()
+    assert (head.decode(all_scores, mask).prediction[1] == -1).all()
 
 
 @each_tagger

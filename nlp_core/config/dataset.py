@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.reader import NAME_PART, READER_KINDS, FileName, ReaderConfig
 from nlp_core.errors import ConfigError, suggest
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-RelativePath = Annotated[str, Field(pattern=rf"^{_PART}(/{_PART})*$")]
-FileName = Annotated[str, Field(pattern=rf"^{_PART}$")]
+RelativePath = Annotated[str, Field(pattern=rf"^{NAME_PART}(/{NAME_PART})*$")]
 SplitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Kind = Literal[
     "classification",
@@ -22,10 +21,14 @@ Kind = Literal[
     "tagging",
     "multi_label",
     "intent_slots",
+    "span",
 ]
 REGRESSION_KINDS = ("regression", "pair_regression")
 TAGGED_KINDS = ("tagging", "intent_slots")
+SPAN_LABELS = ["answerable", "unanswerable"]
+"""The sorts of questions of the kind span; a task has the first, or both."""
 PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")
+TEXT_CUTS = ("text_a", "phrase_root")
 HELD_OUT = "held_out"
 
 
@@ -129,65 +132,6 @@ class GeneratorConfig(ClosedModel):
         return self
 
 
-class TsvReaderConfig(ClosedModel):
-    """Tab-separated columns, nothing quoted."""
-
-    name: Literal["tsv"]
-    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
-    """Columns of the text, or of the two texts."""
-    label: str
-    """Column of the label."""
-    label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
-    """What stands between the labels of one cell, such as "," or a space; an empty cell has none.
-    Kind multi_label only."""
-
-
-class MrpcReaderConfig(ClosedModel):
-    """The raw Microsoft paraphrase files, of which a list of ids cuts out dev."""
-
-    name: Literal["mrpc"]
-    dev_ids: FileName
-    """File with the pairs of ids that make up dev."""
-
-
-class ConllReaderConfig(ClosedModel):
-    """One token a line, a blank line after each sentence."""
-
-    name: Literal["conll"]
-    columns: Annotated[int, Field(ge=2)]
-    """Columns of a line, separated by one space; the first is the token, the last the tag."""
-    scheme: Literal["IOB1", "BIO", "BIOES"]
-    """Tagging scheme of the file."""
-    docstart: Literal["keep", "drop"]
-    """Whether -DOCSTART- lines count as sentences."""
-
-
-class WikiqaReaderConfig(ClosedModel):
-    """Question, sentence and label, tab-separated; equal questions in a row are one group."""
-
-    name: Literal["wikiqa"]
-
-
-class ParallelReaderConfig(ClosedModel):
-    """Three files whose lines belong together: words, their tags, and the label of the whole."""
-
-    name: Literal["parallel"]
-    scheme: Literal["IOB1", "BIO", "BIOES"]
-    """Tagging scheme of the file of tags."""
-
-
-ReaderConfig = Annotated[
-    TsvReaderConfig
-    | MrpcReaderConfig
-    | ConllReaderConfig
-    | WikiqaReaderConfig
-    | ParallelReaderConfig,
-    Field(discriminator="name"),
-]
-READER_KINDS = {"conll": "tagging", "wikiqa": "ranking", "parallel": "intent_slots"}
-"""The one kind that a reader gives; a reader that is not named here serves several."""
-
-
 class SplitConfig(ClosedModel):
     """One split of the task."""
 
@@ -217,8 +161,9 @@ class HeldOutConfig(ClosedModel):
     """Share of the train rows (of the sentences, by phrase_root)."""
     seed: Annotated[int, Field(ge=0)]
     """Seed of the choice."""
-    by: Literal["row", "text_a", "phrase_root"]
-    """What stays together: a row, all rows with one first text, or all phrases of a sentence."""
+    by: Literal["row", "text_a", "phrase_root", "article", "paragraph"]
+    """What stays together: a row, all rows with one first text, all phrases of a sentence, or (span
+    only) all questions on an article or on a paragraph."""
 
 
 class TaskConfig(ClosedModel):
@@ -226,10 +171,12 @@ class TaskConfig(ClosedModel):
 
     kind: Kind
     reader: ReaderConfig
-    tokens: Literal["spaces", "words"]
-    """How a text becomes tokens: split at spaces, or Penn Treebank words."""
+    tokens: Literal["spaces", "words", "plain_words"]
+    """How a text becomes tokens: split at spaces, Penn Treebank words, or words, numbers and signs
+    just as they stand, which the kind span needs (or spaces)."""
     labels: list[str]
-    """All labels, sorted; entity types for tagging; empty for regression."""
+    """All labels, sorted; entity types for tagging; empty for regression; for span `answerable`
+    and, where some questions have no answer, `unanswerable`."""
     slots: list[str] | None = None
     """All types of slots, sorted; intent_slots only, whose labels are the intents."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
@@ -262,6 +209,11 @@ class TaskConfig(ClosedModel):
                 f"found scheme {self.scheme} with kind {self.kind}; only tagging and intent_slots "
                 "have one, and both need it."
             )
+        if self.kind == "span" and self.labels not in (SPAN_LABELS[:1], SPAN_LABELS):
+            raise ValueError(
+                f"found labels {self.labels} with kind span; expected {SPAN_LABELS[:1]}, or "
+                f"{SPAN_LABELS} where some questions have no answer."
+            )
         if (self.kind == "intent_slots") != bool(self.slots):
             raise ValueError(
                 f"found {len(self.slots or [])} slots with kind {self.kind}; intent_slots needs "
@@ -280,12 +232,18 @@ class TaskConfig(ClosedModel):
                 raise ValueError(f"{key}_split: unknown split '{split}'. {suggest(split, known)}")
         if (self.select_split == HELD_OUT) != (self.held_out is not None):
             raise ValueError("held_out and select_split: held_out go together; found only one.")
-        if self.held_out and self.kind in TAGGED_KINDS and self.held_out.by != "row":
+        if self.held_out and self.held_out.by not in self._list_cuts():
             raise ValueError(
-                f"held_out.by: found {self.held_out.by} with kind {self.kind}; its sentences can "
-                "only be cut by row."
+                f"held_out.by: found {self.held_out.by} with kind {self.kind}, which can only be "
+                f"cut by {' or '.join(self._list_cuts())}."
             )
         return self
+
+    def _list_cuts(self) -> list[str]:
+        """Return the ways in which train can be cut."""
+        if self.kind in TAGGED_KINDS:
+            return ["row"]
+        return ["row", *(["article", "paragraph"] if self.kind == "span" else TEXT_CUTS)]
 
     @model_validator(mode="after")
     def _check_reader(self) -> "TaskConfig":
@@ -293,8 +251,13 @@ class TaskConfig(ClosedModel):
         expected = READER_KINDS.get(reader.name)
         if expected and self.kind != expected:
             raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
-        if self.kind in TAGGED_KINDS and not expected:
+        if self.kind in (*TAGGED_KINDS, "span") and not expected:
             raise ValueError(f"found the reader {reader.name}; it does not give {self.kind}.")
+        if self.tokens == "words" and self.kind == "span":
+            raise ValueError(
+                "tokens: found words with kind span; its answers are stretches of a text, so that "
+                "tokens must be too: expected plain_words or spaces."
+            )
         num_texts = 2 if self.kind in PAIR_KINDS else 1
         if reader.name == "tsv" and len(reader.texts) != num_texts:
             raise ValueError(

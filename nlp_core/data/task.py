@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nlp_core.data.passage import Passages
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
@@ -16,6 +18,7 @@ DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split
 LABEL = "label"
 LABELS = "labels"
 TAGS = "tags"
+ANSWERS = "answers"
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,11 @@ class Split:
         name: train, dev, test, held_out ...
         ids: row number of each example in the official file, [N].
         texts: text columns by name: tokens, tokens_a, tokens_b.
-        targets: by column (label, labels, tags) what is to be predicted of each example: a label
-            (text), value, several labels (a tuple) or tags (a list); None where the split has none.
+        targets: by column (label, labels, tags, answers) what is to be predicted of each example: a
+            label (text), value, several labels (a tuple), tags (a list) or right answers (a list of
+            texts, of which one is to be found); None where the split has none.
         group: question number of each candidate, [N]; None when the kind has no groups.
+        passages: what the answers are cut out of; None when the kind has no such answers.
     """
 
     name: str
@@ -54,6 +59,7 @@ class Split:
     texts: dict[str, TextColumn]
     targets: dict[str, list[Any]]
     group: np.ndarray | None
+    passages: Passages | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -116,13 +122,27 @@ class Task:
             if column.startswith("tokens"):
                 lists = table.column(column).combine_chunks()
                 offsets = np.asarray(lists.offsets.to_pylist())
-                texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
+                texts[column] = TextColumn(_read_tokens(lists), offsets - offsets[0])
         targets = {name: table.column(name).to_pylist() for name in self.targets}
         if LABELS in targets:
             targets[LABELS] = [None if row is None else tuple(row) for row in targets[LABELS]]
         group = table.column("group").to_pylist() if "group" in table.column_names else None
         ids = np.asarray(table.column("id").to_pylist())
-        return Split(name, ids, texts, targets, None if group is None else np.asarray(group))
+        return Split(
+            name,
+            ids,
+            texts,
+            targets,
+            None if group is None else np.asarray(group),
+            Passages.read(table) if self.kind == "span" else None,
+        )
+
+
+def _read_tokens(lists: pa.ListArray) -> list[str]:
+    """Return the tokens of all rows, equal ones as one object: a tenth of the memory."""
+    found = lists.flatten().dictionary_encode()
+    distinct = found.dictionary.to_pylist()
+    return [distinct[idx] for idx in found.indices.to_pylist()]
 
 
 def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -134,7 +154,8 @@ def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:
     """
     if kind == "intent_slots":
         return {LABEL: note["labels"], TAGS: note["tags"]}
-    return {{"tagging": TAGS, "multi_label": LABELS}.get(kind, LABEL): note["labels"]}
+    column = {"tagging": TAGS, "multi_label": LABELS, "span": ANSWERS}.get(kind, LABEL)
+    return {column: note["labels"]}
 
 
 def join_answers(answers: Mapping[str, list[Any]]) -> list[Any]:

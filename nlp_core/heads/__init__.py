@@ -5,6 +5,7 @@ from nlp_core.heads.encoder_decoder import EncoderDecoderTaggingHead
 from nlp_core.heads.multi_label import MultiLabelHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
+from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "MultiLabelHead",
     "PairwiseRankingHead",
     "RegressionHead",
+    "SpanHead",
     "TaggingHead",
 ]

@@ -22,6 +22,7 @@ MODULES: Mapping[str, str] = {
     "ranking": "nlp_core.metrics.ranking",
     "tagging": "nlp_core.metrics.tagging",
     "intent_slots": "nlp_core.metrics.intent_slots",
+    "span": "nlp_core.metrics.span",
 }
 """Where the metrics of a kind are computed."""
 

@@ -57,8 +57,8 @@ def describe_plan(plan: ModelPlan) -> list[Node]:
             HEADS.name_of(head.head),
             None,
             _list_options(head.options),
-            [_key_of(head.input, plan)],
-            format_shape(head.shape),
+            [_key_of(layer, plan) for layer in head.inputs],
+            ", ".join(map(format_shape, head.shapes)),
             None,
         )
         for name, head in plan.heads.items()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nlp_core.blocks import CHARACTERS, WORDS
 from nlp_core.data.batching import Ragged
-from nlp_core.data.task import Split, Task
+from nlp_core.data.task import ANSWERS, Split, Task
 from nlp_core.data.vocabulary import (
     CharacterVocabulary,
     WordRules,
@@ -37,9 +37,9 @@ class Batch:
     Attributes:
         features: for each raw-input layer its ids: (ids_BT,) or (ids_UC, index_BT).
         masks: for each model input where its tokens are, mask_BT.
-        targets: by column (label, labels, tags) label ids [B] or [B, T] (-1 at padding), values
-            [B], or 1 at each of several labels and else 0, [B, L]; what the split has no labels of
-            is left out.
+        targets: by column label ids [B] or [B, T] (-1 at padding), values [B], 1 at each of several
+            labels and else 0, [B, L], or first and last token of an answer, [B, 2] (-1 without an
+            answer); what the split has no labels of is left out.
         rows: row numbers of the examples in their split, [B].
         group: question number of each candidate, [B]; None when the kind has no groups.
     """
@@ -153,11 +153,13 @@ class Featurizer:
         for name, column in self.plan.inputs.items():
             text = split.texts[column.partition(".")[0]]
             inputs[name] = Ragged(np.empty(0), text.offsets)
-        targets = {
+        targets: dict[str, Ragged | np.ndarray] = {
             name: _encode_target(split.targets[name], labels, split.name)
             for name, labels in self.targets.items()
-            if all(item is not None for item in split.targets[name])
+            if name != ANSWERS and all(item is not None for item in split.targets[name])
         }
+        if split.passages is not None and split.passages.positions is not None:
+            targets[ANSWERS] = split.passages.positions
         return EncodedSplit(split, words, spellings, inputs, targets)
 
 

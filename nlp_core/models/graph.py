@@ -11,6 +11,9 @@ from nlp_core.heads import Decoded, Head
 from nlp_core.models.features import Batch, Featurizer, raw_layers
 from nlp_core.models.plan import ModelPlan
 
+PASSAGE = "tokens_b"
+"""The column that the answers of the kind span are stretches of."""
+
 
 class GraphModel(nn.Module):
     """Blocks in the order of their plan, and the heads that read them.
@@ -49,9 +52,10 @@ class GraphModel(nn.Module):
             masks[layer.name] = None if is_vector else masks[layer.inputs[0]]
         scores = {}
         for name, plan in self.plan.heads.items():
-            head, mask = self._head(name), masks[plan.input]
+            head, mask = self._head(name), masks[plan.inputs[0]]
             told = [batch.targets[head.target]] if informed and head.reads_target else []
-            scores[name] = (head(values[plan.input], mask, *told), mask)
+            read = [values[layer] for layer in plan.inputs]
+            scores[name] = (head(*read, mask, *told), mask)
         return scores
 
     def loss(self, batch: Batch) -> Tensor:
@@ -109,9 +113,16 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
                 f"{plan.where}: head '{name}': found a head for "
                 f"{', '.join(sorted(head.head.kinds))}, expected one for a task of kind {kind}."
             )
+        column = plan.inputs[head.text].partition(".")[0]
+        if kind == "span" and column != PASSAGE:
+            raise ConfigError(
+                f"{plan.where}: head '{name}': inputs: found a layer over '{head.text}', which "
+                f"reads '{column}', expected one over '{PASSAGE}', the text that has the answers."
+            )
         try:
             num_labels = len(featurizer.targets[head.head.target])
-            heads[name] = head.head(head.shape.dim, num_labels, **head.options)
+            widths = [shape.dim for shape in head.shapes]
+            heads[name] = head.head(*widths, num_labels, **head.options)
         except ConfigError as err:
             raise ConfigError(f"{plan.where}: head '{name}': {err}") from err
     _check_targets(plan, featurizer, kind)

@@ -1,5 +1,6 @@
 """Plan a model graph: order, sharing and shapes of its layers, before any data is read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,24 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """A head that fits: class, checked options, the layer it reads with its shape, loss weight."""
+    """A head that fits.
+
+    Attributes:
+        name: its name in the model file.
+        head: the class of the head.
+        options: checked options of the head.
+        inputs: names of the layers that it reads.
+        shapes: shape of each.
+        text: the model input whose tokens stand behind all of them.
+        weight: factor on its loss.
+    """
 
     name: str
     head: type[Head]
     options: dict[str, Any]
-    input: str
-    shape: Shape
+    inputs: list[str]
+    shapes: list[Shape]
+    text: str
     weight: float
 
 
@@ -115,7 +127,7 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         plans[layer.name] = _plan_layer(layer, plans, shapes, f"{where}: layer '{layer.name}'")
         shapes[layer.name] = plans[layer.name].shape
     heads = {
-        name: _plan_head(name, head, shapes, f"{where}: head '{name}'")
+        name: _plan_head(name, head, plans, shapes, f"{where}: head '{name}'")
         for name, head in config.heads.items()
     }
     _refuse_unread(config, where)
@@ -190,7 +202,7 @@ def _plan_layer(
         )
     block = BLOCKS.get(layer.block)
     options = check_options(block, layer.options, where=where)
-    _check_ranks(block, layer.inputs, shapes, where)
+    _check_ranks(_list_ranks(block, len(shapes)), layer.inputs, shapes, where)
     return LayerPlan(
         layer.name,
         layer.name,
@@ -212,7 +224,7 @@ def _plan_shared(
             f"{where}: found the options {', '.join(sorted(layer.options))}; a layer that shares "
             f"the parameters of '{shared.name}' has no options of its own; remove them{hint}."
         )
-    _check_ranks(shared.block, layer.inputs, shapes, where)
+    _check_ranks(_list_ranks(shared.block, len(shapes)), layer.inputs, shapes, where)
     if [shape.dim for shape in shapes] != [shape.dim for shape in shared.shapes]:
         raise ConfigError(
             f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
@@ -239,10 +251,17 @@ def _infer(
         raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
 
 
-def _check_ranks(block: type[Block], names: list[str], shapes: list[Shape], where: str) -> None:
+def _list_ranks(block: type[Block], num_inputs: int) -> Sequence[tuple[int, ...]]:
+    """Return the ranks that each input of a block may have."""
     ranks = list(block.ranks)
     if block.variadic:
-        ranks += [ranks[-1]] * (len(shapes) - len(ranks))
+        ranks += [ranks[-1]] * (num_inputs - len(ranks))
+    return ranks
+
+
+def _check_ranks(
+    ranks: Sequence[tuple[int, ...]], names: list[str], shapes: list[Shape], where: str
+) -> None:
     if len(shapes) != len(ranks):
         raise ConfigError(f"{where}: inputs: found {len(shapes)}, expected {len(ranks)}.")
     for name, shape, allowed in zip(names, shapes, ranks, strict=True):
@@ -253,22 +272,36 @@ def _check_ranks(block: type[Block], names: list[str], shapes: list[Shape], wher
             )
 
 
-def _plan_head(name: str, head: HeadConfig, known: dict[str, Shape], where: str) -> HeadPlan:
+def _plan_head(
+    name: str,
+    head: HeadConfig,
+    plans: dict[str, LayerPlan],
+    known: dict[str, Shape],
+    where: str,
+) -> HeadPlan:
     kind = head.head
     if kind not in HEADS.names():
         raise ConfigError(f"{where}: head: unknown head '{kind}'. {suggest(kind, HEADS.names())}")
-    layer = head.inputs[0]
-    if layer not in known:
-        raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
+    for layer in head.inputs:
+        if layer not in known:
+            raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
     options = check_options(HEADS.get(kind), head.options, where=where)
-    shape = known[layer]
-    (allowed,) = HEADS.get(kind).ranks
-    if shape.rank not in allowed:
-        expected = " or ".join(RANK_NAMES[rank] for rank in allowed)
+    shapes = [known[layer] for layer in head.inputs]
+    _check_ranks(HEADS.get(kind).ranks, head.inputs, shapes, where)
+    texts = [_find_text(layer, plans) for layer in head.inputs]
+    if len(set(texts)) > 1:
         raise ConfigError(
-            f"{where}: inputs: '{layer}' is {RANK_NAMES[shape.rank]}, expected {expected}."
+            f"{where}: inputs: found layers over {' and '.join(map(repr, texts))}, expected all of "
+            "them over the tokens of one input."
         )
-    return HeadPlan(name, HEADS.get(kind), options, layer, shape, head.weight)
+    return HeadPlan(name, HEADS.get(kind), options, head.inputs, shapes, texts[0], head.weight)
+
+
+def _find_text(name: str, plans: dict[str, LayerPlan]) -> str:
+    """Return the model input whose tokens a layer's positions stand for: that of its first."""
+    while name in plans:
+        name = plans[name].inputs[0]
+    return name
 
 
 def _refuse_unread(config: ModelConfig, where: str) -> None:

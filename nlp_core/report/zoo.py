@@ -122,7 +122,7 @@ def _list_kinds(plan: ModelPlan) -> list[str]:
     """Return the kinds of task that a model serves: those on pairs where it reads two texts."""
     kinds = {kind for head in plan.heads.values() for kind in head.head.kinds}
     has_two = any(column.startswith("tokens_b") for column in plan.inputs.values())
-    on_pairs = {kind for kind in kinds if kind.startswith("pair_") or kind == "ranking"}
+    on_pairs = {kind for kind in kinds if kind.startswith("pair_") or kind in ("ranking", "span")}
     return sorted(on_pairs if has_two else kinds - on_pairs)
 
 

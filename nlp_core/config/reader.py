@@ -1,0 +1,84 @@
+"""The closed models of readers: how the files of a source become examples."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from nlp_core.config.base import ClosedModel
+
+NAME_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+FileName = Annotated[str, Field(pattern=rf"^{NAME_PART}$")]
+
+
+class TsvReaderConfig(ClosedModel):
+    """Tab-separated columns, nothing quoted."""
+
+    name: Literal["tsv"]
+    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
+    """Columns of the text, or of the two texts."""
+    label: str
+    """Column of the label."""
+    label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
+    """What stands between the labels of one cell, such as "," or a space; an empty cell has none.
+    Kind multi_label only."""
+
+
+class MrpcReaderConfig(ClosedModel):
+    """The raw Microsoft paraphrase files, of which a list of ids cuts out dev."""
+
+    name: Literal["mrpc"]
+    dev_ids: FileName
+    """File with the pairs of ids that make up dev."""
+
+
+class ConllReaderConfig(ClosedModel):
+    """One token a line, a blank line after each sentence."""
+
+    name: Literal["conll"]
+    columns: Annotated[int, Field(ge=2)]
+    """Columns of a line, separated by one space; the first is the token, the last the tag."""
+    scheme: Literal["IOB1", "BIO", "BIOES"]
+    """Tagging scheme of the file."""
+    docstart: Literal["keep", "drop"]
+    """Whether -DOCSTART- lines count as sentences."""
+
+
+class WikiqaReaderConfig(ClosedModel):
+    """Question, sentence and label, tab-separated; equal questions in a row are one group."""
+
+    name: Literal["wikiqa"]
+
+
+class ParallelReaderConfig(ClosedModel):
+    """Three files whose lines belong together: words, their tags, and the label of the whole."""
+
+    name: Literal["parallel"]
+    scheme: Literal["IOB1", "BIO", "BIOES"]
+    """Tagging scheme of the file of tags."""
+
+
+class SquadReaderConfig(ClosedModel):
+    """JSON of SQuAD 1.1 or 2.0: articles of paragraphs, each with questions that it answers."""
+
+    name: Literal["squad"]
+    max_context_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of a paragraph that training reads: the rest is cut off, and questions answered there
+    are left out of train. All other splits have whole paragraphs and all questions."""
+
+
+ReaderConfig = Annotated[
+    TsvReaderConfig
+    | MrpcReaderConfig
+    | ConllReaderConfig
+    | WikiqaReaderConfig
+    | ParallelReaderConfig
+    | SquadReaderConfig,
+    Field(discriminator="name"),
+]
+READER_KINDS = {
+    "conll": "tagging",
+    "wikiqa": "ranking",
+    "parallel": "intent_slots",
+    "squad": "span",
+}
+"""The one kind that a reader gives; a reader that is not named here serves several."""
