@@ -15,7 +15,7 @@ from nlp_core.data.tokenization import locate_plain_words
 from nlp_core.errors import DataError
 from tests.test_preprocess import run
 
-TEXT = "In 1858 Ann saw caf\u00e9s \U0001f600 in Rome. Ann left Rome."
+TEXT = "In 1858 Ann saw \u00e9t\u00e9s \U0001f600 in Rome. Ann left Rome."
 LABELS = ["answerable", "unanswerable"]
 
 
@@ -49,10 +49,10 @@ def cut(question: Question) -> str:
 
 def test_answers_are_found_behind_characters_of_any_width(tmp_path: Path) -> None:
     rome = TEXT.index("Rome")
-    content = articles(paragraph(ask("a", "Rome", rome), ask("b", "caf\u00e9s", 16)), paragraph())
+    content = articles(paragraph(ask("a", "Rome", rome), ask("b", "\u00e9t\u00e9s", 16)), paragraph())
     first, second = read(tmp_path, content)
     assert (first.key, first.text, first.answers) == ("a", "Who is a?", ("Rome",))
-    assert (first.first, cut(first), cut(second)) == (7, "Rome", "caf\u00e9s")
+    assert (first.first, cut(first), cut(second)) == (7, "Rome", "\u00e9t\u00e9s")
     assert first.passage is second.passage
     assert (first.passage.article, first.passage.number) == (1, 1)
 
@@ -187,7 +187,7 @@ def test_only_train_is_cut_and_what_it_cannot_learn_left_out(tmp_path: Path) -> 
     assert held_out in (["a", "b", "c"], ["d", "e", "f"])
     expected = ["d"] if held_out[0] == "a" else ["a", "c"]
     assert [row["key"] for row in rows["train"]] == expected
-    assert rows["train"][0]["text_b"] == "In 1858 Ann saw caf\u00e9s \U0001f600 in Rome"
+    assert rows["train"][0]["text_b"] == "In 1858 Ann saw \u00e9t\u00e9s \U0001f600 in Rome"
     assert rows["train"][0]["id"] == (3 if held_out[0] == "a" else 0)
     assert [row["key"] for row in rows["dev"]] == ["g", "h"]
     assert rows["dev"][0]["text_b"] == TEXT
