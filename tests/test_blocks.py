@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nlp_core.blocks import BLOCKS, CHARACTERS, SEQUENCE, VECTOR, WORDS, Block, Shape
+from nlp_core.blocks import BLOCKS, CHARACTERS, GRID, SEQUENCE, VECTOR, WORDS, Block, Shape
+from nlp_core.blocks.masking import cross_masks
 from nlp_core.errors import ConfigError
 from nlp_core.models.options import check_options
 
@@ -27,6 +28,7 @@ class Row(NamedTuple):
 SEQ = Shape(SEQUENCE, 4)
 VEC = Shape(VECTOR, 4)
 CHARS = Shape(CHARACTERS, NUM_IDS)
+CELLS = Shape(GRID, 4)
 PAIR = [SEQ, Shape(SEQUENCE, 4)]
 FOUR = [SEQ, Shape(SEQUENCE, 3), Shape(SEQUENCE, 5), Shape(SEQUENCE, 5)]
 TRANSFORMER = {"num_layers": 2, "num_heads": 2, "ff_dim": 6, "dropout": 0.0}
@@ -39,6 +41,7 @@ ROWS = [
     Row("bigru", {"hidden_dim": 2, "num_layers": 2}, [SEQ]),
     Row("bigru", {"hidden_dim": 3, "bidirectional": False}, [SEQ]),
     Row("bilinear_attention", {}, [SEQ, Shape(VECTOR, 3)]),
+    Row("add", {}, [CELLS, CELLS]),
     Row("bilstm", {"hidden_dim": 3}, [SEQ]),
     Row("bilstm", {"hidden_dim": 2, "num_layers": 3}, [SEQ]),
     Row("bilstm_attention", {"hidden_dim": 2, "num_layers": 2}, [SEQ]),
@@ -48,10 +51,14 @@ ROWS = [
     Row("combination", {}, [VEC, VEC]),
     Row("combination", {"operations": ["product"]}, [SEQ, SEQ]),
     Row("combination", {"operations": ["origin"]}, [VEC, Shape(VECTOR, 2), VEC]),
+    Row("combination", {}, [CELLS, CELLS]),
     Row("concat", {}, [VEC, Shape(VECTOR, 3)]),
     Row("concat", {}, [SEQ, Shape(SEQUENCE, 3), SEQ]),
+    Row("concat", {}, [CELLS, Shape(GRID, 3)]),
     Row("conv", {"filters": 6, "window": 3, "batch_norm": True}, [SEQ]),
     Row("conv", {"filters": 6, "window": 4, "activation": "prelu"}, [SEQ]),
+    Row("conv2d", {"filters": 5, "batch_norm": True}, [CELLS]),
+    Row("conv2d", {"filters": 5, "window": [2, 7], "activation": "tanh"}, [CELLS]),
     Row("conv_pooling", {"filters": 5, "batch_norm": True}, [SEQ]),
     Row("conv_pooling", {"filters": 5, "windows": [7], "activation": "gelu"}, [SEQ]),
     Row("conv_pooling", {"filters": 5, "windows": [2, 3], "pool": "mean"}, [SEQ]),
@@ -69,11 +76,24 @@ ROWS = [
     Row("highway", {"activation": "tanh"}, [VEC]),
     Row("kmax_pooling", {"k": 2}, [SEQ]),
     Row("kmax_pooling", {"k": 7}, [SEQ]),
+    Row("dropout", {"p": 0.0}, [CELLS]),
+    Row("dynamic_pooling", {"segments": [2]}, [SEQ]),
+    Row("dynamic_pooling", {"segments": [9], "pool": "mean"}, [SEQ]),
+    Row("dynamic_pooling", {"segments": [2, 4]}, [CELLS]),
+    Row("dynamic_pooling", {"segments": [7, 1], "pool": "mean"}, [CELLS]),
+    Row("grid_kmax", {"k": 3}, [CELLS]),
+    Row("grid_kmax", {"k": 50}, [CELLS]),
+    Row("interaction", {}, [SEQ, Shape(SEQUENCE, 3)], (1,)),
+    Row("interaction", {"operations": ["dot", "cosine", "general"]}, PAIR, (1,)),
+    Row("interaction", {"operations": ["minus", "plus", "multiply", "concat"]}, PAIR, (1,)),
+    Row("highway", {}, [CELLS]),
     Row("layer_norm", {}, [SEQ]),
     Row("layer_norm", {}, [VEC]),
+    Row("layer_norm", {}, [CELLS]),
     Row("linear", {"hidden_dim": 3}, [SEQ]),
     Row("linear", {"hidden_dim": 3, "activation": "prelu", "batch_norm": True}, [SEQ]),
     Row("linear", {"hidden_dim": 3, "activation": "sigmoid", "batch_norm": True}, [VEC]),
+    Row("linear", {"hidden_dim": 3, "batch_norm": True}, [CELLS]),
     Row("linear_attention", {}, [SEQ]),
     Row("forward_lstm", {"hidden_dim": 3, "num_layers": 2}, [SEQ]),
     Row("match_attention", {}, PAIR, (1,)),
@@ -82,9 +102,11 @@ ROWS = [
     Row("matrix_multiply", {"operation": "common"}, [SEQ, Shape(SEQUENCE, 3)], (1,)),
     Row("matrix_multiply", {"operation": "seq_based"}, [SEQ, Shape(SEQUENCE, 3)]),
     Row("minus", {}, [SEQ, SEQ]),
+    Row("minus", {}, [CELLS, CELLS]),
     Row("minus", {"absolute": True}, [Shape(VECTOR, 1), VEC]),
     Row("multiply", {}, [SEQ, Shape(SEQUENCE, 1), SEQ]),
     Row("multiply", {}, [VEC, VEC]),
+    Row("multiply", {}, [CELLS, CELLS]),
     Row("pooling", {"pool": "max"}, [SEQ]),
     Row("pooling", {"pool": "mean"}, [SEQ]),
     Row("pooling", {"pool": "last"}, [SEQ]),
@@ -98,6 +120,12 @@ ROWS = [
     Row("slot_attention", {"score": "dot"}, [SEQ]),
     Row("transformer", TRANSFORMER, [SEQ]),
     Row("transformer", {**TRANSFORMER, "norm": "post", "positions": "none"}, [SEQ]),
+    Row("pooling1d", {}, [SEQ]),
+    Row("pooling1d", {"window": 3, "stride": 2, "pool": "mean"}, [SEQ]),
+    Row("pooling1d", {"window": 1, "stride": 3}, [SEQ]),
+    Row("pooling2d", {}, [CELLS]),
+    Row("pooling2d", {"window": [3, 2], "stride": [1, 2], "pool": "mean"}, [CELLS]),
+    Row("pooling2d", {"window": [5, 9], "stride": [1, 1]}, [CELLS]),
     Row("word_embedding", {"dim": 5}, [Shape(WORDS, NUM_IDS)]),
 ]
 
@@ -129,6 +157,8 @@ def build(row: Row) -> Block:
 
 def lengths_of(row: Row, idx: int) -> list[int]:
     return OTHER_LENGTHS if idx in row.others else LENGTHS
+    has_two = "attention" in row.block or row.block == "interaction"
+    return OTHER_LENGTHS if has_two and idx == 1 else LENGTHS
 
 
 def make_mask(lengths: list[int], extra: int) -> Tensor:
@@ -155,6 +185,11 @@ def make_fields(row: Row, *, extra: int = 0) -> list[Tensor | None]:
             x = torch.randn(*size, shape.dim, generator=generator).double()
             x = pad(x, axis=1, extra=extra, value=50.0)
             fields += [x.masked_fill(~mask.unsqueeze(-1), 50.0), mask]
+        elif shape.rank == GRID:
+            mask = cross_masks(mask, make_mask(OTHER_LENGTHS, extra))
+            x = torch.randn(*size, max(OTHER_LENGTHS), shape.dim, generator=generator).double()
+            x = pad(pad(x, axis=1, extra=extra, value=50.0), axis=2, extra=extra, value=50.0)
+            fields += [x.masked_fill(~mask.unsqueeze(-1), 50.0), mask]
         elif shape.rank == WORDS:
             ids = torch.randint(2, NUM_IDS, size, generator=generator)
             fields += [pad(ids, axis=1, extra=extra, value=0) * mask, mask]
@@ -171,6 +206,22 @@ def make_words(size: tuple[int, int], extra: int, generator: torch.Generator) ->
     return [ids, pad(index, axis=1, extra=extra, value=0)]
 
 
+def find_output_mask(block: Block, row: Row, fields: list[Tensor | None]) -> Tensor:
+    masks = fields[1::2] if row.inputs[0].rank > CHARACTERS else fields[-1:]
+    mask = block.output_mask(*masks)
+    assert mask is not None
+    return mask
+
+
+def cut_padding(x: Tensor, mask: Tensor) -> Tensor:
+    """Return the part that any example fills, after a look that all else is zero."""
+    assert not x[~mask].any(), "padding is not zero, or gets a gradient"
+    for axis in range(1, mask.ndim):
+        others = [other for other in range(mask.ndim) if other != axis]
+        x = x.narrow(axis, 0, int(mask.any(others).sum()) if others else len(mask))
+    return x
+
+
 class Outcome(NamedTuple):
     output: Tensor
     inputs: list[Tensor]
@@ -182,23 +233,17 @@ def run(block: Block, row: Row, *, extra: int = 0) -> Outcome:
     fields = make_fields(row, extra=extra)
     leaves = [x.requires_grad_() for x in fields if x is not None and x.is_floating_point()]
     output = block(*fields)
-    mask = fields[-1] if len(row.inputs) == 1 else fields[1]
-    if output.ndim == 3:
-        assert mask is not None
-        assert not output[~mask].any(), "padding is not zero"
-        output = output[:, : max(LENGTHS)]
+    if output.ndim > VECTOR:
+        output = cut_padding(output, find_output_mask(block, row, fields))
     weight = torch.randn(output.shape, generator=torch.Generator().manual_seed(3)).double()
     (output * weight).sum().backward()
     grads = {name: p.grad for name, p in block.named_parameters() if p.grad is not None}
     inputs = []
-    for idx, leaf in enumerate(leaves):
+    masks = fields[1::2]
+    for idx, (leaf, mask) in enumerate(zip(leaves, masks, strict=False)):  # raw inputs have no leaf
         assert (leaf.grad is None) == ((row.block, idx) in MASK_ONLY)
         grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-        if grad.ndim == 3:
-            lengths = lengths_of(row, idx)
-            assert not grad[~make_mask(lengths, extra)].any(), "padding gets a gradient"
-            grad = grad[:, : max(lengths)]
-        inputs.append(grad)
+        inputs.append(grad if mask is None else cut_padding(grad, mask))
     return Outcome(output.detach(), inputs, grads)
 
 
@@ -224,9 +269,10 @@ def test_options_pass_their_own_schema(row: Row) -> None:
 @each_row
 def test_output_has_the_inferred_shape(row: Row) -> None:
     shape = BLOCKS.get(row.block).infer(*row.inputs, **row.options)
-    output = build(row)(*make_fields(row))
-    expected = (3, shape.dim) if shape.rank == VECTOR else (3, max(LENGTHS), shape.dim)
-    assert output.shape == expected
+    block, fields = build(row), make_fields(row)
+    output = block(*fields)
+    mask = None if shape.rank == VECTOR else find_output_mask(block, row, fields)
+    assert output.shape == (*((3,) if mask is None else mask.shape), shape.dim)
 
 
 @each_padded_row
@@ -332,6 +378,7 @@ def test_runs_in_bfloat16_autocast(row: Row) -> None:
         ("matrix_multiply", PAIR, "found null, expected a number"),
         ("transformer", [Shape(SEQUENCE, 6)], "found 4 heads for an input of width 6"),
         ("concat", [VEC, SEQ], "vectors and sequences together"),
+        ("add", [SEQ, CELLS, VEC], "found vectors and sequences and grids together"),
         ("combination", [VEC, Shape(VECTOR, 5)], "difference: found widths 4 and 5"),
         ("combination", [VEC, VEC, VEC], "difference: found 3 inputs, expected two"),
     ],
@@ -368,6 +415,11 @@ def test_matrix_multiply_refuses_a_number_of_tokens_that_nothing_reads() -> None
         ("conv", {"filters": 3, "window": 0}),
         ("conv", {"window": 3}),
         ("conv_pooling", {"filters": 3, "windows": []}),
+        ("conv2d", {"filters": 3, "window": [3]}),
+        ("dynamic_pooling", {"segments": []}),
+        ("dynamic_pooling", {"segments": [2, 0]}),
+        ("grid_kmax", {}),
+        ("interaction", {"operations": ["add"]}),
         ("linear", {"hidden_dim": 3, "activation": "swish"}),
         ("kmax_pooling", {"k": 0}),
         ("distance", {"operations": ["cosine"]}),
@@ -376,6 +428,8 @@ def test_matrix_multiply_refuses_a_number_of_tokens_that_nothing_reads() -> None
         ("qrnn", {"window": 0}),
         ("gated_cnn", {"filters": 3, "windows": []}),
         ("slot_attention", {"score": "none"}),
+        ("pooling1d", {"stride": 0}),
+        ("pooling2d", {"window": 2}),
     ],
 )
 def test_options_out_of_range_are_refused(name: str, options: dict[str, Any]) -> None:

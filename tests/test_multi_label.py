@@ -114,7 +114,7 @@ def test_targets_are_an_indicator_of_the_labels(tmp_path: Path) -> None:
     task = read_task(run(tmp_path))
     split = task.read_split("train")
     assert split.target == [("tax", "art"), (), ("sport",)]
-    featurizer = Featurizer(ModelPlan("m.json", {}, [], {}), {}, task.labels)
+    featurizer = Featurizer(ModelPlan("m.json", {}, [], {}), {}, task.targets)
     encoded = featurizer.encode(split)
     batch = encoded.batch(np.array([2, 0]))
     assert batch.targets["labels"].tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
@@ -125,14 +125,14 @@ def test_predictions_are_written_and_read_back(tmp_path: Path) -> None:
     task = read_task(run(tmp_path))
     split = task.read_split("train")
     score = np.array([[0.9, 0.1, 0.8], [0.2, 0.1, 0.6], [0.1, 0.9, 0.1]])
-    predicted = SplitPredictions(split, [["art", "tax"], ["tax"], ["sport"]], score)
+    predicted = SplitPredictions(split, {"labels": [["art", "tax"], ["tax"], ["sport"]]}, score)
     found = score_predictions(task, predicted)
     assert found == pytest.approx({"micro_f1": 600 / 7, "exact_match": 200 / 3})
     path = tmp_path / "d.parquet"
     write_predictions(path, task, {"honest": [predicted]})
     facts = CellTask(
         kind=task.kind,
-        labels=task.labels,
+        labels=task.targets["labels"],
         metrics=task.metrics,
         select_split="train",
         report_split="train",

@@ -120,6 +120,49 @@ def test_a_layer_goes_before_a_block_of_its_name(tmp_path: Path) -> None:
     assert owners["linear_b"] == "linear"
 
 
+def make_sequences(*layers: dict[str, Any], head: str = "tagging") -> dict[str, Any]:
+    """Make a model of two embedded texts whose last layer a head reads."""
+    model = make_model()
+    model["layers"] = [*model["layers"][:2], *layers]
+    model["heads"] = {"label": {"head": head, "inputs": [layers[-1]["name"]]}}
+    return model
+
+
+def pool(name: str, source: str, **options: int) -> dict[str, Any]:
+    return {"name": name, "block": "pooling1d", "inputs": [source], **options}
+
+
+@pytest.mark.parametrize("block", ["add", "minus"])
+def test_sequences_of_different_texts_do_not_stand_side_by_side(tmp_path: Path, block: str) -> None:
+    both = {"name": "both", "block": block, "inputs": ["word", "word_b"]}
+    with pytest.raises(
+        ConfigError,
+        match=r"layer 'both': inputs: .*'word' by tokens_a, 'word_b' by tokens_b.*pool them",
+    ):
+        read_plan(write(tmp_path, make_sequences(both)))
+
+
+def test_pooled_sequences_stand_side_by_side_where_their_windows_are_equal(tmp_path: Path) -> None:
+    grid = {"name": "grid", "block": "interaction", "inputs": ["short", "word_b"]}
+    vector = {"name": "pair", "block": "grid_kmax", "inputs": ["grid"], "k": 2}
+    both = {"name": "short", "block": "concat", "inputs": ["one", "two"]}
+    layers = [pool("one", "word", window=3), pool("two", "word", window=3), both, grid, vector]
+    plan = read_plan(write(tmp_path, make_sequences(*layers, head="classification")))
+    assert plan.layers[-1].shape == Shape(VECTOR, 2)
+    layers[1] = pool("two", "word", window=2)
+    with pytest.raises(ConfigError, match=r"layer 'short': .*Pooling1D\(window 3\)"):
+        read_plan(write(tmp_path, make_sequences(*layers, head="classification")))
+
+
+def test_tags_need_a_place_for_each_token(tmp_path: Path) -> None:
+    model = make_sequences(pool("short", "word", window=2))
+    del model["layers"][1], model["inputs"]["second"]
+    with pytest.raises(
+        ConfigError, match="head 'label': inputs: 'short' has other lengths than the text"
+    ):
+        read_plan(write(tmp_path, model))
+
+
 def test_sharing_needs_the_same_widths(tmp_path: Path) -> None:
     model = make_model()
     model["layers"][1] = {

@@ -63,7 +63,7 @@ def test_wikiqa_prints_the_numbers_of_the_paper() -> None:
 
 
 def test_conll2003_has_all_twelve_cells() -> None:
-    (part,) = read_published(ROOT / "reports" / "published" / "conll2003.yaml").parts
+    part = read_published(ROOT / "reports" / "published" / "conll2003.yaml").parts[0]
     chars = {"no characters": "", "character LSTM": "clstm_", "character CNN": "ccnn_"}
     found = {
         (row.name, column): number.cell

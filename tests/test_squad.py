@@ -49,7 +49,9 @@ def cut(question: Question) -> str:
 
 def test_answers_are_found_behind_characters_of_any_width(tmp_path: Path) -> None:
     rome = TEXT.index("Rome")
-    content = articles(paragraph(ask("a", "Rome", rome), ask("b", "\u00e9t\u00e9s", 16)), paragraph())
+    content = articles(
+        paragraph(ask("a", "Rome", rome), ask("b", "\u00e9t\u00e9s", 16)), paragraph()
+    )
     first, second = read(tmp_path, content)
     assert (first.key, first.text, first.answers) == ("a", "Who is a?", ("Rome",))
     assert (first.first, cut(first), cut(second)) == (7, "Rome", "\u00e9t\u00e9s")

@@ -13,6 +13,7 @@ from nlp_core.blocks.attention_flow import (
 from nlp_core.blocks.base import (
     BLOCKS,
     CHARACTERS,
+    GRID,
     SEQUENCE,
     VECTOR,
     WORDS,
@@ -33,11 +34,13 @@ from nlp_core.blocks.combination import (
 )
 from nlp_core.blocks.convolution import (
     Conv,
+    Conv2D,
     ConvPooling,
 )
 from nlp_core.blocks.distance import (
     Distance,
 )
+from nlp_core.blocks.downsampling import DynamicPooling, GridKMax, Pooling1D, Pooling2D
 from nlp_core.blocks.embedding import (
     WordEmbedding,
 )
@@ -50,6 +53,7 @@ from nlp_core.blocks.feedforward import (
 from nlp_core.blocks.gated_convolution import (
     GatedCNN,
 )
+from nlp_core.blocks.interaction import Interaction
 from nlp_core.blocks.matrix import (
     MatrixMultiply,
 )
@@ -78,6 +82,7 @@ from nlp_core.blocks.transformer import (
 __all__ = [
     "BLOCKS",
     "CHARACTERS",
+    "GRID",
     "QRNN",
     "SEQUENCE",
     "VECTOR",
@@ -94,14 +99,18 @@ __all__ = [
     "Combination",
     "Concat",
     "Conv",
+    "Conv2D",
     "ConvPooling",
     "CrossAttention",
     "Distance",
     "Dropout",
+    "DynamicPooling",
     "ForwardLSTM",
     "FullAttention",
     "GatedCNN",
+    "GridKMax",
     "Highway",
+    "Interaction",
     "KMaxPooling",
     "LayerNorm",
     "Linear",
@@ -111,6 +120,8 @@ __all__ = [
     "Minus",
     "Multiply",
     "Pooling",
+    "Pooling1D",
+    "Pooling2D",
     "SelfAttentionPooling",
     "Seq2SeqAttention",
     "Shape",

@@ -1,6 +1,7 @@
 """What every block is: a module whose output shape is known before any data is read.
 
-Shape letters: B batch, T tokens, U distinct words of a batch, C characters in a word, D width.
+Shape letters: B batch, T tokens, S tokens of a second sequence, U distinct words of a batch,
+C characters in a word, D width.
 """
 
 from collections.abc import Callable
@@ -23,12 +24,18 @@ VECTOR = 2
 SEQUENCE = 3
 """Rank of one vector a token, [B, T, D]: the block gets `x_BTD, mask_BT`."""
 
+GRID = 4
+"""Rank of one vector a pair of tokens of two sequences, [B, T, S, D]: `x_BTSD, mask_BTS`.
+
+A cell is real where both of its tokens are.
+"""
+
 
 class Shape(NamedTuple):
     """The shape of a layer's output, without the batch and its padding.
 
     Attributes:
-        rank: VECTOR or SEQUENCE (or a raw input's WORDS or CHARACTERS).
+        rank: VECTOR, SEQUENCE or GRID (or a raw input's WORDS or CHARACTERS).
         dim: width of the last axis; for a raw input, the size of its vocabulary.
     """
 
@@ -42,7 +49,7 @@ class Block(nn.Module):
     The positional arguments of `__init__` are the widths of the inputs, in order; its keyword-only
     arguments, with their types and defaults, are the options a model file may set. `forward` takes
     each input followed by its mask (True at real tokens, None for a rank without tokens) and
-    returns one tensor; a sequence that comes out has the mask of the first input.
+    returns one tensor. `output_mask` says where that tensor is real.
 
     Every block ignores padding: more of it changes no output and no gradient.
     """
@@ -53,6 +60,12 @@ class Block(nn.Module):
     variadic: ClassVar[bool] = False
     """True when the last input may be given any number of times."""
 
+    elementwise: ClassVar[bool] = False
+    """True when inputs with tokens need one place for each token in all of them."""
+
+    resizes: ClassVar[bool] = False
+    """True when an output with tokens has other lengths than the first input."""
+
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         """Return the output's shape for inputs of allowed ranks.
@@ -61,6 +74,14 @@ class Block(nn.Module):
             ConfigError: the widths do not fit together; the message says which and why.
         """
         raise NotImplementedError
+
+    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
+        """Return the mask of the output for the masks of the inputs.
+
+        It is that of the first input, unless a block that makes a grid or `resizes` says
+        otherwise. Nobody asks for that of a vector.
+        """
+        return masks[0]
 
     forward: Callable[..., Tensor]
     """Return the layer's output for inputs and masks, in turn; each block names its own."""

@@ -1,7 +1,7 @@
-"""Blocks that bring several vectors, or several sequences of one length, together.
+"""Blocks that bring several vectors, or several sequences or grids of one length, together.
 
-Shape letters: B batch, T tokens, D and E widths. Inputs are [B, D] or [B, T, D], written [*N, D];
-they come as `x, mask, y, mask, ...`.
+Shape letters: B batch, T tokens, S tokens of a second sequence, D and E widths. Inputs are [B, D],
+[B, T, D] or [B, T, S, D], written [*N, D]; they come as `x, mask, y, mask, ...`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape, require_equal
+from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape, require_equal
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import read_option
 from nlp_core.errors import ConfigError
@@ -19,16 +19,21 @@ from nlp_core.errors import ConfigError
 Operation = Literal["origin", "difference", "product"]
 
 
+_RANKS = {VECTOR: "vectors", SEQUENCE: "sequences", GRID: "grids"}
+
+
 def require_one_rank(what: str, inputs: Sequence[Shape]) -> int:
     """Return the rank that all inputs have.
 
     Raises:
-        ConfigError: there is a vector and a sequence among them.
+        ConfigError: there are two ranks among them.
     """
-    if len({shape.rank for shape in inputs}) > 1:
+    ranks = sorted({shape.rank for shape in inputs})
+    if len(ranks) > 1:
+        found = " and ".join(_RANKS[rank] for rank in ranks)
         raise ConfigError(
-            f"{what}: found vectors and sequences together, expected inputs of one rank; "
-            "pool the sequences first."
+            f"{what}: found {found} together, expected inputs of one rank; pool the "
+            f"{_RANKS[ranks[-1]]} first."
         )
     return inputs[0].rank
 
@@ -68,8 +73,9 @@ class Concat(Block):
     Shape: any number of [*N, D_i] to [*N, sum of D_i].
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(self, *dims: int) -> None:
         super().__init__()
@@ -96,8 +102,9 @@ class Add(Block):
     Shape: any number of [*N, D] to [*N, D].
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(self, *dims: int) -> None:
         super().__init__()
@@ -127,8 +134,9 @@ class Multiply(Block):
     Shape: any number of [*N, D] to [*N, D].
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(self, *dims: int) -> None:
         super().__init__()
@@ -160,7 +168,8 @@ class Minus(Block):
     Shape: [*N, D] and [*N, D] to [*N, D].
     """
 
-    ranks = ((VECTOR, SEQUENCE), (VECTOR, SEQUENCE))
+    ranks = ((VECTOR, SEQUENCE, GRID), (VECTOR, SEQUENCE, GRID))
+    elementwise = True
 
     def __init__(self, dim: int, other_dim: int, *, absolute: bool = False) -> None:
         super().__init__()
@@ -197,8 +206,9 @@ class Combination(Block):
     Note: the difference is absolute, so that it does not tell the order of the inputs.
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
     variadic = True
+    elementwise = True
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Convolutions over a sequence whose windows never see padding.
+"""Convolutions over a sequence or a grid whose windows never see padding.
 
 Shape letters: B batch, T tokens, D width of the input, F filters, S tokens with zeros at both
-ends, E width of the output.
+ends (in a grid: tokens of the second sequence), E width of the output.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.masking import MaskedBatchNorm, pool_max, pool_mean, zero_padding
 from nlp_core.blocks.option import (
     Activation,
+    Pair,
     PositiveInt,
     Probability,
     build_activation,
@@ -173,3 +174,64 @@ class ConvPooling(Block):
                 y_BTF = self.norms[idx](y_BTF, mask_BT)
             pooled.append(self.pool(self.activations[idx](y_BTF), mask_BT))
         return torch.cat(pooled, -1)
+
+
+@BLOCKS.register("conv2d")
+class Conv2D(Block):
+    """Convolve a grid: y = batch_norm(dropout(activation(convolution(x)))).
+
+    The convolution gives each cell (t, s) the sum of W_ij x_{t + i - a, s + j - b} over the window,
+    and a bias, with a = (rows - 1) // 2 and b = (columns - 1) // 2: an even window sees one more
+    cell behind than before.
+
+    Args:
+        dim: width of the input.
+        filters: width F of the output, at least 1.
+        window: cells along each axis that one output sees; zeros stand beyond the edges.
+        activation: the function after the convolution.
+        dropout: probability of a zero after the activation, in [0, 1).
+        batch_norm: normalise the result, with statistics of real cells only.
+
+    Shape: [B, T, S, D] to [B, T, S, F].
+
+    Source: LeCun et al. 1998 (convolutional networks); the order of the steps is that of `conv`.
+    Note: every cell has an output, so that a text may be shorter than a window; NeuronBlocks'
+        Conv2D gives none to cells near an edge unless the grid is padded.
+    """
+
+    ranks = ((GRID,),)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        filters: PositiveInt,
+        window: Pair = (3, 3),
+        activation: Activation = "relu",
+        dropout: Probability = 0.0,
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        rows, columns = window
+        self.around = ((columns - 1) // 2, columns // 2, (rows - 1) // 2, rows // 2)
+        self.convolution = nn.Conv2d(dim, filters, (rows, columns))
+        self.activation = build_activation(activation)
+        self.dropout = dropout
+        self.norm = MaskedBatchNorm(filters) if batch_norm else None
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a grid of `filters` numbers a cell."""
+        return Shape(GRID, read_option(cls, options, "filters", int))
+
+    def forward(
+        self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
+    ) -> Float[Tensor, "B T S F"]:
+        """Return the convolved grid."""
+        x_BDTS = zero_padding(x_BTSD, mask_BTS).permute(0, 3, 1, 2)
+        y_BFTS = self.convolution(functional.pad(x_BDTS, self.around))
+        y_BTSF: Tensor = self.activation(y_BFTS.permute(0, 2, 3, 1))
+        y_BTSF = functional.dropout(y_BTSF, self.dropout, self.training)
+        if self.norm is not None:
+            y_BTSF = self.norm(y_BTSF, mask_BTS)
+        return zero_padding(y_BTSF, mask_BTS)

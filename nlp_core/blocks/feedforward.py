@@ -1,7 +1,7 @@
 """Blocks that work on each vector alone: dropout, linear, highway, layer normalisation.
 
-Shape letters: B batch, T tokens, D width of the input, E width of the output. They take vectors
-[B, D] as well as sequences [B, T, D], written [*N, D].
+Shape letters: B batch, T tokens, S tokens of a second sequence, D width of the input, E width of
+the output. They take vectors [B, D], sequences [B, T, D] and grids [B, T, S, D], written [*N, D].
 """
 
 import torch
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.masking import MaskedBatchNorm, zero_padding
 from nlp_core.blocks.option import (
     Activation,
@@ -33,7 +33,7 @@ class Dropout(Block):
     Source: Srivastava et al. 2014 (dropout), section 4; scaled while training, not afterwards.
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
 
     def __init__(self, dim: int, *, p: Probability = 0.5) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Linear(Block):
     Shape: [*N, D] to [*N, E] with E = hidden_dim.
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Highway(Block):
     Source: Srivastava et al. 2015 (Highway Networks), eq. 3 and section 2.2.
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
 
     def __init__(
         self, dim: int, *, num_layers: PositiveInt = 1, activation: Activation = "relu"
@@ -149,7 +149,7 @@ class LayerNorm(Block):
     Source: Ba et al. 2016 (layer normalisation), eq. 4.
     """
 
-    ranks = ((VECTOR, SEQUENCE),)
+    ranks = ((VECTOR, SEQUENCE, GRID),)
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -21,6 +21,13 @@ def count_tokens(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, " B"]:
     return mask_BT.sum(1)
 
 
+def cross_masks(
+    mask_BT: Bool[Tensor, "B T"], mask_BS: Bool[Tensor, "B S"]
+) -> Bool[Tensor, "B T S"]:
+    """Return the mask of a grid: a cell is real where both of its tokens are."""
+    return mask_BT.unsqueeze(2) & mask_BS.unsqueeze(1)
+
+
 def pool_max(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
     """Return the maximum over real tokens; zeros for an example without any."""
     best_BD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), -torch.inf).amax(1)

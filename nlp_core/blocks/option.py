@@ -1,7 +1,7 @@
 """Types of the options that blocks and heads take, and how a class reads its own."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
@@ -12,6 +12,9 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 """A weight above 0."""
+
+Pair = Annotated[Sequence[PositiveInt], Field(min_length=2, max_length=2)]
+"""A count along the first sequence of a grid, and one along the second."""
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 """A share that is dropped, at least 0 and below 1."""

@@ -42,14 +42,17 @@ class GraphModel(nn.Module):
         values: dict[str, Tensor] = {}
         masks: dict[str, Tensor | None] = dict(batch.masks)
         for layer in self.plan.layers:
+            block = self._block(layer.owner)
             fields: list[Tensor | None] = []
             for name in layer.inputs:
                 raw = name in self.plan.inputs
                 fields += batch.features[layer.name] if raw else (values[name],)
                 fields.append(masks[name])
-            values[layer.name] = self.blocks[layer.owner](*fields)
+            values[layer.name] = block(*fields)
             is_vector = layer.shape.rank == VECTOR
-            masks[layer.name] = None if is_vector else masks[layer.inputs[0]]
+            masks[layer.name] = (
+                None if is_vector else block.output_mask(*(masks[name] for name in layer.inputs))
+            )
         scores = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.inputs[0]]
@@ -75,6 +78,11 @@ class GraphModel(nn.Module):
             name: self._head(name).decode(score, mask)
             for name, (score, mask) in self(batch).items()
         }
+
+    def _block(self, name: str) -> Block:
+        block = self.blocks[name]
+        assert isinstance(block, Block), name
+        return block
 
     def _head(self, name: str) -> Head:
         head = self.heads[name]
@@ -113,11 +121,10 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
                 f"{plan.where}: head '{name}': found a head for "
                 f"{', '.join(sorted(head.head.kinds))}, expected one for a task of kind {kind}."
             )
-        column = plan.inputs[head.text].partition(".")[0]
-        if kind == "span" and column != PASSAGE:
+        if kind == "span" and head.axes != (PASSAGE,):
             raise ConfigError(
-                f"{plan.where}: head '{name}': inputs: found a layer over '{head.text}', which "
-                f"reads '{column}', expected one over '{PASSAGE}', the text that has the answers."
+                f"{plan.where}: head '{name}': inputs: found a layer over {' and '.join(head.axes)}"
+                f", expected one over {PASSAGE}, the text that has the answers."
             )
         try:
             num_labels = len(featurizer.targets[head.head.target])

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.blocks import BLOCKS, CHARACTERS, WORDS, Block, Shape
+from nlp_core.blocks import BLOCKS, CHARACTERS, GRID, SEQUENCE, VECTOR, WORDS, Block, Shape
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, read_model
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
 
-RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence"}
+Axes = tuple[str, ...]
+"""For each axis of tokens of a layer's output, what its lengths come from: a column, and on."""
+
+RANK_NAMES = {0: "words", 1: "characters", 2: "a vector", 3: "a sequence", 4: "a grid"}
 
 
 AXES = ("B", "T", "S", "R")
@@ -59,7 +62,7 @@ class HeadPlan:
         options: checked options of the head.
         inputs: names of the layers that it reads.
         shapes: shape of each.
-        text: the model input whose tokens stand behind all of them.
+        axes: what the lengths of all of them come from: the column of their tokens.
         weight: factor on its loss.
     """
 
@@ -68,7 +71,7 @@ class HeadPlan:
     options: dict[str, Any]
     inputs: list[str]
     shapes: list[Shape]
-    text: str
+    axes: Axes
     weight: float
 
 
@@ -115,21 +118,25 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
 
     Raises:
         ConfigError: a name used twice or unknown, a cycle, a layer that nothing reads, a wrong
-            rank, widths that do not fit together, a wrong option.
+            rank, widths or lengths that do not fit together, a wrong option.
     """
     _refuse_twice(config, where)
     shapes = {
         name: Shape(CHARACTERS if column.endswith(".characters") else WORDS, 0)
         for name, column in config.inputs.items()
     }
+    axes: dict[str, Axes] = {
+        name: (column.partition(".")[0],) for name, column in config.inputs.items()
+    }
     plans: dict[str, LayerPlan] = {}
     for layer in _sort_layers(config, where):
-        plans[layer.name] = _plan_layer(layer, plans, shapes, f"{where}: layer '{layer.name}'")
+        place = f"{where}: layer '{layer.name}'"
+        plans[layer.name] = _plan_layer(layer, plans, shapes, place)
         shapes[layer.name] = plans[layer.name].shape
-    heads = {
-        name: _plan_head(name, head, plans, shapes, f"{where}: head '{name}'")
-        for name, head in config.heads.items()
-    }
+        axes[layer.name] = _find_axes(plans[layer.name], axes, place)
+    heads = {}
+    for name, head in config.heads.items():
+        heads[name] = _plan_head(name, head, shapes, axes, f"{where}: head '{name}'")
     _refuse_unread(config, where)
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
@@ -272,11 +279,50 @@ def _check_ranks(
             )
 
 
+def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
+    """Return what the lengths of a layer's output come from, after a check of its inputs."""
+    inputs = [known[name] for name in layer.inputs]
+    if layer.block.elementwise and len(set(inputs)) > 1:
+        found = ", ".join(
+            f"'{name}' by {' and '.join(axes)}"
+            for name, axes in zip(layer.inputs, inputs, strict=True)
+        )
+        raise ConfigError(
+            f"{where}: inputs: found sequences or grids of different lengths ({found}), expected "
+            "one place for each token in all of them; pool them to vectors first."
+        )
+    if layer.shape.rank == VECTOR:
+        return ()
+    if layer.shape.rank == GRID and layer.shapes[0].rank == SEQUENCE:
+        return inputs[0] + inputs[1]
+    if layer.block.resizes:
+        options = ", ".join(f"{key} {value}" for key, value in sorted(layer.options.items()))
+        return tuple(f"{axis} after {layer.block.__name__}({options})" for axis in inputs[0])
+    return inputs[0]
+
+
+def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axes:
+    """Return what the lengths of a head's inputs come from, after a check of them."""
+    found = [known[name] for name in head.inputs]
+    for name, axes in zip(head.inputs, found, strict=True):
+        if any(" after " in axis for axis in axes):
+            raise ConfigError(
+                f"{where}: inputs: '{name}' has other lengths than the text ({axes[0]}), expected "
+                "a sequence with one place for each token."
+            )
+    if len(set(found)) > 1:
+        places = " and ".join(" and ".join(axes) for axes in found)
+        raise ConfigError(
+            f"{where}: inputs: found layers over {places}, expected all of them over one text."
+        )
+    return found[0]
+
+
 def _plan_head(
     name: str,
     head: HeadConfig,
-    plans: dict[str, LayerPlan],
     known: dict[str, Shape],
+    axes: dict[str, Axes],
     where: str,
 ) -> HeadPlan:
     kind = head.head
@@ -288,20 +334,8 @@ def _plan_head(
     options = check_options(HEADS.get(kind), head.options, where=where)
     shapes = [known[layer] for layer in head.inputs]
     _check_ranks(HEADS.get(kind).ranks, head.inputs, shapes, where)
-    texts = [_find_text(layer, plans) for layer in head.inputs]
-    if len(set(texts)) > 1:
-        raise ConfigError(
-            f"{where}: inputs: found layers over {' and '.join(map(repr, texts))}, expected all of "
-            "them over the tokens of one input."
-        )
-    return HeadPlan(name, HEADS.get(kind), options, head.inputs, shapes, texts[0], head.weight)
-
-
-def _find_text(name: str, plans: dict[str, LayerPlan]) -> str:
-    """Return the model input whose tokens a layer's positions stand for: that of its first."""
-    while name in plans:
-        name = plans[name].inputs[0]
-    return name
+    places = _find_head_axes(head, axes, where)
+    return HeadPlan(name, HEADS.get(kind), options, head.inputs, shapes, places, head.weight)
 
 
 def _refuse_unread(config: ModelConfig, where: str) -> None:

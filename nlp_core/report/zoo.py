@@ -119,8 +119,11 @@ def _describe(path: Path, root: Path, params: Params, tables: dict[str, Comparis
 
 
 def _list_kinds(plan: ModelPlan) -> list[str]:
-    """Return the kinds of task that a model serves: those on pairs where it reads two texts."""
-    kinds = {kind for head in plan.heads.values() for kind in head.head.kinds}
+    """Return the kinds of task that all heads serve: those on pairs where it reads two texts."""
+    heads = [head.head for head in plan.heads.values()]
+    kinds = frozenset.intersection(*(head.kinds for head in heads))
+    if len({head.target for head in heads}) == 1:
+        kinds -= {"intent_slots"}
     has_two = any(column.startswith("tokens_b") for column in plan.inputs.values())
     on_pairs = {kind for kind in kinds if kind.startswith("pair_") or kind in ("ranking", "span")}
     return sorted(on_pairs if has_two else kinds - on_pairs)

@@ -1,0 +1,317 @@
+"""Blocks that make a sequence or a grid smaller, by the lengths that each example really has.
+
+A grid is pooled along its first axis, then along its second: its real cells are a rectangle, of
+which a maximum or a mean over both axes is one after the other.
+
+Shape letters: B batch, T tokens, S tokens of a second sequence, N and M windows or segments of
+them, K tokens of a window or a segment, D width of the input, E width of a vector that comes out.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.masking import count_tokens, cross_masks, pool_max, pool_mean, zero_padding
+from nlp_core.blocks.option import Pair, PositiveInt, read_option
+from nlp_core.errors import ConfigError
+
+WindowPool = Literal["max", "mean"]
+Segments = Annotated[Sequence[PositiveInt], Field(min_length=1, max_length=2)]
+
+PoolAxis = Callable[[Tensor, Tensor], Tensor]
+"""From `x_BTD, mask_BT` to one vector for each part of the time axis, [B, N, D]."""
+
+_POOLS = {"max": pool_max, "mean": pool_mean}
+
+
+def pool_windows(
+    x_BTD: Float[Tensor, "B T D"],
+    mask_BT: Bool[Tensor, "B T"],
+    *,
+    window: int,
+    stride: int,
+    pool: WindowPool,
+) -> Float[Tensor, "B N D"]:
+    """Return one vector a window over its real tokens; one without any means nothing."""
+    last = (mask_windows(mask_BT, window=window, stride=stride).shape[1] - 1) * stride
+    more = max(last + window - x_BTD.shape[1], 0)
+    empty = -torch.inf if pool == "max" else 0.0
+    hidden_BTD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), empty)
+    hidden_BTD = functional.pad(hidden_BTD, (0, 0, 0, more), value=empty)
+    # not max_pool2d, whose gradient has no fixed order on a GPU
+    shifted = [hidden_BTD[:, start : start + last + 1 : stride] for start in range(window)]
+    if pool == "max":
+        return reduce(torch.maximum, shifted)
+    wide_BT = functional.pad(mask_BT.to(x_BTD.dtype), (0, more))
+    counts = [wide_BT[:, start : start + last + 1 : stride] for start in range(window)]
+    return reduce(torch.add, shifted) / reduce(torch.add, counts).clamp(min=1).unsqueeze(-1)
+
+
+def mask_windows(mask_BT: Bool[Tensor, "B T"], *, window: int, stride: int) -> Bool[Tensor, "B N"]:
+    """Return which windows are real: the first, and each before which tokens are left."""
+    return torch.cat([mask_BT[:, :1], mask_BT[:, max(window, stride) :: stride]], 1)
+
+
+def pool_segments(
+    x_BTD: Float[Tensor, "B T D"],
+    mask_BT: Bool[Tensor, "B T"],
+    *,
+    segments: int,
+    pool: WindowPool,
+) -> Float[Tensor, "B N D"]:
+    """Cut the real tokens into equal segments and return one vector a segment.
+
+    Segment n of L tokens goes from floor(n L / N) to ceil((n + 1) L / N), so that it is never
+    empty: where L < N, tokens are repeated. Zeros for an example without tokens.
+    """
+    batch, time, dim = x_BTD.shape
+    length_B1 = count_tokens(mask_BT).unsqueeze(1)
+    step_N = torch.arange(segments, device=x_BTD.device)
+    start_BN = step_N * length_B1 // segments
+    size_BN = -(-(step_N + 1) * length_B1 // segments) - start_BN
+    offset_K = torch.arange(math.ceil(time / segments) + 1, device=x_BTD.device)
+    inside_BNK = offset_K < size_BN.unsqueeze(2)
+    index_BNK = (start_BN.unsqueeze(2) + offset_K).masked_fill(~inside_BNK, 0)
+    width = len(offset_K)
+    taken = _take_tokens(x_BTD, index_BNK.view(batch, -1)).view(-1, width, dim)
+    return _POOLS[pool](taken, inside_BNK.view(-1, width)).view(batch, segments, dim)
+
+
+def _take_tokens(x_BTD: Tensor, index_BN: Int[Tensor, "B N"]) -> Tensor:
+    batch, time, dim = x_BTD.shape
+    start_B1 = torch.arange(batch, device=x_BTD.device).unsqueeze(1) * time
+    rows = (index_BN + start_B1).view(-1)
+    return x_BTD.reshape(-1, dim).index_select(0, rows)
+
+
+def pool_grid(
+    x_BTSD: Float[Tensor, "B T S D"],
+    mask_BTS: Bool[Tensor, "B T S"],
+    *,
+    rows: PoolAxis,
+    columns: PoolAxis,
+) -> Float[Tensor, "B N M D"]:
+    """Pool a grid along its first axis by `rows`, then along its second by `columns`."""
+    batch, _, num_columns, dim = x_BTSD.shape
+    pooled_BNX = rows(x_BTSD.flatten(2), mask_BTS.any(2))
+    x_BSND = pooled_BNX.view(batch, -1, num_columns, dim).transpose(1, 2)
+    pooled_BMX = columns(x_BSND.flatten(2), mask_BTS.any(1))
+    return pooled_BMX.view(batch, pooled_BMX.shape[1], -1, dim).transpose(1, 2)
+
+
+@BLOCKS.register("pooling1d")
+class Pooling1D(Block):
+    """Pool windows of a sequence: y_n = max or mean of x_t, n stride <= t < n stride + window.
+
+    A window at the end has the real tokens that are left; there is no further window once one
+    has reached the last token. So L tokens give 1 + ceil((L - window) / stride), at least 1.
+
+    Args:
+        dim: width of the input.
+        window: tokens of a window, at least 1.
+        stride: tokens from one window to the next, at least 1; null: as many as a window has.
+        pool: `max` or `mean` over real tokens.
+
+    Shape: [B, T, D] to [B, N, D], with a mask of its own.
+
+    Source: Hu et al. 2014 (ARC-I), section 2, with window and stride 2.
+    Note: NeuronBlocks' Pooling1D leaves out tokens at the end that fill no window; a text shorter
+        than the window would then have no output.
+    """
+
+    resizes = True
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: PositiveInt = 2,
+        stride: PositiveInt | None = None,
+        pool: WindowPool = "max",
+    ) -> None:
+        super().__init__()
+        self.window = window
+        self.stride = stride or window
+        self.pool: WindowPool = pool
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the input's shape."""
+        return inputs[0]
+
+    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
+        """Return which windows are real."""
+        assert masks[0] is not None, "a sequence has a mask"
+        return mask_windows(masks[0], window=self.window, stride=self.stride)
+
+    def forward(
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B N D"]:
+        """Return one vector a window."""
+        y_BND = pool_windows(x_BTD, mask_BT, window=self.window, stride=self.stride, pool=self.pool)
+        return zero_padding(y_BND, self.output_mask(mask_BT))
+
+
+@BLOCKS.register("pooling2d")
+class Pooling2D(Block):
+    """Pool windows of a grid: y_nm = max or mean of the real cells of a window.
+
+    Windows lie along each axis as those of `pooling1d`.
+
+    Args:
+        dim: width of the input.
+        window: cells of a window along each axis.
+        stride: cells from one window to the next along each axis; null: as many as a window has.
+        pool: `max` or `mean` over real cells.
+
+    Shape: [B, T, S, D] to [B, N, M, D], with a mask of its own.
+
+    Source: Hu et al. 2014 (ARC-II), section 3.2, with window and stride 2.
+    Note: NeuronBlocks' Pooling2D leaves out cells at the ends that fill no window.
+    """
+
+    ranks = ((GRID,),)
+    resizes = True
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        window: Pair = (2, 2),
+        stride: Pair | None = None,
+        pool: WindowPool = "max",
+    ) -> None:
+        super().__init__()
+        self.rows, self.columns = (
+            Pooling1D(dim, window=along, stride=step, pool=pool)
+            for along, step in zip(window, stride or window, strict=True)
+        )
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return the input's shape."""
+        return inputs[0]
+
+    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
+        """Return which windows are real."""
+        (mask_BTS,) = masks
+        assert mask_BTS is not None, "a grid has a mask"
+        mask_BN = self.rows.output_mask(mask_BTS.any(2))
+        mask_BM = self.columns.output_mask(mask_BTS.any(1))
+        assert mask_BN is not None
+        assert mask_BM is not None
+        return cross_masks(mask_BN, mask_BM)
+
+    def forward(
+        self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
+    ) -> Float[Tensor, "B N M D"]:
+        """Return one vector a window."""
+        y_BNMD = pool_grid(x_BTSD, mask_BTS, rows=self.rows, columns=self.columns)
+        return zero_padding(y_BNMD, self.output_mask(mask_BTS))
+
+
+@BLOCKS.register("dynamic_pooling")
+class DynamicPooling(Block):
+    """Cut each example into as many equal segments, pool each, and put all into one vector.
+
+    Segment n of L tokens goes from floor(n L / N) to ceil((n + 1) L / N); a grid is cut so along
+    both axes. Tokens of a text with less than N stand in several segments; an example without
+    tokens gives zeros.
+
+    Args:
+        dim: width of the input.
+        segments: how many, along the one axis of a sequence or the two axes of a grid.
+        pool: `max` or `mean` over the real tokens or cells of a segment.
+
+    Shape: [B, T, D] to [B, N D], or [B, T, S, D] to [B, N M D].
+
+    Source: Pang et al. 2016 (MatchPyramid), dynamic pooling; Socher et al. 2011 (dynamic pooling
+        and unfolding recursive autoencoders), section 3: repeating what is shorter.
+    Note: it stands where NeuronBlocks pads all texts to fixed lengths and flattens, which makes
+        the result a function of the padding and most of it padding.
+    """
+
+    ranks = ((SEQUENCE, GRID),)
+
+    def __init__(self, dim: int, *, segments: Segments, pool: WindowPool = "max") -> None:
+        super().__init__()
+        self.segments = tuple(segments)
+        self.pool: WindowPool = pool
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a vector of `dim` numbers a segment.
+
+        Raises:
+            ConfigError: there is not one number of segments for each axis.
+        """
+        segments = read_option(cls, options, "segments", tuple)
+        num_axes = 1 if inputs[0].rank == SEQUENCE else 2
+        if len(segments) != num_axes:
+            what = "sequence: one number" if num_axes == 1 else "grid: two numbers"
+            raise ConfigError(
+                f"dynamic_pooling: segments: found {list(segments)}, expected for a {what}."
+            )
+        return Shape(VECTOR, math.prod(segments) * inputs[0].dim)
+
+    def forward(self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"]) -> Float[Tensor, "B E"]:
+        """Return the segments of each example one behind the other, row by row."""
+        first, *second = (self._pool_axis(number) for number in self.segments)
+        if second:
+            return pool_grid(x, mask, rows=first, columns=second[0]).flatten(1)
+        return first(x, mask).flatten(1)
+
+    def _pool_axis(self, number: int) -> PoolAxis:
+        def pool_axis(x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+            return pool_segments(x_BTD, mask_BT, segments=number, pool=self.pool)
+
+        return pool_axis
+
+
+@BLOCKS.register("grid_kmax")
+class GridKMax(Block):
+    """Keep the k largest numbers of each channel of a grid, the largest first.
+
+    A grid of fewer real cells than k has zeros behind them.
+
+    Args:
+        dim: width D of the input.
+        k: numbers kept of each channel, at least 1.
+
+    Shape: [B, T, S, D] to [B, D k], channel by channel.
+
+    Source: Wan et al. 2016 (MV-LSTM), k-max pooling.
+    Note: NeuronBlocks' pull request 77 keeps them in the order of their cells, and takes the
+        zeros of padding for cells.
+    """
+
+    ranks = ((GRID,),)
+
+    def __init__(self, dim: int, *, k: PositiveInt) -> None:
+        super().__init__()
+        self.k = k
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a vector of k numbers a channel."""
+        return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "k", int))
+
+    def forward(
+        self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
+    ) -> Float[Tensor, "B E"]:
+        """Return the largest numbers of each channel."""
+        hidden_BTSD = x_BTSD.masked_fill(~mask_BTS.unsqueeze(-1), -torch.inf)
+        cells_BDN = hidden_BTSD.flatten(1, 2).transpose(1, 2)
+        missing = max(self.k - cells_BDN.shape[2], 0)
+        cells_BDN = functional.pad(cells_BDN, (0, missing), value=-torch.inf)
+        # stable: among equals the first, so that padding moves no gradient
+        best_BDK = cells_BDN.sort(dim=2, descending=True, stable=True).values[..., : self.k]
+        return best_BDK.masked_fill(best_BDK == -torch.inf, 0.0).flatten(1)

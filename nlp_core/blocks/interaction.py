@@ -1,0 +1,117 @@
+"""Grids: every token of one sequence against every token of another.
+
+Shape letters: B batch, T tokens of the first sequence, S tokens of the second, D width of the
+first, E width of the second, F width of a cell.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, Block, Shape, require_equal
+from nlp_core.blocks.masking import cross_masks, zero_padding
+from nlp_core.blocks.option import read_option
+from nlp_core.errors import ConfigError
+
+Matching = Literal["general", "dot", "cosine", "multiply", "plus", "minus", "concat"]
+
+
+@BLOCKS.register("interaction")
+class Interaction(Block):
+    """Compare each token x of X with each token y of Y; the comparisons stand side by side.
+
+    general: x . W y; dot: x . y; cosine: x . y / (|x| |y|), zero where a vector is zero; multiply,
+    plus and minus: number by number; concat: [x; y].
+
+    Args:
+        dim: width of X.
+        other_dim: width of Y; equal to that of X, unless all comparisons are general or concat.
+        operations: the comparisons, in this order.
+
+    Shape: X [B, T, D] and Y [B, S, E] to a grid [B, T, S, F]; general, dot and cosine are one
+        number of a cell, multiply, plus and minus D, concat D + E.
+
+    Source: Pang et al. 2016 (MatchPyramid), matching matrix: dot and cosine; Wan et al. 2016
+        (MV-LSTM), bilinear: general, without its bias; Hu et al. 2014 (ARC-II), section 3.2:
+        concat and, after a convolution of each side, plus.
+    Note: the sequences have their own lengths, of which the grid has a mask; nothing need be
+        padded to a fixed length. Plus is what NeuronBlocks calls Expand_plus. Its Match is dot
+        after a `linear` layer that both sequences share.
+    """
+
+    ranks = ((SEQUENCE,), (SEQUENCE,))
+
+    def __init__(
+        self, dim: int, other_dim: int, *, operations: Sequence[Matching] = ("general",)
+    ) -> None:
+        super().__init__()
+        self.operations = tuple(operations)
+        if "general" in self.operations:
+            self.bilinear = nn.Linear(dim, other_dim, bias=False)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a grid with the summed width of the comparisons.
+
+        Raises:
+            ConfigError: there is no comparison, one stands twice, or the widths do not suit one.
+        """
+        operations = read_option(cls, options, "operations", tuple)
+        if not operations or len(set(operations)) < len(operations):
+            raise ConfigError(
+                f"interaction: operations: found {list(operations)}, expected at least one of "
+                "general, dot, cosine, multiply, plus, minus, concat, each once."
+            )
+        dim, other_dim = inputs[0].dim, inputs[1].dim
+        width = {"general": 1, "dot": 1, "cosine": 1, "concat": dim + other_dim}
+        for operation in operations:
+            if operation not in ("general", "concat"):
+                require_equal(f"interaction: {operation}", dim, other_dim)
+        return Shape(GRID, sum(width.get(operation, dim) for operation in operations))
+
+    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
+        """Return the mask of the cells, from those of both sequences."""
+        mask_BT, mask_BS = masks
+        assert mask_BT is not None, "a sequence has a mask"
+        assert mask_BS is not None, "a sequence has a mask"
+        return cross_masks(mask_BT, mask_BS)
+
+    def forward(
+        self,
+        x_BTD: Float[Tensor, "B T D"],
+        mask_BT: Bool[Tensor, "B T"],
+        y_BSE: Float[Tensor, "B S E"],
+        mask_BS: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B T S F"]:
+        """Return the comparisons of all pairs of tokens."""
+        parts = [self._compare(operation, x_BTD, y_BSE) for operation in self.operations]
+        return zero_padding(torch.cat(parts, -1), cross_masks(mask_BT, mask_BS))
+
+    def _compare(self, operation: Matching, x_BTD: Tensor, y_BSE: Tensor) -> Tensor:
+        match operation:
+            case "general":
+                return _multiply_rows(self.bilinear(x_BTD), y_BSE)
+            case "dot":
+                return _multiply_rows(x_BTD, y_BSE)
+            case "cosine":
+                unit_BTD = functional.normalize(x_BTD, dim=-1)
+                return _multiply_rows(unit_BTD, functional.normalize(y_BSE, dim=-1))
+        x_BT1D, y_B1SE = x_BTD.unsqueeze(2), y_BSE.unsqueeze(1)
+        match operation:
+            case "multiply":
+                return x_BT1D * y_B1SE
+            case "plus":
+                return x_BT1D + y_B1SE
+            case "minus":
+                return x_BT1D - y_B1SE
+            case "concat":
+                size = (-1, x_BTD.shape[1], y_BSE.shape[1], -1)
+                return torch.cat([x_BT1D.expand(size), y_B1SE.expand(size)], -1)
+
+
+def _multiply_rows(x_BTD: Tensor, y_BSD: Tensor) -> Float[Tensor, "B T S 1"]:
+    return torch.bmm(x_BTD, y_BSD.transpose(1, 2)).unsqueeze(-1)
