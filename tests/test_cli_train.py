@@ -25,6 +25,7 @@ from tests.own_files import (
     write_tsv,
 )
 
+ROOT = Path(__file__).resolve().parent.parent
 pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.xdist_group("cli_train")]
 
 
@@ -348,6 +349,8 @@ PREDICT = ["predict", "{out}", "-o", "p.tsv", "--data"]
         ([*TRAIN, "--set", "data.texts.3=a"], "data.texts has none named '3'"),
         ([*TRAIN, "--set", "data.label=labl"], "Did you mean 'label'"),
         ([*TRAIN, "--set", "data.kind=regression"], "serves"),
+        ([*TRAIN, "--set", "data.kind=span"], "kind: found span, expected one of classification"),
+        (["train", "{span}", "--train", "{train}", "-o", "new"], "found heads for span, expected"),
         ([*TRAIN, "--set", "data.tokens=word"], "Did you mean 'words'"),
         ([*TRAIN, "--set", 'data.metrics=["f2"]'], "unknown metric 'f2'"),
         ([*TRAIN, "--set", "layers.word.vectors=x"], "Give --vectors FILE"),
@@ -373,6 +376,7 @@ def test_a_mistake_is_one_paragraph_and_leaves_nothing(
         (trained / f"{name}.tsv").write_bytes(content)
     names = {name: str(trained / f"{name}.tsv") for name in (*files, "train", "dev")}
     names |= {"out": str(trained / "out"), "model": str(trained / "model.json")}
+    names["span"] = str(ROOT / "zoo/squad/bidaf.json")
     before = digest_file(trained / "dev.tsv")
     assert wanted in fail(capsys, *(argument.format(**names) for argument in arguments))
     assert [path.name for path in place.iterdir() if path.name != "cache"] == []

@@ -22,6 +22,13 @@ PAIRS = [Example(2, "a b", "c", "1", 0), Example(3, "", "d e ", None, 1)]
         ("ranking", ["id", "text_a", "text_b", "tokens_a", "tokens_b", "label", "group"]),
         ("tagging", ["id", "tokens", "tags"]),
         ("intent_slots", ["id", "tokens", "tags", "label"]),
+        (
+            "span",
+            [
+                *("id", "key", "text_a", "text_b", "tokens_a", "tokens_b", "starts_b", "ends_b"),
+                *("answers", "answerable", "first", "last"),
+            ],
+        ),
     ],
 )
 def test_schema_of_each_kind(kind: str, names: list[str]) -> None:

@@ -386,7 +386,7 @@ def read_nothing(model: Model) -> Mistake:
 def let_a_head_read_two_layers(model: Model) -> Mistake:
     name, found = head(model)
     found["inputs"] *= 2
-    return Mistake(model, [f"head '{name}'", "inputs: found", "at most 1"])
+    return Mistake(model, [f"head '{name}'", "inputs: found 2, expected 1"])
 
 
 @maker

@@ -13,6 +13,7 @@ DATASETS = ROOT / "datasets"
 GLUE = ["ax", "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
 SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_vectors"]
 SLU = ["atis", "snips"]
+SQUAD = ["squad", "squad2"]
 TASK: dict[str, Any] = {
     "kind": "classification",
     "reader": {"name": "tsv", "texts": ["text"], "label": "label"},
@@ -47,7 +48,7 @@ def change(**parts: object) -> dict[str, Any]:
 
 def test_registry_holds_every_source() -> None:
     others = ["conll2003", "conll2003_pos", "glove", "minilm", "wikiqa", "wikitext2"]
-    names = sorted([*GLUE, *SAMPLES, *SLU, *others])
+    names = sorted([*GLUE, *SAMPLES, *SLU, *SQUAD, *others])
     assert sorted(read_registry(DATASETS)) == names
 
 
@@ -175,6 +176,43 @@ def test_wrong_task_of_intents_and_slots_is_refused(changes: dict[str, Any], mes
     assert parse_config(change(**JOINT), DatasetConfig, where="d.yaml").kind == "intent_slots"
     with pytest.raises(ConfigError, match=message):
         parse_config(change(**JOINT | changes), DatasetConfig, where="d.yaml")
+
+
+SPAN: dict[str, Any] = {
+    "task__kind": "span",
+    "task__reader": {"name": "squad"},
+    "task__tokens": "plain_words",
+    "task__labels": ["answerable"],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task__labels": ["0", "1"]}, r"found labels \['0', '1'\] with kind span"),
+        ({"task__labels": ["unanswerable"]}, "expected \\['answerable'\\], or"),
+        ({"task__tokens": "words"}, "tokens: found words with kind span"),
+        ({"task__kind": "classification"}, "the reader squad gives span"),
+        ({"task__reader": {"name": "tsv", "texts": ["a", "b"], "label": "c"}}, "not give span"),
+        (
+            {"task__reader": {"name": "squad", "max_context_tokens": 0}},
+            "max_context_tokens: found 0",
+        ),
+        (
+            {
+                "task__splits": {"train": {"file": "a.tsv", "rows": 1}},
+                "task__held_out": {"share": 0.1, "seed": 1, "by": "text_a"},
+                "task__select_split": "held_out",
+                "task__report_split": "train",
+            },
+            "found text_a with kind span, which can only be cut by row or article or paragraph",
+        ),
+    ],
+)
+def test_wrong_task_of_answers_is_refused(changes: dict[str, Any], message: str) -> None:
+    assert parse_config(change(**SPAN), DatasetConfig, where="d.yaml").kind == "span"
+    with pytest.raises(ConfigError, match=message):
+        parse_config(change(**SPAN | changes), DatasetConfig, where="d.yaml")
 
 
 @pytest.mark.parametrize(("name", "num_intents", "num_slots"), [("atis", 26, 83), ("snips", 7, 39)])

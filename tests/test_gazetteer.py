@@ -9,7 +9,7 @@ import torch
 
 from nlp_core.blocks.gazetteer import GazetteerEmbedding
 from nlp_core.data.gazetteer import Gazetteer, read_gazetteer
-from nlp_core.data.task import TextColumn
+from nlp_core.data.split_column import TextColumn
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.options import check_options
 from tests.test_features import TAGGING, make_cell, preprocess, train

@@ -16,6 +16,7 @@ from nlp_core.heads import (
     CRFTaggingHead,
     Head,
     RegressionHead,
+    SpanHead,
     TaggingHead,
 )
 from nlp_core.models.options import check_options
@@ -30,6 +31,7 @@ KINDS = {
     "pair_regression",
     "ranking",
     "regression",
+    "span",
     "tagging",
 }
 
@@ -37,6 +39,7 @@ KINDS = {
 class Row(NamedTuple):
     head: str
     options: dict[str, Any]
+    num_labels: int = LABELS
 
 
 ROWS = [
@@ -53,6 +56,8 @@ ROWS = [
     Row("listwise_ranking", {"hidden_dims": [5]}),
     Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
     Row("regression", {"output": "sigmoid", "low": 0.0, "high": 5.0}),
+    Row("span", {}, num_labels=1),
+    Row("span", {"max_answer_tokens": 2}, num_labels=2),
     Row("tagging", {}),
     Row("tagging", {"reduction": "token"}),
     Row("tagging", {"loss": {"name": "focal"}, "class_weights": [0.5, 1.0, 2.0]}),
@@ -69,6 +74,11 @@ each_tagger = pytest.mark.parametrize(
     [row for row in ROWS if "tagging" in row.head],
     ids=lambda row: f"{row.head}-{row.options}",
 )
+each_on_tokens = pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS if SEQUENCE in HEADS.get(row.head).ranks[0]],
+    ids=lambda row: f"{row.head}-{row.options}",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +91,8 @@ def deterministic() -> Iterator[None]:
 def make(row: Row) -> Head:
     kind = HEADS.get(row.head)
     options = check_options(kind, row.options, where="here")
-    return kind(DIM, 2 if kind.grouped else LABELS, **options).double()
+    widths = [DIM] * len(kind.ranks)
+    return kind(*widths, 2 if kind.grouped else row.num_labels, **options).double()
 
 
 def build(row: Row) -> Head:
@@ -102,7 +113,7 @@ class Batch(NamedTuple):
 
 def make_batch(head: Head, *, extra: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(7)
-    if head.ranks == ((SEQUENCE,),):
+    if SEQUENCE in head.ranks[0]:
         time = max(LENGTHS) + extra
         mask = torch.arange(time) < torch.tensor(LENGTHS).unsqueeze(1)
         x = torch.full((3, time, DIM), 50.0).double()
@@ -110,6 +121,10 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
         target = torch.full((3, time), -1)
         target[:, : max(LENGTHS)] = torch.arange(15).view(3, 5) % LABELS
         x = x.masked_fill(~mask.unsqueeze(-1), 50.0)
+        if isinstance(head, SpanHead):
+            second = -1 if head.has_none else 0
+            ends = torch.tensor([[1, 2], [second, second], [0, 2]])
+            return Batch(x.requires_grad_(), ends, mask)
         return Batch(x.requires_grad_(), target.masked_fill(~mask, -1), mask)
     x = torch.randn(3, DIM, generator=generator).double().requires_grad_()
     if "regression" in head.kinds:
@@ -123,7 +138,8 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
 
 def score(head: Head, batch: Batch) -> Tensor:
     told = [batch.target] if head.scores_target else []
-    return head(batch.x, batch.mask, *told)
+    scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *told)
+    return scores
 
 
 class Outcome(NamedTuple):
@@ -144,7 +160,7 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
     if batch.mask is not None:
         assert not grad[~batch.mask].any(), "padding gets a gradient"
         grad = grad[:, : max(LENGTHS)]
-        if not head.scores_target:
+        if not head.scores_target and not isinstance(head, SpanHead):
             assert (prediction[~batch.mask] == -1).all()
             prediction = prediction[:, : max(LENGTHS)]
     grads = {name: p.grad for name, p in head.named_parameters() if p.grad is not None}
@@ -180,7 +196,11 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         assert decoded.prediction.shape == (3,)
         return
     assert decoded.prediction.shape == batch.target.shape
-    if batch.mask is not None:
+    if isinstance(head, SpanHead):
+        assert scores.shape == (3, max(LENGTHS) + head.has_none, 2)
+        assert decoded.probability is not None
+        assert decoded.probability.shape == (3, row.num_labels)
+    elif batch.mask is not None:
         assert scores.shape == (*batch.target.shape, LABELS)
         assert decoded.probability is None
     elif "regression" in head.kinds:
@@ -195,7 +215,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         torch.testing.assert_close(decoded.probability.sum(-1), torch.ones(3).double())
 
 
-@each_tagger
+@each_on_tokens
 @pytest.mark.parametrize("extra", [1, 6])
 def test_padding_changes_no_loss_prediction_or_gradient(row: Row, extra: int) -> None:
     plain, padded = run(build(row)), run(build(row), extra=extra)
@@ -229,7 +249,7 @@ def test_state_dict_restores_the_head(row: Row) -> None:
     torch.testing.assert_close(first._asdict(), second._asdict(), rtol=0, atol=0)
 
 
-@each_tagger
+@each_on_tokens
 def test_empty_sentence_costs_nothing(row: Row) -> None:
     head = build(row)
     batch = make_batch(head)
@@ -237,10 +257,12 @@ def test_empty_sentence_costs_nothing(row: Row) -> None:
     mask = batch.mask.clone()
     mask[1] = False
     keep = [0, 2]
-    loss = head.loss(head(batch.x, mask), batch.target, mask)
-    scores = head(batch.x[keep], mask[keep])
-    torch.testing.assert_close(loss, head.loss(scores, batch.target[keep], mask[keep]))
-    assert (head.decode(head(batch.x, mask), mask).prediction[1] == -1).all()
+    all_scores = score(head, batch._replace(mask=mask))
+    loss = head.loss(all_scores, batch.target, mask)
+    part = Batch(batch.x[keep], batch.target[keep], mask[keep])
+    torch.testing.assert_close(loss, head.loss(score(head, part), part.target, part.mask))
+    nothing = 0 if head.scores_target else -1
+    assert (head.decode(all_scores, mask).prediction[1] == nothing).all()
 
 
 @each_tagger

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from nlp_core.blocks.subword import SubwordEmbedding
+from nlp_core.data.split_column import TextColumn
 from nlp_core.data.subword import WORD_START, SubwordVocabulary
-from nlp_core.data.task import TextColumn
 from nlp_core.files import format_json
 from tests.test_features import TEXT, make_cell, preprocess, train
 
@@ -58,7 +58,7 @@ def test_pieces_are_the_same_in_another_process() -> None:
     words = ["".join(generator.choice(letters, size=6)) for _ in range(300)]
     program = (
         "import sys, json, numpy as np; from nlp_core.data.subword import SubwordVocabulary as S;"
-        "from nlp_core.data.task import TextColumn as C; w = json.loads(sys.argv[1]);"
+        "from nlp_core.data.split_column import TextColumn as C; w = json.loads(sys.argv[1]);"
         "print(S.learn([C(w, np.array([0, len(w)]))], {'num_pieces': 200}, None).tokenizer)"
     )
     arguments = [sys.executable, "-c", program, json.dumps(words)]

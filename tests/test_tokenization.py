@@ -1,6 +1,13 @@
 import pytest
 
-from nlp_core.data.tokenization import EMPTY_TOKEN, TOKENIZERS, split_spaces, split_words
+from nlp_core.data.tokenization import (
+    EMPTY_TOKEN,
+    LOCATORS,
+    TOKENIZERS,
+    split_plain_words,
+    split_spaces,
+    split_words,
+)
 from nlp_core.errors import ConfigError
 
 
@@ -11,6 +18,28 @@ def test_spaces_keep_case_and_drop_nothing_else() -> None:
 def test_words_follow_the_treebank() -> None:
     expected = ["``", "It", "is", "n't", "over", ",", "''", "he", "said", "."]
     assert split_words('"It isn\'t over," he said.') == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ('"It isn\'t over." He', ['"', "It", "is", "n't", "over", ".", '"', "He"]),
+        ("Luther\u2019s 16th-century_b", ["Luther", "\u2019s", "16th", "-", "century", "_", "b"]),
+        ("U.S. dog. $1,000.50 5%", ["U.S.", "dog", ".", "$", "1,000.50", "5", "%"]),
+        ("1958\u20131960 (\u00e9t\u00e9)", ["1958", "\u2013", "1960", "(", "\u00e9t\u00e9", ")"]),
+        ("I don\u2019t, we'll", ["I", "do", "n\u2019t", ",", "we", "'ll"]),
+    ],
+)
+def test_plain_words_cut_at_every_sign(text: str, tokens: list[str]) -> None:
+    assert split_plain_words(text) == tokens
+
+
+@pytest.mark.parametrize("name", LOCATORS.names())
+def test_located_tokens_are_those_of_the_tokenizer(name: str) -> None:
+    text = " \u00c9t\u00e9  isn't \U0001f600 over,\tnot yet. "
+    places = LOCATORS.get(name)(text)
+    assert [text[place.start : place.end] for place in places] == TOKENIZERS.get(name)(text)
+    assert LOCATORS.get(name)(" ") == []
 
 
 @pytest.mark.parametrize("name", TOKENIZERS.names())

@@ -15,6 +15,7 @@ from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import Kind
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value
+from nlp_core.config.own_data import OWN_KINDS
 from nlp_core.data.guess import guess_data
 from nlp_core.data.word_vectors import TABLE, convert_vectors
 from nlp_core.errors import ConfigError
@@ -95,7 +96,14 @@ def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
     """Add a `data` section, and log each part of it."""
     if not plan.kinds:
         raise ConfigError(f"{plan.where}: heads: found no kind of task that all of them serve.")
-    guess = guess_data(path, cast(Kind, plan.kinds[0]))
+    kinds = [kind for kind in plan.kinds if kind in OWN_KINDS]
+    if not kinds:
+        raise ConfigError(
+            f"{plan.where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
+            f"{', '.join(OWN_KINDS)}; a task of another kind is described in datasets/ and trained "
+            "as a cell of params.yaml."
+        )
+    guess = guess_data(path, cast(Kind, kinds[0]))
     model["data"] = guess.section
     for key, value in guess.section.items():
         reason = guess.explain(key)

@@ -22,11 +22,15 @@ Kind = Literal[
     "multi_label",
     "intent_slots",
     "language_model",
+    "span",
 ]
 REGRESSION_KINDS = ("regression", "pair_regression")
 TAGGED_KINDS = ("tagging", "intent_slots")
+SPAN_LABELS = ["answerable", "unanswerable"]
+"""The sorts of questions of the kind span; a task has the first, or both."""
 PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")
 LANGUAGE_MODEL = "language_model"
+TEXT_CUTS = ("text_a", "phrase_root")
 HELD_OUT = "held_out"
 
 
@@ -159,8 +163,9 @@ class HeldOutConfig(ClosedModel):
     """Share of the train rows (of the sentences, by phrase_root)."""
     seed: Annotated[int, Field(ge=0)]
     """Seed of the choice."""
-    by: Literal["row", "text_a", "phrase_root"]
-    """What stays together: a row, all rows with one first text, or all phrases of a sentence."""
+    by: Literal["row", "text_a", "phrase_root", "article", "paragraph"]
+    """What stays together: a row, all rows with one first text, all phrases of a sentence, or (span
+    only) all questions on an article or on a paragraph."""
 
 
 class TaskConfig(ClosedModel):
@@ -168,10 +173,12 @@ class TaskConfig(ClosedModel):
 
     kind: Kind
     reader: ReaderConfig
-    tokens: Literal["spaces", "words"]
-    """How a text becomes tokens: split at spaces, or Penn Treebank words."""
+    tokens: Literal["spaces", "words", "plain_words"]
+    """How a text becomes tokens: split at spaces, Penn Treebank words, or words, numbers and signs
+    just as they stand, which the kind span needs (or spaces)."""
     labels: list[str]
-    """All labels, sorted; entity types for tagging; empty for regression and language_model."""
+    """All labels, sorted; entity types for tagging; empty for regression and language_model; for
+    span `answerable` and, where some questions have no answer, `unanswerable`."""
     slots: list[str] | None = None
     """All types of slots, sorted; intent_slots only, whose labels are the intents."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
@@ -206,6 +213,11 @@ class TaskConfig(ClosedModel):
                 f"found scheme {self.scheme} with kind {self.kind}; only tagging and intent_slots "
                 "have one, and both need it."
             )
+        if self.kind == "span" and self.labels not in (SPAN_LABELS[:1], SPAN_LABELS):
+            raise ValueError(
+                f"found labels {self.labels} with kind span; expected {SPAN_LABELS[:1]}, or "
+                f"{SPAN_LABELS} where some questions have no answer."
+            )
         if (self.kind == "intent_slots") != bool(self.slots):
             raise ValueError(
                 f"found {len(self.slots or [])} slots with kind {self.kind}; intent_slots needs "
@@ -224,12 +236,18 @@ class TaskConfig(ClosedModel):
                 raise ValueError(f"{key}_split: unknown split '{split}'. {suggest(split, known)}")
         if (self.select_split == HELD_OUT) != (self.held_out is not None):
             raise ValueError("held_out and select_split: held_out go together; found only one.")
-        if self.held_out and self.kind in TAGGED_KINDS and self.held_out.by != "row":
+        if self.held_out and self.held_out.by not in self._list_cuts():
             raise ValueError(
-                f"held_out.by: found {self.held_out.by} with kind {self.kind}; its sentences can "
-                "only be cut by row."
+                f"held_out.by: found {self.held_out.by} with kind {self.kind}, which can only be "
+                f"cut by {' or '.join(self._list_cuts())}."
             )
         return self
+
+    def _list_cuts(self) -> list[str]:
+        """Return the ways in which train can be cut."""
+        if self.kind in TAGGED_KINDS:
+            return ["row"]
+        return ["row", *(["article", "paragraph"] if self.kind == "span" else TEXT_CUTS)]
 
     @model_validator(mode="after")
     def _check_reader(self) -> "TaskConfig":
@@ -237,8 +255,13 @@ class TaskConfig(ClosedModel):
         expected = READER_KINDS.get(reader.name)
         if expected and self.kind != expected:
             raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
-        if self.kind in (*TAGGED_KINDS, LANGUAGE_MODEL) and not expected:
+        if self.kind in (*TAGGED_KINDS, LANGUAGE_MODEL, "span") and not expected:
             raise ValueError(f"found the reader {reader.name}; it does not give {self.kind}.")
+        if self.tokens == "words" and self.kind == "span":
+            raise ValueError(
+                "tokens: found words with kind span; its answers are stretches of a text, so that "
+                "tokens must be too: expected plain_words or spaces."
+            )
         by_token = [*reader.features, *reader.token_dense] if reader.name == "tsv" else []
         if by_token and self.kind in PAIR_KINDS:
             raise ValueError(

@@ -68,8 +68,8 @@ class HeadConfig(OpenOptions):
 
     head: str
     """A registered head."""
-    inputs: Annotated[list[str], Field(min_length=1, max_length=1)]
-    """The layer that the head reads."""
+    inputs: Annotated[list[str], Field(min_length=1)]
+    """The layer that the head reads; of some heads several."""
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor on the head's loss in the sum of all heads' losses."""
 

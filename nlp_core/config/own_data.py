@@ -28,6 +28,8 @@ USUAL_METRICS = {
     "tagging": ["f1", "accuracy"],
     "intent_slots": ["frame_accuracy", "intent_accuracy", "slot_f1"],
 }
+OWN_KINDS = tuple(USUAL_METRICS)
+"""The kinds that one's own files can be of; the others need a file in datasets/."""
 PLAIN_METRICS = {"tagging": ["accuracy"], "intent_slots": ["frame_accuracy", "intent_accuracy"]}
 """Tags that write no entities have no F1."""
 
@@ -71,6 +73,15 @@ class DataConfig(ClosedModel):
     """Distinct words of a column that are told apart, the most frequent ones."""
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     """What is measured, of which the first chooses the epoch; null: the usual ones of the kind."""
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> "DataConfig":
+        if self.kind not in OWN_KINDS:
+            raise ValueError(
+                f"kind: found {self.kind}, expected one of {', '.join(OWN_KINDS)}; a task of kind "
+                f"{self.kind} is described in datasets/ and trained as a cell of params.yaml."
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_columns(self) -> "DataConfig":

@@ -88,13 +88,23 @@ class LinesReaderConfig(ClosedModel):
     name: Literal["lines"]
 
 
+class SquadReaderConfig(ClosedModel):
+    """JSON of SQuAD 1.1 or 2.0: articles of paragraphs, each with questions that it answers."""
+
+    name: Literal["squad"]
+    max_context_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of a paragraph that training reads: the rest is cut off, and questions answered there
+    are left out of train. All other splits have whole paragraphs and all questions."""
+
+
 ReaderConfig = Annotated[
     TsvReaderConfig
     | MrpcReaderConfig
     | ConllReaderConfig
     | WikiqaReaderConfig
     | ParallelReaderConfig
-    | LinesReaderConfig,
+    | LinesReaderConfig
+    | SquadReaderConfig,
     Field(discriminator="name"),
 ]
 READER_KINDS = {
@@ -102,5 +112,6 @@ READER_KINDS = {
     "wikiqa": "ranking",
     "parallel": "intent_slots",
     "lines": "language_model",
+    "squad": "span",
 }
 """The one kind that a reader gives; a reader that is not named here serves several."""

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.dataset import LANGUAGE_MODEL, TAGGED_KINDS
 from nlp_core.config.reader import SYMBOLS
-from nlp_core.data.readers.example import Example, Sentence
+from nlp_core.data.readers.example import Example, Passage, Question, Sentence
 from nlp_core.data.tokenization import Tokenizer
 
 # Fixed, because the size of a row group shows in the bytes and bounds the memory.
@@ -16,6 +16,22 @@ ROWS_A_GROUP = 16384
 ZSTD_LEVEL = 3
 BOUNDARY = "<eos>"
 _TOKENS = pa.list_(pa.string())
+_QUESTIONS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("key", pa.string()),
+        ("text_a", pa.string()),
+        ("text_b", pa.string()),
+        ("tokens_a", _TOKENS),
+        ("tokens_b", _TOKENS),
+        ("starts_b", pa.list_(pa.int32())),
+        ("ends_b", pa.list_(pa.int32())),
+        ("answers", _TOKENS),
+        ("answerable", pa.bool_()),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+    ]
+)
 
 
 def build_schema(kind: str, extras: Sequence[str] = ()) -> pa.Schema:
@@ -30,6 +46,8 @@ def build_schema(kind: str, extras: Sequence[str] = ()) -> pa.Schema:
 def _build_schema(kind: str) -> pa.Schema:
     if kind == LANGUAGE_MODEL:
         return pa.schema([("id", pa.int64()), ("text", pa.string()), ("tokens", _TOKENS)])
+    if kind == "span":
+        return _QUESTIONS
     label = ("label", pa.float64() if kind.endswith("regression") else pa.string())
     if kind in TAGGED_KINDS:
         columns = [("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)]
@@ -58,7 +76,7 @@ def write_examples(
 
     Args:
         path: the file.
-        kind: any kind but tagging and intent_slots.
+        kind: any kind but tagging, intent_slots and span.
         ids: row number of each example in its official file.
         examples: the rows.
         tokenize: turns a text into tokens.
@@ -106,6 +124,48 @@ def _name_extras(rows: Sequence[Example | Sentence]) -> list[str]:
 
 def _list_extras(rows: Sequence[Example | Sentence]) -> dict[str, list[object]]:
     return {name: [row.extras[name] for row in rows] for name in _name_extras(rows)}
+
+
+def write_questions(
+    path: Path, ids: Sequence[int], questions: Sequence[Question], tokenize: Tokenizer
+) -> None:
+    """Write questions on passages to a parquet file.
+
+    Beside both texts and their tokens stands where each token of the passage begins and ends, and
+    which of them are the answer: its `first` and `last` token, both null where there is none.
+
+    Args:
+        path: the file.
+        ids: row number of each question in its official file.
+        questions: the rows.
+        tokenize: turns a question into tokens.
+    """
+
+    def build(rows: slice) -> dict[str, list[object]]:
+        part = questions[rows]
+        # once for all questions on a passage, which would else need several times the memory
+        tokens = {id(item.passage): _cut_tokens(item.passage) for item in part}
+        return {
+            "id": list(ids[rows]),
+            "key": [item.key for item in part],
+            "text_a": [item.text for item in part],
+            "text_b": [item.passage.text for item in part],
+            "tokens_a": [tokenize(item.text) for item in part],
+            "tokens_b": [tokens[id(item.passage)] for item in part],
+            "starts_b": [item.passage.starts for item in part],
+            "ends_b": [item.passage.ends for item in part],
+            "answers": [item.answers for item in part],
+            "answerable": [None if item.answers is None else bool(item.answers) for item in part],
+            "first": [item.first for item in part],
+            "last": [item.last for item in part],
+        }
+
+    _write(path, _QUESTIONS, len(questions), build)
+
+
+def _cut_tokens(passage: Passage) -> list[str]:
+    bounds = zip(passage.starts.tolist(), passage.ends.tolist(), strict=True)
+    return [passage.text[start:end] for start, end in bounds]
 
 
 def _type_label(label: str | None, kind: str) -> str | float | None:

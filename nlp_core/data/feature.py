@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from nlp_core.data.batching import Ragged
-from nlp_core.data.task import Rows
+from nlp_core.data.split_column import Rows
 
 
 class Feature(Protocol):

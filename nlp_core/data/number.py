@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nlp_core.data.feature import Numbers
-from nlp_core.data.task import Column, NumberColumn
+from nlp_core.data.split_column import Column, NumberColumn
 from nlp_core.errors import DataError
 
 

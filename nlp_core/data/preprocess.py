@@ -17,6 +17,7 @@ from nlp_core.config.dataset import (
     HELD_OUT,
     LANGUAGE_MODEL,
     REGRESSION_KINDS,
+    SPAN_LABELS,
     TAGGED_KINDS,
     DatasetConfig,
     HeldOutConfig,
@@ -31,27 +32,29 @@ from nlp_core.config.reader import (
     LinesReaderConfig,
     MrpcReaderConfig,
     ParallelReaderConfig,
+    SquadReaderConfig,
     TsvReaderConfig,
 )
-from nlp_core.data.columns import write_examples, write_sentences
+from nlp_core.data.columns import write_examples, write_questions, write_sentences
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
 from nlp_core.data.readers.conll import read_conll
-from nlp_core.data.readers.example import Example, Sentence
+from nlp_core.data.readers.example import Example, Question, Sentence
 from nlp_core.data.readers.lines import refuse
 from nlp_core.data.readers.mrpc import read_mrpc
 from nlp_core.data.readers.parallel import read_parallel
 from nlp_core.data.readers.passage import read_passages
+from nlp_core.data.readers.squad import cut_passage, read_squad
 from nlp_core.data.readers.tsv import read_tsv
 from nlp_core.data.readers.vectors import read_vectors
 from nlp_core.data.readers.wikiqa import read_wikiqa
 from nlp_core.data.source import MANIFEST, read_members
 from nlp_core.data.tagging_scheme import list_tags
-from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, replacing_folder, write_json, write_text
 
 log = logging.getLogger(__name__)
-Rows = Sequence[Example | Sentence]
+Rows = Sequence[Example | Sentence | Question]
 
 
 class _Split(NamedTuple):
@@ -109,17 +112,23 @@ def _check_members(raw_dir: Path) -> dict[str, dict[str, str | None]]:
 
 def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
     splits = {split: _read_split(task, split, raw_dir) for split in sorted(task.splits)}
-    _check_widths(task, splits, raw_dir)
+    if isinstance(task.reader, TsvReaderConfig):
+        _check_widths(task, splits, raw_dir)
     if task.held_out:
         splits |= _cut(splits["train"], task.held_out)
+    if isinstance(task.reader, SquadReaderConfig) and "train" in splits:
+        splits["train"] = _fit_for_training(splits["train"], task.reader.max_context_tokens)
     tokenize = TOKENIZERS.get(task.tokens)
     entries: dict[str, object] = {}
     for split, (ids, rows) in splits.items():
         path = folder / f"{split}.parquet"
         examples = [row for row in rows if isinstance(row, Example)]
         sentences = [row for row in rows if isinstance(row, Sentence)]
+        questions = [row for row in rows if isinstance(row, Question)]
         if task.kind in TAGGED_KINDS:
             write_sentences(path, task.kind, ids, sentences)
+        elif task.kind == "span":
+            write_questions(path, ids, questions, tokenize)
         else:
             write_examples(path, task.kind, ids, examples, tokenize)
         entries[split] = {
@@ -210,7 +219,27 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
         )
     if isinstance(reader, LinesReaderConfig):
         return read_passages(path)
+    if isinstance(reader, SquadReaderConfig):
+        return read_squad(
+            path,
+            locate=LOCATORS.get(task.tokens),
+            labelled=split.labelled,
+            unanswerable=task.labels == SPAN_LABELS,
+        )
     return read_wikiqa(path)
+
+
+def _fit_for_training(train: _Split, max_tokens: int | None) -> _Split:
+    """Leave out the questions that nothing can be learnt from, and cut long passages."""
+    kept = []
+    for number, row in zip(train.ids, train.rows, strict=True):
+        assert isinstance(row, Question), row
+        is_found = row.answers is not None and (not row.answers or row.last is not None)
+        if is_found and (max_tokens is None or (row.last or 0) < max_tokens):
+            kept.append((number, row if max_tokens is None else cut_passage(row, max_tokens)))
+    if left_out := len(train.rows) - len(kept):
+        log.warning("preprocess left out of train questions=%d", left_out)
+    return _Split([number for number, _ in kept], [row for _, row in kept])
 
 
 def _check_label(row: Example, task: TaskConfig, path: Path) -> None:
@@ -245,9 +274,13 @@ def _check_extras(row: Example, tokens: list[str], path: Path) -> None:
 
 def _check_widths(task: TaskConfig, splits: dict[str, _Split], raw_dir: Path) -> None:
     """Refuse a row with more or fewer numbers in a column than the first row of train has."""
-    first = splits.get("train", next(iter(splits.values()))).rows[0].extras
-    for split, (_, rows) in splits.items():
-        for row in rows:
+    examples = {
+        split: [row for row in rows if isinstance(row, Example)]
+        for split, (_, rows) in splits.items()
+    }
+    first = examples.get("train", next(iter(examples.values())))[0].extras
+    for split, found in examples.items():
+        for row in found:
             for name in row.extras:
                 if name.startswith(NUMBERS) and len(row.extras[name]) != len(first[name]):
                     raise refuse(
@@ -261,6 +294,12 @@ def _check_widths(task: TaskConfig, splits: dict[str, _Split], raw_dir: Path) ->
 
 def _cut(train: _Split, held_out: HeldOutConfig) -> dict[str, _Split]:
     parts = _partition(train.rows, held_out)
+    if not parts.train or not parts.held_out:
+        raise DataError(
+            f"held_out: found {len(parts.held_out)} of {len(train.rows)} rows to hold out by "
+            f"{held_out.by} with share {held_out.share}, expected some but not all of them; choose "
+            "another share, or cut by something smaller."
+        )
     return {
         "train": _Split(parts.train, [train.rows[row] for row in parts.train]),
         HELD_OUT: _Split(parts.held_out, [train.rows[row] for row in parts.held_out]),
@@ -271,6 +310,11 @@ def _partition(all_rows: Rows, held_out: HeldOutConfig) -> Partition:
     share, seed = held_out.share, held_out.seed
     if held_out.by == "row":
         return cut_by_row(len(all_rows), share=share, seed=seed)
+    if held_out.by in ("article", "paragraph"):
+        passages = [row.passage for row in all_rows if isinstance(row, Question)]
+        by_article = held_out.by == "article"
+        keys = [str(item.article if by_article else item.number) for item in passages]
+        return cut_by_key(keys, share=share, seed=seed)
     rows = [row for row in all_rows if isinstance(row, Example)]
     assert len(rows) == len(all_rows), f"held_out.by {held_out.by} reads texts"
     if held_out.by == "text_a":
@@ -284,6 +328,9 @@ def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
     if task.kind in REGRESSION_KINDS:
         return {}
     for row in rows:
+        if isinstance(row, Question):
+            counts.update([] if row.answers is None else [SPAN_LABELS[not row.answers]])
+            continue
         if isinstance(row, Sentence):
             counts.update(row.tags)
         elif row.labels is not None:

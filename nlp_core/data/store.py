@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from nlp_core.data.batching import Ragged
-from nlp_core.data.task import LABEL, LABELS, Encode, Rows, join_answers
+from nlp_core.data.split_column import Encode, Rows
+from nlp_core.data.task import LABEL, LABELS, join_answers
 from nlp_core.errors import DataError, suggest
 
 DROPPED = 0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nlp_core.data.feature import Spellings
-from nlp_core.data.task import Column
+from nlp_core.data.split_column import Column
 from nlp_core.data.vocabulary import SPECIAL, UNKNOWN, count_words, require_text
 
 WORD_START = "\u2581"

@@ -1,18 +1,20 @@
 """A processed task in memory: columns of each split, and what its manifest says."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
+from nlp_core.data.passage import Passages
+from nlp_core.data.split_column import Column, NumberColumn, Rows, Text, TextColumn
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
@@ -21,33 +23,7 @@ LABEL = "label"
 LABELS = "labels"
 TAGS = "tags"
 NEXT_WORD = "next_word"
-
-
-Encode = Callable[[list[str]], np.ndarray]
-"""Return ids of words [N], or of the characters of words [N, C]."""
-
-
-class Rows(Protocol):
-    """An array, or what makes rows of one when they are asked for."""
-
-    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
-        """Return some rows."""
-
-
-class Text(Protocol):
-    """A column of tokens: those of one text of each example, in memory or in a file."""
-
-    def count(self) -> Counter[str]:
-        """Return how often each word stands in the column."""
-
-    def look_up(self, encode: Encode) -> Ragged:
-        """Return the ids of all tokens."""
-
-    def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
-        """Return for each token the number of its word, and the characters of those words."""
-
-    def outline(self) -> Ragged:
-        """Return a column of nothing but lengths, for masks."""
+ANSWERS = "answers"
 
 
 class Examples(Protocol):
@@ -66,7 +42,7 @@ class Examples(Protocol):
         """Text columns by name: tokens, tokens_a, tokens_b ..."""
 
     @property
-    def columns(self) -> Mapping[str, "Column"]:
+    def columns(self) -> Mapping[str, Column]:
         """All that a model can read: the texts, and columns of numbers."""
 
     @property
@@ -84,60 +60,6 @@ class Examples(Protocol):
 
 
 @dataclass(frozen=True)
-class TextColumn:
-    """The tokens of one text column, flat.
-
-    Attributes:
-        tokens: all tokens of all examples, in order.
-        offsets: where each example begins, and the end, [N + 1].
-    """
-
-    tokens: list[str]
-    offsets: np.ndarray
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each example, [N]."""
-        return np.diff(self.offsets)
-
-    def count(self) -> Counter[str]:
-        """Return how often each word stands in the column."""
-        return Counter(self.tokens)
-
-    def look_up(self, encode: Encode) -> Ragged:
-        """Return the ids of all tokens."""
-        return Ragged(encode(self.tokens), self.offsets)
-
-    def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
-        """Return for each token the number of its word, and the characters of those words."""
-        distinct = sorted(set(self.tokens))
-        number = {word: idx for idx, word in enumerate(distinct)}
-        numbers = np.array([number[word] for word in self.tokens], dtype=np.int64)
-        return Ragged(numbers, self.offsets), encode(distinct)
-
-    def outline(self) -> Ragged:
-        """Return a column of nothing but lengths, for masks."""
-        return Ragged(np.empty(0), self.offsets)
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """The numbers of one column.
-
-    Attributes:
-        values: of all examples, [N, W], or all their tokens one behind the other, [total, 1].
-        offsets: where the tokens of each example begin, and the end, [N + 1]; None: an example.
-    """
-
-    values: np.ndarray
-    offsets: np.ndarray | None
-
-
-Column = Text | NumberColumn
-"""What a raw-input layer can read."""
-
-
-@dataclass(frozen=True)
 class Split:
     """The examples of one split, by column.
 
@@ -146,11 +68,13 @@ class Split:
         ids: row number of each example in the official file, [N].
         texts: text columns by name: tokens, tokens_a, tokens_b, and columns of a symbol for each
             token: features.pos and the like.
-        targets: by column (label, labels, tags) what is to be predicted of each example: a label
-            (text), value, several labels (a tuple) or tags (a list); None where the split has none.
-            Of next_word, which is no column, how many words are predicted.
+        targets: by column (label, labels, tags, answers) what is to be predicted of each example: a
+            label (text), value, several labels (a tuple), tags (a list) or right answers (a list of
+            texts, of which one is to be found); None where the split has none. Of next_word, which
+            is no column, how many words are predicted.
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
+        passages: what the answers are cut out of; None when the kind has no such answers.
     """
 
     name: str
@@ -159,6 +83,7 @@ class Split:
     targets: dict[str, list[Any]]
     group: np.ndarray | None
     numbers: dict[str, NumberColumn] = field(default_factory=dict)
+    passages: Passages | None = None
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -174,15 +99,17 @@ class Split:
         return join_answers(self.targets)
 
     def encode_target(self, name: str, labels: list[str]) -> Ragged | Rows | None:
-        """Return label ids or values of a target; None where the split has none.
+        """Return label ids, values or places of a target; None where the split has none.
 
         Args:
-            name: label, labels or tags.
+            name: label, labels, tags or answers.
             labels: all labels in the order of their ids; none for values.
 
         Raises:
             DataError: a label that the task does not name.
         """
+        if name == ANSWERS:
+            return None if self.passages is None else self.passages.positions
         answers = self.targets[name]
         if any(item is None for item in answers):
             return None
@@ -259,7 +186,7 @@ class Task:
             if column.startswith(("tokens", SYMBOLS)):
                 lists = table.column(column).combine_chunks()
                 offsets = np.asarray(lists.offsets.to_pylist())
-                texts[column] = TextColumn(lists.flatten().to_pylist(), offsets - offsets[0])
+                texts[column] = TextColumn(_read_tokens(lists), offsets - offsets[0])
             if column.startswith((NUMBERS, TOKEN_NUMBERS)):
                 numbers[column] = _read_numbers(column, table.column(column).to_pylist())
         targets = {
@@ -272,7 +199,15 @@ class Task:
         group = table.column("group").to_pylist() if "group" in table.column_names else None
         ids = np.asarray(table.column("id").to_pylist())
         group = None if group is None else np.asarray(group)
-        return Split(name, ids, texts, targets, group, numbers)
+        passages = Passages.read(table) if self.kind == "span" else None
+        return Split(name, ids, texts, targets, group, numbers, passages)
+
+
+def _read_tokens(lists: pa.ListArray) -> list[str]:
+    """Return the tokens of all rows, equal ones as one object: a tenth of the memory."""
+    found = lists.flatten().dictionary_encode()
+    distinct = found.dictionary.to_pylist()
+    return [distinct[idx] for idx in found.indices.to_pylist()]
 
 
 def _read_numbers(name: str, rows: list[list[float]]) -> NumberColumn:
@@ -291,7 +226,7 @@ def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:
     """
     if kind == "intent_slots":
         return {LABEL: note["labels"], TAGS: note["tags"]}
-    names = {"tagging": TAGS, "multi_label": LABELS, "language_model": NEXT_WORD}
+    names = {"tagging": TAGS, "multi_label": LABELS, "language_model": NEXT_WORD, "span": ANSWERS}
     return {names.get(kind, LABEL): note["labels"]}
 
 

@@ -1,7 +1,9 @@
 """Turn a text into tokens. Case is kept; every text has at least one token."""
 
+import re
 from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 from nlp_core.registry import Registry
 
@@ -10,6 +12,32 @@ EMPTY_TOKEN = "<empty>"
 
 Tokenizer = Callable[[str], list[str]]
 TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer")
+
+
+class Stretch(NamedTuple):
+    """Where a token stands in its text: from `start` to before `end`, in characters."""
+
+    start: int
+    end: int
+
+
+Locator = Callable[[str], list[Stretch]]
+LOCATORS: Registry[Locator] = Registry("tokenizer of stretches")
+"""Those tokenizers whose tokens are stretches of the text, which an answer can be cut out of."""
+
+_SPACED = re.compile(r"[^ ]+")
+_PLAIN_WORD = re.compile(
+    r"""
+    (?:[^\W\d_]\.){2,}                  # U.S.
+    | \d+(?:[.,]\d+)+                   # 1,000.50
+    | [^\W_]+?(?=n['\u2019]t\b)         # do of don't
+    | n['\u2019]t\b
+    | ['\u2019](?:s|re|ve|ll|d|m)\b      # Luther's, we'll
+    | [^\W_]+
+    | [^\w\s] | _                       # any other sign by itself
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 @TOKENIZERS.register("spaces")
@@ -25,6 +53,28 @@ def split_words(text: str) -> list[str]:
     Note: double quotes become `` and '', as in the treebank and in GloVe.
     """
     return _load_treebank()(text) or [EMPTY_TOKEN]
+
+
+@TOKENIZERS.register("plain_words")
+def split_plain_words(text: str) -> list[str]:
+    """Split a text into words, numbers and single signs: "16th-century" gives three.
+
+    As "words" it cuts "isn't" into "is", "n't"; unlike it, it cuts at every sign, in the midst of a
+    text too, and keeps every character as it is.
+    """
+    return [text[place.start : place.end] for place in locate_plain_words(text)] or [EMPTY_TOKEN]
+
+
+@LOCATORS.register("plain_words")
+def locate_plain_words(text: str) -> list[Stretch]:
+    """Return where the tokens of `split_plain_words` stand; a text without any has none."""
+    return [Stretch(*found.span()) for found in _PLAIN_WORD.finditer(text)]
+
+
+@LOCATORS.register("spaces")
+def locate_spaces(text: str) -> list[Stretch]:
+    """Return where the tokens of `split_spaces` stand; a text without any has none."""
+    return [Stretch(*found.span()) for found in _SPACED.finditer(text)]
 
 
 @cache

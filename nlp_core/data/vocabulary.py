@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from nlp_core.data.feature import Feature, Spellings, TokenIds
-from nlp_core.data.task import Column, NumberColumn, Text
+from nlp_core.data.split_column import Column, NumberColumn, Text
 from nlp_core.errors import DataError, suggest
 
 PADDING = 0

@@ -6,6 +6,7 @@ from nlp_core.heads.language_model import LanguageModelHead
 from nlp_core.heads.multi_label import MultiLabelHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
+from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "MultiLabelHead",
     "PairwiseRankingHead",
     "RegressionHead",
+    "SpanHead",
     "TaggingHead",
 ]

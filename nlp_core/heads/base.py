@@ -23,8 +23,10 @@ class Decoded(NamedTuple):
 
     Attributes:
         prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; True
-            at the chosen ones of several labels, [B, L]; log probabilities [B] of a language model.
-        probability: of each label, [B, L]; None for a regression and for tags.
+            at the chosen ones of several labels, [B, L]; log probabilities [B] of a language model;
+            first and last token of an answer, [B, 2], both -1 for none.
+        probability: of each label, [B, L] (of an answer: its own, and that there is none); None for
+            a regression, a language model and tags.
     """
 
     prediction: Tensor
@@ -34,7 +36,7 @@ class Decoded(NamedTuple):
 class Head(nn.Module):
     """The end of a model graph, for one task.
 
-    The positional arguments of `__init__` are the width of the input and the number of labels (of
+    The positional arguments of `__init__` are the width of each input and the number of labels (of
     no meaning in a regression); its keyword-only arguments, with their types and defaults, are the
     options that a model file may set.
 
@@ -44,11 +46,11 @@ class Head(nn.Module):
     kinds: ClassVar[frozenset[str]] = frozenset()
     """The kinds of task that the head serves."""
 
-    target: ClassVar[Literal["label", "labels", "tags", "next_word"]] = "label"
+    target: ClassVar[Literal["label", "labels", "tags", "next_word", "answers"]] = "label"
     """The column of the task that the head predicts."""
 
     reads_target: ClassVar[bool] = False
-    """True when `forward` takes the right answer as a third argument, to learn from it; without,
+    """True when `forward` takes the right answer as a last argument, to learn from it; without,
     it reads its own predictions."""
 
     scores_target: ClassVar[bool] = False
@@ -58,13 +60,14 @@ class Head(nn.Module):
     """True when no layer below may look at tokens behind the one that it stands at."""
 
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((VECTOR,),)
-    """The ranks that its one input may have, written as those of a block."""
+    """The ranks that each of its inputs may have, written as those of a block; several inputs are
+    over the same tokens."""
 
     grouped: ClassVar[bool] = False
     """True when the loss compares the examples of a group, which then share a training batch."""
 
     forward: Callable[..., Tensor]
-    """Return scores for `x, mask`: [B, L], [B] for a single value, [B, T, L] for tags."""
+    """Return scores for `*inputs, mask`: [B, L], [B] for a single value, [B, T, L] for tags."""
 
     loss: Callable[..., Tensor]
     """Return the scalar loss of `scores, target, mask`; of `scores, target, group` when grouped."""

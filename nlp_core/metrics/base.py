@@ -60,6 +60,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "tagging": ("accuracy", "f1", "precision", "recall"),
     "language_model": ("perplexity",),
     "intent_slots": ("frame_accuracy", "intent_accuracy", "slot_f1"),
+    "span": ("exact_match", "exact_match@LABEL", "f1", "f1@LABEL"),
 }
 """The metrics that each kind of task can be measured by, with their parameters in capitals."""
 
@@ -79,11 +80,11 @@ class Predictions:
 
     Attributes:
         labels: every label or tag of the task, in the order of its manifest; empty for regression.
-        target: the right answer of each example: a label, a number, a list of tags or of labels, or
-            of intents and slots a mapping with "label" and "tags"; of a language model the number
-            of predicted words.
+        target: the right answer of each example: a label, a number, a list of tags or of labels, of
+            intents and slots a mapping with "label" and "tags", of a language model the number of
+            predicted words, of spans a list of right texts.
         prediction: the model's answer, of the same sort as `target`; of a language model the sum
-            of log probabilities.
+            of log probabilities, of spans one text.
         score: probability of each label, [examples, labels]; needed by metrics of a ranking, a
             threshold or a probability.
         group: number of the question that each candidate belongs to; needed by `map` and `mrr`.

@@ -23,6 +23,7 @@ MODULES: Mapping[str, str] = {
     "tagging": "nlp_core.metrics.tagging",
     "language_model": "nlp_core.metrics.language_model",
     "intent_slots": "nlp_core.metrics.intent_slots",
+    "span": "nlp_core.metrics.span",
 }
 """Where the metrics of a kind are computed."""
 

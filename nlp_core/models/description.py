@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from nlp_core.blocks import BLOCKS, VECTOR
 from nlp_core.heads import HEADS
-from nlp_core.models.plan import LayerPlan, ModelPlan, format_shape, shape_input
+from nlp_core.models.plan import LayerPlan, ModelPlan
+from nlp_core.models.shapes import format_shape, shape_input
 
 
 class Node(NamedTuple):
@@ -57,8 +58,8 @@ def describe_plan(plan: ModelPlan) -> list[Node]:
             HEADS.name_of(head.head),
             None,
             _list_options(head.options),
-            [_key_of(head.input, plan)],
-            format_shape(head.shape),
+            [_key_of(layer, plan) for layer in head.inputs],
+            ", ".join(map(format_shape, head.shapes)),
             None,
         )
         for name, head in plan.heads.items()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from nlp_core.blocks import Block
 from nlp_core.heads import Head
 from nlp_core.models.options import options_model
-from nlp_core.models.plan import RANK_NAMES
+from nlp_core.models.shapes import RANK_NAMES
 
 SECTION = re.compile(r"^(Args|Shape|Returns|Raises|Source|Note):\s*(.*)$")
 ENTRY = re.compile(r"^    (\w+): (.*)$")

@@ -16,7 +16,8 @@ from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.config.model import find_axes
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
-from nlp_core.data.task import NEXT_WORD, Examples, Rows, Task, Text, TextColumn
+from nlp_core.data.split_column import Rows, Text, TextColumn
+from nlp_core.data.task import NEXT_WORD, Examples, Task
 from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.plan import LayerPlan, ModelPlan
@@ -31,9 +32,9 @@ class Batch:
     Attributes:
         features: for each raw-input layer what its block reads: (ids_BT,), (ids_UC, index_BT) ...
         masks: for each model input that has tokens, where they are, mask_BT.
-        targets: by column (label, labels, tags) label ids [B] or [B, T] (-1 at padding), values
-            [B], or 1 at each of several labels and else 0, [B, L]; what the split has no labels of
-            is left out.
+        targets: by column label ids [B] or [B, T] (-1 at padding), values [B], 1 at each of several
+            labels and else 0, [B, L], or first and last token of an answer, [B, 2] (-1 without an
+            answer); what the split has no labels of is left out.
         rows: row numbers of the examples in their split, [B].
         group: question number of each candidate, [B]; None when the kind has no groups.
     """

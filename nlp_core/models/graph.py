@@ -11,6 +11,9 @@ from nlp_core.heads import Decoded, Head, LanguageModelHead
 from nlp_core.models.features import Batch, Featurizer, raw_layers
 from nlp_core.models.plan import ModelPlan
 
+PASSAGE = "tokens_b"
+"""The column that the answers of the kind span are stretches of."""
+
 
 class GraphModel(nn.Module):
     """Blocks in the order of their plan, and the heads that read them.
@@ -53,12 +56,13 @@ class GraphModel(nn.Module):
             )
         scores = {}
         for name, plan in self.plan.heads.items():
-            head, mask = self._head(name), masks[plan.input]
+            head, mask = self._head(name), masks[plan.inputs[0]]
             is_told = head.scores_target or (informed and head.reads_target)
             told = [batch.targets[head.target]] if is_told else []
             if isinstance(head, LanguageModelHead):
                 told.append(self._find_table(head.vocabulary))
-            scores[name] = (head(values[plan.input], mask, *told), mask)
+            read = [values[layer] for layer in plan.inputs]
+            scores[name] = (head(*read, mask, *told), mask)
         return scores
 
     def loss(self, batch: Batch) -> Tensor:
@@ -128,11 +132,17 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
                 f"{plan.where}: head '{name}': found a head for "
                 f"{', '.join(sorted(head.head.kinds))}, expected one for a task of kind {kind}."
             )
+        if kind == "span" and head.axes != (PASSAGE,):
+            raise ConfigError(
+                f"{plan.where}: head '{name}': inputs: found a layer over {' and '.join(head.axes)}"
+                f", expected one over {PASSAGE}, the text that has the answers."
+            )
         try:
             is_causal = issubclass(head.head, LanguageModelHead)
             targets = featurizer.targets[head.head.target]
             num_labels = len(featurizer.predicted_words if is_causal else targets)
-            heads[name] = head.head(head.shape.dim, num_labels, **head.options)
+            widths = [shape.dim for shape in head.shapes]
+            heads[name] = head.head(*widths, num_labels, **head.options)
         except ConfigError as err:
             raise ConfigError(f"{plan.where}: head '{name}': {err}") from err
     _check_targets(plan, featurizer, kind)

@@ -5,20 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.blocks import (
-    BLOCKS,
-    CHARACTERS,
-    GRID,
-    NUMBERS,
-    SEQUENCE,
-    TOKEN_NUMBERS,
-    VECTOR,
-    WORDS,
-    Block,
-    Shape,
-)
+from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config import reader
 from nlp_core.config.dataset import PAIR_KINDS
 from nlp_core.config.model import (
     HeadConfig,
@@ -30,39 +18,10 @@ from nlp_core.config.model import (
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
+from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
 
 Axes = tuple[str, ...]
 """For each axis of tokens of a layer's output, what its lengths come from: a column, and on."""
-
-RANK_NAMES = {
-    TOKEN_NUMBERS: "numbers of tokens",
-    NUMBERS: "numbers",
-    WORDS: "words",
-    CHARACTERS: "characters",
-    VECTOR: "a vector",
-    SEQUENCE: "a sequence",
-    GRID: "a grid",
-}
-RAW_SHAPES = {TOKEN_NUMBERS: "[B,T,W]", NUMBERS: "[B,W]", WORDS: "[B,T]", CHARACTERS: "[B,T,C]"}
-
-
-AXES = ("B", "T", "S", "R")
-
-
-def format_shape(shape: Shape) -> str:
-    """Return a shape as it is written: `[B,T,200]`, `[B,200]`, `[B,T]` for words."""
-    if shape.rank in RAW_SHAPES:
-        return RAW_SHAPES[shape.rank]
-    return f"[{','.join([*AXES[: shape.rank - 1], str(shape.dim)])}]"
-
-
-def shape_input(column: str) -> Shape:
-    """Return the shape of a model's input, of which only the rank is known before data is read."""
-    if column.endswith(".characters"):
-        return Shape(CHARACTERS, 0)
-    if column.startswith(reader.NUMBERS):
-        return Shape(NUMBERS, 0)
-    return Shape(TOKEN_NUMBERS if column.startswith(reader.TOKEN_NUMBERS) else WORDS, 0)
 
 
 @dataclass(frozen=True)
@@ -90,13 +49,24 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """A head that fits: class, checked options, the layer it reads with its shape, loss weight."""
+    """A head that fits.
+
+    Attributes:
+        name: its name in the model file.
+        head: the class of the head.
+        options: checked options of the head.
+        inputs: names of the layers that it reads.
+        shapes: shape of each.
+        axes: what the lengths of all of them come from: the column of their tokens.
+        weight: factor on its loss.
+    """
 
     name: str
     head: type[Head]
     options: dict[str, Any]
-    input: str
-    shape: Shape
+    inputs: list[str]
+    shapes: list[Shape]
+    axes: Axes
     weight: float
 
 
@@ -129,7 +99,7 @@ class ModelPlan:
         if len({head.target for head in heads}) == 1:
             kinds -= {"intent_slots"}
         has_two = any(column.startswith("tokens_b") for column in self.inputs.values())
-        on_pairs = {kind for kind in kinds if kind in PAIR_KINDS}
+        on_pairs = {kind for kind in kinds if kind in (*PAIR_KINDS, "span")}
         return sorted(on_pairs if has_two else kinds - on_pairs)
 
 
@@ -167,10 +137,10 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         axes[layer.name] = _find_axes(plans[layer.name], axes, place)
     heads = {}
     for name, head in config.heads.items():
-        heads[name] = _plan_head(name, head, shapes, f"{where}: head '{name}'")
-        _check_head_axes(heads[name], axes, f"{where}: head '{name}'")
+        place = f"{where}: head '{name}'"
+        heads[name] = _plan_head(name, head, shapes, axes, place)
         if heads[name].head.causal:
-            check_causal(heads[name], plans, where=f"{where}: head '{name}'")
+            check_causal(heads[name], plans, where=place)
     _refuse_unread(config, where)
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
@@ -243,7 +213,7 @@ def _plan_layer(
         )
     block = BLOCKS.get(layer.block)
     options = check_options(block, layer.options, where=where)
-    _check_ranks(block, layer.inputs, shapes, where)
+    check_ranks(list_ranks(block, len(shapes)), layer.inputs, shapes, where)
     return LayerPlan(
         layer.name,
         layer.name,
@@ -265,7 +235,7 @@ def _plan_shared(
             f"{where}: found the options {', '.join(sorted(layer.options))}; a layer that shares "
             f"the parameters of '{shared.name}' has no options of its own; remove them{hint}."
         )
-    _check_ranks(shared.block, layer.inputs, shapes, where)
+    check_ranks(list_ranks(shared.block, len(shapes)), layer.inputs, shapes, where)
     if [shape.dim for shape in shapes] != [shape.dim for shape in shared.shapes]:
         raise ConfigError(
             f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
@@ -292,20 +262,6 @@ def _infer(
         raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
 
 
-def _check_ranks(block: type[Block], names: list[str], shapes: list[Shape], where: str) -> None:
-    ranks = list(block.ranks)
-    if block.variadic:
-        ranks += [ranks[-1]] * (len(shapes) - len(ranks))
-    if len(shapes) != len(ranks):
-        raise ConfigError(f"{where}: inputs: found {len(shapes)}, expected {len(ranks)}.")
-    for name, shape, allowed in zip(names, shapes, ranks, strict=True):
-        if shape.rank not in allowed:
-            expected = " or ".join(RANK_NAMES[rank] for rank in allowed)
-            raise ConfigError(
-                f"{where}: inputs: '{name}' is {RANK_NAMES[shape.rank]}, expected {expected}."
-            )
-
-
 def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
     """Return what the lengths of a layer's output come from, after a check of its inputs."""
     inputs = [known[name] for name in layer.inputs]
@@ -328,30 +284,41 @@ def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
     return inputs[0]
 
 
-def _check_head_axes(head: HeadPlan, axes: dict[str, Axes], where: str) -> None:
-    if head.shape.rank == SEQUENCE and " after " in axes[head.input][0]:
+def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axes:
+    """Return what the lengths of a head's inputs come from, after a check of them."""
+    found = [known[name] for name in head.inputs]
+    for name, axes in zip(head.inputs, found, strict=True):
+        if any(" after " in axis for axis in axes):
+            raise ConfigError(
+                f"{where}: inputs: '{name}' has other lengths than the text ({axes[0]}), expected "
+                "a sequence with one place for each token."
+            )
+    if len(set(found)) > 1:
+        places = " and ".join(" and ".join(axes) for axes in found)
         raise ConfigError(
-            f"{where}: inputs: '{head.input}' has other lengths than the text "
-            f"({axes[head.input][0]}), expected a sequence with one place for each token."
+            f"{where}: inputs: found layers over {places}, expected all of them over one text."
         )
+    return found[0]
 
 
-def _plan_head(name: str, head: HeadConfig, known: dict[str, Shape], where: str) -> HeadPlan:
+def _plan_head(
+    name: str,
+    head: HeadConfig,
+    known: dict[str, Shape],
+    axes: dict[str, Axes],
+    where: str,
+) -> HeadPlan:
     kind = head.head
     if kind not in HEADS.names():
         raise ConfigError(f"{where}: head: unknown head '{kind}'. {suggest(kind, HEADS.names())}")
-    layer = head.inputs[0]
-    if layer not in known:
-        raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
+    for layer in head.inputs:
+        if layer not in known:
+            raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
     options = check_options(HEADS.get(kind), head.options, where=where)
-    shape = known[layer]
-    (allowed,) = HEADS.get(kind).ranks
-    if shape.rank not in allowed:
-        expected = " or ".join(RANK_NAMES[rank] for rank in allowed)
-        raise ConfigError(
-            f"{where}: inputs: '{layer}' is {RANK_NAMES[shape.rank]}, expected {expected}."
-        )
-    return HeadPlan(name, HEADS.get(kind), options, layer, shape, head.weight)
+    shapes = [known[layer] for layer in head.inputs]
+    check_ranks(HEADS.get(kind).ranks, head.inputs, shapes, where)
+    places = _find_head_axes(head, axes, where)
+    return HeadPlan(name, HEADS.get(kind), options, head.inputs, shapes, places, head.weight)
 
 
 def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) -> None:
@@ -366,7 +333,7 @@ def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) 
         ConfigError: a layer looks ahead, `vocabulary` is no word_embedding, or it is tied to a
             table of another width.
     """
-    waiting, seen = [head.input], set()
+    waiting, seen = list(head.inputs), set()
     while waiting:
         name = waiting.pop()
         layer = plans.get(name)
@@ -391,10 +358,10 @@ def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> 
             f"{where}: vocabulary: found '{name}', expected the name of a word_embedding layer. "
             f"{suggest(name, tables)}"
         )
-    width = tables[name].shape.dim
-    if head.options.get("tied", True) and width != head.shape.dim:
+    width, (read,) = tables[name].shape.dim, head.shapes
+    if head.options.get("tied", True) and width != read.dim:
         raise ConfigError(
-            f"{where}: tied: found an input of width {head.shape.dim} and the embedding '{name}' "
+            f"{where}: tied: found an input of width {read.dim} and the embedding '{name}' "
             f"of width {width}, expected equal widths; add a linear layer of width {width} before "
             "the head, or set tied to false."
         )

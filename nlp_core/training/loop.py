@@ -27,7 +27,8 @@ from nlp_core.training.optimizer import (
     set_learning_rate,
     update_weights,
 )
-from nlp_core.training.prediction import predict, score_predictions
+from nlp_core.training.prediction import score_predictions
+from nlp_core.training.threshold import predict_with_best_threshold
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ class Trainer:
             self.model.load_state_dict({**raw, **self.average.state})
         progress.stale += 1
         for selection, encoded in self.selections.items():
-            predictions = predict(self.model, encoded, self.task.targets)
+            predictions = predict_with_best_threshold(self.model, encoded, self.task.targets)
             metrics = score_predictions(self.task, predictions)
             split = encoded.split.name
             progress.events.append(

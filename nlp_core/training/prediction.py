@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.task import LABEL, TAGS, Examples, Task, join_answers
+from nlp_core.data.task import ANSWERS, LABEL, TAGS, Examples, Split, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.features import EncodedSplit
@@ -26,8 +26,9 @@ class SplitPredictions:
 
     Attributes:
         split: the examples.
-        answers: by target (label, labels, tags) a label, a value, tags or several labels for each.
-        score: probability of each label, [N, L]; None where no head gives any.
+        answers: by target a label, a value, tags, several labels or a text for each.
+        score: probability of each label, [N, L], or of an answer and of none; None where no head
+            gives any.
     """
 
     split: Examples
@@ -67,7 +68,10 @@ def predict(
                 score[rows] = decoded.probability.double().numpy()
             found = zip(rows, decoded.prediction.tolist(), lengths, strict=True)
             for row, value, length in found:
-                answers[target][row] = _name(value, targets[target], length)
+                if target == ANSWERS:
+                    answers[target][row] = _cut_answer(encoded.split, row, value)
+                else:
+                    answers[target][row] = _name(value, targets[target], length)
     return SplitPredictions(encoded.split, answers, score)
 
 
@@ -92,6 +96,7 @@ def write_predictions(
 ) -> None:
     """Write the predictions of each way of choosing the epoch as one parquet file."""
     answer = _type_answer(task.kind)
+    right = pa.list_(pa.string()) if task.kind == "span" else answer
     tables = []
     for selection, splits in by_selection.items():
         for item in splits:
@@ -100,7 +105,7 @@ def write_predictions(
                 "split": pa.array([item.split.name] * size, pa.string()),
                 "selection": pa.array([selection] * size, pa.string()),
                 "id": pa.array(item.split.ids, pa.int64()),
-                "target": pa.array(item.split.target, answer),
+                "target": pa.array(item.split.target, right),
                 "prediction": pa.array(item.prediction, answer),
             }
             if item.split.group is not None:
@@ -120,6 +125,13 @@ def _type_answer(kind: str) -> pa.DataType:
         return several
     is_number = kind.endswith("regression") or kind == "language_model"
     return pa.float64() if is_number else pa.string()
+
+
+def _cut_answer(split: Examples, row: int, ends: list[int]) -> str:
+    assert isinstance(split, Split), type(split)
+    assert split.passages is not None, split.name
+    first, last = ends
+    return split.passages.cut(row, first, last)
 
 
 def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value, ids, choices

@@ -14,8 +14,9 @@ from nlp_core.config.model import read_model
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.readers.own import OwnExample
+from nlp_core.data.split_column import TextColumn
 from nlp_core.data.store_writer import store_file
-from nlp_core.data.task import Split, TextColumn
+from nlp_core.data.task import Split
 from nlp_core.data.tokenization import EMPTY_TOKEN, TOKENIZERS
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 Extras = Mapping[str, Sequence[str] | Sequence[float]]
 """What a reader takes beside text and label, by the column that it becomes: features.pos ..."""
 
@@ -48,3 +50,42 @@ class Sentence(NamedTuple):
     tags: list[str]
     label: str | None = None
     extras: Extras = NO_EXTRAS
+
+
+class Passage(NamedTuple):
+    """A paragraph that questions are asked on.
+
+    Attributes:
+        article: number of its article, counted from 1.
+        number: its own number in the file, counted from 1.
+        text: as it stands in the file.
+        starts: the character that each token begins at, [T].
+        ends: the character behind each token, [T].
+    """
+
+    article: int
+    number: int
+    text: str
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+class Question(NamedTuple):
+    """A question on a passage.
+
+    Attributes:
+        key: its id in the file.
+        text: the question.
+        passage: what it is asked on.
+        answers: right answers, as text; none for a question that the passage does not answer; None
+            in a file without answers.
+        first: the first token of the first answer that is found; None without.
+        last: its last token.
+    """
+
+    key: str
+    text: str
+    passage: Passage
+    answers: tuple[str, ...] | None
+    first: int | None = None
+    last: int | None = None

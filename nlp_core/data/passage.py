@@ -1,0 +1,68 @@
+"""The passages of a split whose answers are stretches of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+NO_ANSWER = -1
+"""First and last token of a question that its passage does not answer."""
+
+
+@dataclass(frozen=True)
+class Passages:
+    """What turns tokens of passages into text.
+
+    Attributes:
+        texts: the passage of each example, [N].
+        offsets: where each example begins in `starts` and `ends`, and the end, [N + 1].
+        starts: the character that each token begins at, flat.
+        ends: the character behind each token, flat.
+        positions: first and last token of each answer, [N, 2], -1 where the passage gives none;
+            None where an answer is not known or stands nowhere.
+    """
+
+    texts: pa.Array
+    offsets: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    positions: np.ndarray | None
+
+    @classmethod
+    def read(cls, table: pa.Table) -> "Passages":
+        """Take the columns of a processed split, as `write_questions` writes them."""
+        starts = table.column("starts_b").combine_chunks()
+        offsets = _view(starts.offsets)
+        return cls(
+            texts=table.column("text_b").combine_chunks(),
+            offsets=offsets - offsets[0],
+            starts=_view(starts.flatten()),
+            ends=_view(table.column("ends_b").combine_chunks().flatten()),
+            positions=_read_positions(table),
+        )
+
+    def cut(self, row: int, first: int, last: int) -> str:
+        """Return the text from one token to another of an example; nothing for NO_ANSWER."""
+        if first == NO_ANSWER:
+            return ""
+        begin, end = self.offsets[row], self.offsets[row + 1]
+        assert 0 <= first <= last < end - begin, (row, first, last)
+        text: str = self.texts[row].as_py()
+        return text[self.starts[begin + first] : self.ends[begin + last]]
+
+
+def _view(numbers: pa.Int32Array) -> np.ndarray:
+    """Return an array's own numbers; its to_numpy imports pandas, half a second of a start-up."""
+    found = np.frombuffer(numbers.buffers()[1], dtype=np.int32)
+    return found[numbers.offset : numbers.offset + len(numbers)]
+
+
+def _read_positions(table: pa.Table) -> np.ndarray | None:
+    columns = [table.column(name).to_pylist() for name in ("first", "last")]
+    answerable = table.column("answerable").to_pylist()
+    rows = []
+    for first, last, has_answer in zip(*columns, answerable, strict=True):
+        if has_answer is None or (has_answer and last is None):
+            return None
+        rows.append((first, last) if has_answer else (NO_ANSWER, NO_ANSWER))
+    return np.array(rows, dtype=np.int64).reshape(-1, 2)

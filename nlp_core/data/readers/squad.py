@@ -1,0 +1,207 @@
+"""Read the JSON of SQuAD 1.1 and 2.0: articles, their paragraphs, and questions on each.
+
+{"data": [{"paragraphs": [{"context": text, "qas": [{"id": text, "question": text,
+"answers": [{"text": text, "answer_start": number}], "is_impossible": true or false}]}]}]};
+"is_impossible" may be left out, and further keys are not read.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlp_core.data.readers.example import Passage, Question
+from nlp_core.data.tokenization import Locator
+from nlp_core.errors import DataError
+
+log = logging.getLogger(__name__)
+
+SORTS = {str: "text", list: "a list", dict: "a record", int: "a number", bool: "true or false"}
+
+
+class _Answer(NamedTuple):
+    text: str
+    start: int
+
+
+def read_squad(
+    path: Path, *, locate: Locator, labelled: bool = True, unanswerable: bool = False
+) -> list[Question]:
+    """Read the questions of a file in their order.
+
+    An answer is looked for where the file says that it begins. Where other text stands there, the
+    nearest place with the answer's text is taken. A question of whose answers none stands in the
+    paragraph keeps them, but has no place. Both are counted and logged.
+
+    Args:
+        path: the file.
+        locate: says where the tokens of a paragraph stand.
+        labelled: whether the file has answers; if not, those that it has are not read.
+        unanswerable: whether a question may have no answer.
+
+    Raises:
+        DataError: the file is missing, is no JSON, or is laid out otherwise; two questions have
+            the same id; a paragraph or a question has no words; a question has no answer where it
+            should. Names the place in the file.
+    """
+    questions: list[Question] = []
+    seen: set[str] = set()
+    moved = lost = 0
+    for passage, where, items in _read_passages(path, locate):
+        for idx, item in enumerate(items):
+            place = f"{where}.qas[{idx}]"
+            key = _take(item, "id", str, path, place)
+            text = _take(item, "question", str, path, place)
+            if not text.strip():
+                raise _refuse(path, place, "found a question without words, expected some")
+            if key in seen:
+                raise _refuse(path, place, f"found the id '{key}' twice, expected it once")
+            seen.add(key)
+            if not labelled:
+                questions.append(Question(key, text, passage, None))
+                continue
+            answers = _read_answers(item, path, place, unanswerable=unanswerable)
+            found = [_find(answer, passage.text) for answer in answers]
+            kept = next((answer for answer in found if answer is not None), None)
+            lost += bool(answers) and kept is None
+            moved += kept is not None and kept not in answers
+            ends = (None, None) if kept is None else _align(kept, passage)
+            question = Question(key, text, passage, tuple(item.text for item in answers), *ends)
+            questions.append(question)
+    for count, message in ((moved, "moved to their nearest occurrence"), (lost, "not found")):
+        if count:
+            log.warning("preprocess answers %s file=%s questions=%d", message, path.name, count)
+    return questions
+
+
+def cut_passage(question: Question, max_tokens: int) -> Question:
+    """Return a question on the first tokens of its passage alone.
+
+    Args:
+        question: whose answer, if it has one, lies in them.
+        max_tokens: tokens that are kept, at least 1.
+    """
+    passage = question.passage
+    if len(passage.ends) <= max_tokens:
+        return question
+    starts, ends = passage.starts[:max_tokens], passage.ends[:max_tokens]
+    shorter = passage._replace(text=passage.text[: ends[-1]], starts=starts, ends=ends)
+    return question._replace(passage=shorter)
+
+
+def _read_passages(
+    path: Path, locate: Locator
+) -> Iterator[tuple[Passage, str, list[dict[str, Any]]]]:
+    """Yield each paragraph with its place in the file and its questions as they stand there."""
+    number = 0
+    for article, about in enumerate(_take_records(_load(path), "data", path, "")):
+        where = f"data[{article}]"
+        for idx, paragraph in enumerate(_take_records(about, "paragraphs", path, where)):
+            place = f"{where}.paragraphs[{idx}]"
+            text = _take(paragraph, "context", str, path, place)
+            stretches = locate(text)
+            if not stretches:
+                raise _refuse(path, place, "found a context without words, expected some")
+            number += 1
+            bounds = np.array(stretches, dtype=np.int32)
+            passage = Passage(article + 1, number, text, bounds[:, 0], bounds[:, 1])
+            yield passage, place, _take_records(paragraph, "qas", path, place)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as err:
+        raise DataError(
+            f"{path}: there is no such file; run `python -m stages.download {path.parent.name}`."
+        ) from err
+    except UnicodeDecodeError as err:
+        raise _refuse(path, "", f"not UTF-8 text ({err.reason} at byte {err.start})") from err
+    except json.JSONDecodeError as err:
+        place = f"line {err.lineno}, column {err.colno}"
+        raise _refuse(path, "", f"found no JSON ({err.msg} at {place})") from err
+    if not isinstance(found, dict):
+        raise _refuse(path, "", f"found {_name_sort(found)}, expected a record with the key 'data'")
+    return found
+
+
+def _take(
+    record: dict[str, Any], key: str, sort: type, path: Path, where: str
+) -> Any:  # Any: the caller knows which sort it asked for
+    """Return the value of a key, which must be there and of some sort."""
+    if key not in record:
+        keys = ", ".join(f"'{name}'" for name in sorted(record)) or "none"
+        raise _refuse(path, where, f"found the keys {keys}, expected '{key}' among them")
+    value: Any = record[key]  # whatever JSON has there
+    place = f"{where}.{key}".removeprefix(".")
+    # true and false are numbers in Python, and not here
+    if not isinstance(value, sort) or (sort is int and isinstance(value, bool)):
+        raise _refuse(path, place, f"found {_name_sort(value)}, expected {SORTS[sort]}")
+    return value
+
+
+def _take_records(record: dict[str, Any], key: str, path: Path, where: str) -> list[dict[str, Any]]:
+    """Return the value of a key, which must be a list of records."""
+    items: list[dict[str, Any]] = _take(record, key, list, path, where)
+    for idx, item in enumerate(items):
+        if not isinstance(item, dict):
+            place = f"{where}.{key}[{idx}]".removeprefix(".")
+            raise _refuse(path, place, f"found {_name_sort(item)}, expected {SORTS[dict]}")
+    return items
+
+
+def _read_answers(
+    item: dict[str, Any], path: Path, where: str, *, unanswerable: bool
+) -> list[_Answer]:
+    records = _take_records(item, "answers", path, where)
+    if "is_impossible" in item and _take(item, "is_impossible", bool, path, where):
+        records = []
+    elif not records and "is_impossible" in item:
+        raise _refuse(path, where, "found is_impossible false and no answer, expected one")
+    if not records and not unanswerable:
+        raise _refuse(
+            path,
+            where,
+            "found a question without an answer, expected one, since the task's labels do not "
+            "name unanswerable",
+        )
+    answers = []
+    for idx, record in enumerate(records):
+        place = f"{where}.answers[{idx}]"
+        text = _take(record, "text", str, path, place)
+        if not text.strip():
+            raise _refuse(path, place, "found an answer without words, expected some")
+        answers.append(_Answer(text, _take(record, "answer_start", int, path, place)))
+    return answers
+
+
+def _find(answer: _Answer, text: str) -> _Answer | None:
+    """Return the answer at the place nearest to the one given; None where it is nowhere."""
+    if answer.start >= 0 and text.startswith(answer.text, answer.start):
+        return answer
+    place, nearest = text.find(answer.text), None
+    while place >= 0:
+        if nearest is None or abs(place - answer.start) < abs(nearest - answer.start):
+            nearest = place
+        place = text.find(answer.text, place + 1)
+    return None if nearest is None else answer._replace(start=nearest)
+
+
+def _align(answer: _Answer, passage: Passage) -> tuple[int, int] | tuple[None, None]:
+    """Return the first and the last token that an answer touches; none where it is only space."""
+    first = int(np.searchsorted(passage.ends, answer.start, side="right"))
+    end = answer.start + len(answer.text)
+    last = int(np.searchsorted(passage.starts, end, side="left")) - 1
+    return (first, last) if first <= last else (None, None)
+
+
+def _name_sort(value: object) -> str:
+    return "null" if value is None else SORTS.get(type(value), type(value).__name__)
+
+
+def _refuse(path: Path, where: str, message: str) -> DataError:
+    place = f"{path}: {where}" if where else str(path)
+    return DataError(f"{place}: {message}. Correct the file or fetch it again.")

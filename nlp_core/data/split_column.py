@@ -1,0 +1,90 @@
+"""The columns of a split that a model can read: tokens of texts, and numbers."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nlp_core.data.batching import Ragged
+
+Encode = Callable[[list[str]], np.ndarray]
+"""Return ids of words [N], or of the characters of words [N, C]."""
+
+
+class Rows(Protocol):
+    """An array, or what makes rows of one when they are asked for."""
+
+    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
+        """Return some rows."""
+
+
+class Text(Protocol):
+    """A column of tokens: those of one text of each example, in memory or in a file."""
+
+    def count(self) -> Counter[str]:
+        """Return how often each word stands in the column."""
+
+    def look_up(self, encode: Encode) -> Ragged:
+        """Return the ids of all tokens."""
+
+    def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
+        """Return for each token the number of its word, and the characters of those words."""
+
+    def outline(self) -> Ragged:
+        """Return a column of nothing but lengths, for masks."""
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """The tokens of one text column, flat.
+
+    Attributes:
+        tokens: all tokens of all examples, in order.
+        offsets: where each example begins, and the end, [N + 1].
+    """
+
+    tokens: list[str]
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example, [N]."""
+        return np.diff(self.offsets)
+
+    def count(self) -> Counter[str]:
+        """Return how often each word stands in the column."""
+        return Counter(self.tokens)
+
+    def look_up(self, encode: Encode) -> Ragged:
+        """Return the ids of all tokens."""
+        return Ragged(encode(self.tokens), self.offsets)
+
+    def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
+        """Return for each token the number of its word, and the characters of those words."""
+        distinct = sorted(set(self.tokens))
+        number = {word: idx for idx, word in enumerate(distinct)}
+        numbers = np.array([number[word] for word in self.tokens], dtype=np.int64)
+        return Ragged(numbers, self.offsets), encode(distinct)
+
+    def outline(self) -> Ragged:
+        """Return a column of nothing but lengths, for masks."""
+        return Ragged(np.empty(0), self.offsets)
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """The numbers of one column.
+
+    Attributes:
+        values: of all examples, [N, W], or all their tokens one behind the other, [total, 1].
+        offsets: where the tokens of each example begin, and the end, [N + 1]; None: an example.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray | None
+
+
+Column = Text | NumberColumn
+"""What a raw-input layer can read."""

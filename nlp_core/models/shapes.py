@@ -1,0 +1,77 @@
+"""The shapes of what layers read and give: how they are written, and which ranks fit."""
+
+from collections.abc import Sequence
+
+from nlp_core.blocks import (
+    CHARACTERS,
+    GRID,
+    NUMBERS,
+    SEQUENCE,
+    TOKEN_NUMBERS,
+    VECTOR,
+    WORDS,
+    Block,
+    Shape,
+)
+from nlp_core.config import reader
+from nlp_core.errors import ConfigError
+
+RANK_NAMES = {
+    TOKEN_NUMBERS: "numbers of tokens",
+    NUMBERS: "numbers",
+    WORDS: "words",
+    CHARACTERS: "characters",
+    VECTOR: "a vector",
+    SEQUENCE: "a sequence",
+    GRID: "a grid",
+}
+RAW_SHAPES = {TOKEN_NUMBERS: "[B,T,W]", NUMBERS: "[B,W]", WORDS: "[B,T]", CHARACTERS: "[B,T,C]"}
+AXES = ("B", "T", "S", "R")
+
+
+def format_shape(shape: Shape) -> str:
+    """Return a shape as it is written: `[B,T,200]`, `[B,200]`, `[B,T]` for words."""
+    if shape.rank in RAW_SHAPES:
+        return RAW_SHAPES[shape.rank]
+    return f"[{','.join([*AXES[: shape.rank - 1], str(shape.dim)])}]"
+
+
+def shape_input(column: str) -> Shape:
+    """Return the shape of a model's input, of which only the rank is known before data is read."""
+    if column.endswith(".characters"):
+        return Shape(CHARACTERS, 0)
+    if column.startswith(reader.NUMBERS):
+        return Shape(NUMBERS, 0)
+    return Shape(TOKEN_NUMBERS if column.startswith(reader.TOKEN_NUMBERS) else WORDS, 0)
+
+
+def list_ranks(block: type[Block], num_inputs: int) -> Sequence[tuple[int, ...]]:
+    """Return the ranks that each input of a block may have."""
+    ranks = list(block.ranks)
+    if block.variadic:
+        ranks += [ranks[-1]] * (num_inputs - len(ranks))
+    return ranks
+
+
+def check_ranks(
+    ranks: Sequence[tuple[int, ...]], names: list[str], shapes: list[Shape], where: str
+) -> None:
+    """Refuse too few or too many inputs, and one of a rank that its reader does not take.
+
+    Args:
+        ranks: the ranks that each input may have.
+        names: what the inputs are called.
+        shapes: of each input.
+        where: file and layer or head, as an error message begins.
+
+    Raises:
+        ConfigError: the inputs do not fit.
+    """
+    if len(shapes) != len(ranks):
+        raise ConfigError(f"{where}: inputs: found {len(shapes)}, expected {len(ranks)}.")
+    for name, shape, allowed in zip(names, shapes, ranks, strict=True):
+        if shape.rank not in allowed:
+            expected = " or ".join(RANK_NAMES[rank] for rank in allowed)
+            raise ConfigError(
+                f"{where}: inputs: '{name}' is {RANK_NAMES[shape.rank]}, expected {expected}."
+            )
