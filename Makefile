@@ -29,7 +29,7 @@ demo: $(READY) ## Build the sample table through all the stages, with no network
 	@echo "This is reports/sample.md; reports/sample.svg draws it, results/sample.json has every number."
 
 test: $(READY) ## Run every test, the workflow tests included (JOBS side by side)
-	pytest --quiet --tb=short --numprocesses $(JOBS) --dist loadgroup -m "not gpu"
+	pytest --quiet --tb=short --numprocesses $(JOBS) --dist loadfile -m "not gpu"
 
 lint: $(READY) ## Check format, types, imports between floors, and spelling
 	ruff format --check --quiet .

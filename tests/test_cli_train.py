@@ -26,7 +26,7 @@ from tests.own_files import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-pytestmark = [pytest.mark.usefixtures("place"), pytest.mark.xdist_group("cli_train")]
+pytestmark = pytest.mark.usefixtures("place")
 
 
 @pytest.fixture(scope="module")

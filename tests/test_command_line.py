@@ -14,8 +14,6 @@ from nlp_core.models.plugin import REGISTRIES
 from tests.own_files import WORDS, write_conll, write_tsv
 from tests.test_plugin import SCALE
 
-pytestmark = pytest.mark.xdist_group("command_line")  # in the order of the page, in one folder
-
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "command-line.md"
 MORE = "..."

@@ -10,12 +10,7 @@ from nlp_core.report.golden import check_golden
 from nlp_core.report.results import read_results
 from tests.workflow_project import OUTPUTS, ROOT, Project, copy_workflow
 
-# One group: the two clones are built once, by one worker.
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(1500),
-    pytest.mark.xdist_group("determinism"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 INPUTS = ["params.yaml", "datasets", "zoo/sample", "stages", "nlp_core", "reports/published"]
 TABLE = "sample"
