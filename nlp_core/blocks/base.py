@@ -5,13 +5,20 @@ C characters in a word, D width.
 """
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.registry import Registry
+
+PIECES = -3
+"""Rank of a raw input of texts cut into pieces, in windows of one or more an example.
+
+The block gets `ids_WL, segments_WL, inside_WL, place_BT, mask_BT`: the pieces, 1 at those of a
+second text, True at real ones, and for each place of an example its number among all W * L pieces.
+"""
 
 TOKEN_NUMBERS = -2
 """Rank of a raw input of numbers a token: the block gets `x_BTW, mask_BT`."""
@@ -86,6 +93,19 @@ class Block(nn.Module):
     def is_causal(cls, options: Mapping[str, object]) -> bool:
         """Say whether, with these options, the output at a token depends on none behind it."""
         return cls.causal
+
+    @classmethod
+    def start(cls, vocabulary: Vocabulary, **options: Any) -> Self:  # Any: checked options
+        """Make the block of a raw-input layer.
+
+        Args:
+            vocabulary: what turns its column into numbers.
+            options: the layer's, already checked.
+
+        Raises:
+            ConfigError: the options do not fit what the vocabulary was read from.
+        """
+        return cls(len(vocabulary), **options)
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

@@ -12,12 +12,15 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
 from nlp_core.config.own_data import DataConfig, TrainingConfig
-from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TEXTS, TOKEN_NUMBERS
 from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-COLUMNS = tuple(
-    f"{text}{part}" for text in ("tokens", "tokens_a", "tokens_b") for part in ("", ".characters")
+COLUMNS = (
+    *(f"{text}{part}" for text in ("tokens", "tokens_a", "tokens_b") for part in ("", ".characters")),
+    TEXTS,
+    f"tokens{PIECES}",
+    f"tokens_b{PIECES}",
 )
 FEATURE_PREFIXES = (SYMBOLS, NUMBERS, TOKEN_NUMBERS)
 """How the names of columns begin that a task's reader adds."""
@@ -83,7 +86,8 @@ class ModelConfig(ClosedModel):
     inputs: Annotated[dict[Name, Column], Field(min_length=1)]
     """What the graph reads: a column of the task, as words or as their characters, or a column of
     a symbol for each token that its reader adds: features.pos; or one of numbers: dense.votes,
-    token_dense.surprisal."""
+    token_dense.surprisal. A pretrained encoder reads texts, which are the one text or both texts of
+    an example, or tokens.pieces; tokens_b.pieces are read behind those of tokens_a."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
     notes: list[str] = Field(default_factory=list)

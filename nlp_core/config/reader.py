@@ -15,6 +15,10 @@ NUMBERS = "dense."
 """How the name of a column begins that holds one or more numbers for each example."""
 TOKEN_NUMBERS = "token_dense."
 """How the name of a column begins that holds a number for each token."""
+TEXTS = "texts"
+"""The column of an example's text, or of its two texts, as they stand in the file."""
+PIECES = ".pieces"
+"""How the name of a column ends whose tokens are cut into the pieces of a model's own tokenizer."""
 
 
 class TsvReaderConfig(ClosedModel):

@@ -1,7 +1,7 @@
 """The columns of a split that a model can read: tokens of texts, and numbers."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,6 +72,10 @@ class TextColumn:
         """Return a column of nothing but lengths, for masks."""
         return Ragged(np.empty(0), self.offsets)
 
+    def row(self, row: int) -> list[str]:
+        """Return the tokens of one example."""
+        return self.tokens[self.offsets[row] : self.offsets[row + 1]]
+
 
 @dataclass(frozen=True)
 class NumberColumn:
@@ -86,5 +90,31 @@ class NumberColumn:
     offsets: np.ndarray | None
 
 
-Column = Text | NumberColumn
+@dataclass(frozen=True)
+class RawText:
+    """The texts of each example as they stand in the file, for tokenizers of their own.
+
+    Attributes:
+        first: the text, or the first of two.
+        second: the second one; None where an example has one text.
+    """
+
+    first: Sequence[str]
+    second: Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class WordText:
+    """The tokens of one text of each example, each of which is to be cut into pieces.
+
+    Attributes:
+        words: the tokens.
+        before: those of the text that is read before it; None where an example has one text.
+    """
+
+    words: TextColumn
+    before: TextColumn | None
+
+
+Column = Text | NumberColumn | RawText | WordText
 """What a raw-input layer can read."""

@@ -11,10 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TEXTS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.passage import Passages
-from nlp_core.data.split_column import Column, NumberColumn, Rows, Text, TextColumn
+from nlp_core.data.split_column import (
+    Column,
+    NumberColumn,
+    RawText,
+    Rows,
+    Text,
+    TextColumn,
+    WordText,
+)
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
@@ -75,6 +83,7 @@ class Split:
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
         passages: what the answers are cut out of; None when the kind has no such answers.
+        raw: the texts as they stand in the file; None where only their tokens are read.
     """
 
     name: str
@@ -84,11 +93,21 @@ class Split:
     group: np.ndarray | None
     numbers: dict[str, NumberColumn] = field(default_factory=dict)
     passages: Passages | None = None
+    raw: RawText | None = None
 
     @property
     def columns(self) -> dict[str, Column]:
         """All that a model can read."""
-        return {**self.texts, **self.numbers}
+        return {**self.texts, **self.numbers, **self._list_pieces()}
+
+    def _list_pieces(self) -> dict[str, Column]:
+        """Return what is read through a tokenizer of a model's own."""
+        found: dict[str, Column] = {} if self.raw is None else {TEXTS: self.raw}
+        if "tokens" in self.texts:
+            found["tokens" + PIECES] = WordText(self.texts["tokens"], None)
+        if "tokens_b" in self.texts:
+            found["tokens_b" + PIECES] = WordText(self.texts["tokens_b"], self.texts["tokens_a"])
+        return found
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -200,7 +219,17 @@ class Task:
         ids = np.asarray(table.column("id").to_pylist())
         group = None if group is None else np.asarray(group)
         passages = Passages.read(table) if self.kind == "span" else None
-        return Split(name, ids, texts, targets, group, numbers, passages)
+        raw = None if self.kind in ("span", "language_model") else _read_raw(table)
+        return Split(name, ids, texts, targets, group, numbers, passages, raw)
+
+
+def _read_raw(table: pa.Table) -> RawText | None:
+    """Return the texts before they were cut into tokens, where the table has them."""
+    names = [name for name in ("text", "text_a", "text_b") if name in table.column_names]
+    if not names:
+        return None
+    first, *second = (table.column(name).to_pylist() for name in names)
+    return RawText(first, second[0] if second else None)
 
 
 def _read_tokens(lists: pa.ListArray) -> list[str]:

@@ -4,7 +4,7 @@ Each layer that reads words or characters has a vocabulary of its own, made from
 split; layers that share parameters share it, and it then counts the words of all their columns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from torch import Tensor
 
 from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.config.model import find_axes
+from nlp_core.config.reader import TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
+from nlp_core.data.pieces import Pieces
 from nlp_core.data.split_column import Rows, Text, TextColumn
 from nlp_core.data.task import NEXT_WORD, Examples, Task
 from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
@@ -149,8 +151,10 @@ class Featurizer:
         inputs = {
             name: split.texts[axis].outline()
             for name, column in self.plan.inputs.items()
+            if column != TEXTS
             for axis in find_axes(column)
         }
+        inputs |= self._outline_texts(features)
         targets = {
             name: _shift(self.predicted_words, split.texts["tokens"])
             if name == NEXT_WORD
@@ -159,6 +163,16 @@ class Featurizer:
         }
         given = {name: item for name, item in targets.items() if item is not None}
         return EncodedSplit(split, features, inputs, given)
+
+
+    def _outline_texts(self, features: Mapping[str, Feature]) -> dict[str, Ragged]:
+        """Return the lengths of texts in pieces, which the tokenizer of their encoder decides."""
+        found = {}
+        for layer in raw_layers(self.plan):
+            feature = features[layer.name]
+            if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] == TEXTS:
+                found[layer.inputs[0]] = feature.outline()
+        return found
 
 
 def _shift(vocabulary: WordVocabulary, text: Text) -> Ragged:

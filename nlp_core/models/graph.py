@@ -5,11 +5,11 @@ from torch import Tensor, nn
 
 from nlp_core.blocks import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.data.vocabulary import WordVocabulary
+from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.heads import Decoded, Head, LanguageModelHead
 from nlp_core.models.features import Batch, Featurizer, raw_layers
-from nlp_core.models.plan import ModelPlan
+from nlp_core.models.plan import LayerPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
@@ -116,10 +116,12 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
     blocks: dict[str, Block] = {}
     for layer in plan.layers:
         if layer.owner == layer.name:
-            dims = [shape.dim for shape in layer.shapes]
             vocabulary = featurizer.vocabularies.get(layer.name)
-            dims = dims if vocabulary is None else [len(vocabulary)]
-            blocks[layer.name] = layer.block(*dims, **layer.options)
+            if vocabulary is None:
+                dims = [shape.dim for shape in layer.shapes]
+                blocks[layer.name] = layer.block(*dims, **layer.options)
+            else:
+                blocks[layer.name] = _start(plan, layer, vocabulary)
     for layer in raw_layers(plan):
         block = blocks[layer.owner]
         vocabulary = featurizer.vocabularies[layer.owner]
@@ -147,6 +149,13 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
             raise ConfigError(f"{plan.where}: head '{name}': {err}") from err
     _check_targets(plan, featurizer, kind)
     return GraphModel(plan, blocks, heads)
+
+
+def _start(plan: ModelPlan, layer: LayerPlan, vocabulary: Vocabulary) -> Block:
+    try:
+        return layer.block.start(vocabulary, **layer.options)
+    except ConfigError as err:
+        raise ConfigError(f"{plan.where}: layer '{layer.name}': {err}") from err
 
 
 def _check_targets(plan: ModelPlan, featurizer: Featurizer, kind: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nlp_core import encoders  # noqa: F401 (registers its blocks)
 from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.dataset import PAIR_KINDS
@@ -15,6 +16,7 @@ from nlp_core.config.model import (
     find_axes,
     read_model,
 )
+from nlp_core.config.reader import TEXTS
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
@@ -99,6 +101,8 @@ class ModelPlan:
         if len({head.target for head in heads}) == 1:
             kinds -= {"intent_slots"}
         has_two = any(column.startswith("tokens_b") for column in self.inputs.values())
+        if TEXTS in self.inputs.values():
+            return sorted(kinds - {"span"})
         on_pairs = {kind for kind in kinds if kind in (*PAIR_KINDS, "span")}
         return sorted(on_pairs if has_two else kinds - on_pairs)
 
@@ -142,6 +146,7 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         if heads[name].head.causal:
             check_causal(heads[name], plans, where=place)
     _refuse_unread(config, where)
+    _refuse_two_encoders(config, plans, where)
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
 
@@ -364,6 +369,19 @@ def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> 
             f"{where}: tied: found an input of width {read.dim} and the embedding '{name}' "
             f"of width {width}, expected equal widths; add a linear layer of width {width} before "
             "the head, or set tied to false."
+        )
+
+
+def _refuse_two_encoders(
+    config: ModelConfig, plans: Mapping[str, LayerPlan], where: str
+) -> None:
+    """Refuse texts that are cut into the pieces of more than one tokenizer: lengths would differ."""
+    inputs = {name for name, column in config.inputs.items() if column == TEXTS}
+    owners = {plan.owner for plan in plans.values() if inputs & set(plan.inputs)}
+    if len(owners) > 1:
+        raise ConfigError(
+            f"{where}: found the layers {' and '.join(sorted(owners))} on {TEXTS}, expected one "
+            "encoder of texts in a model; let others share its parameters, or read tokens.pieces."
         )
 
 

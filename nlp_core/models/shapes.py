@@ -6,6 +6,7 @@ from nlp_core.blocks import (
     CHARACTERS,
     GRID,
     NUMBERS,
+    PIECES,
     SEQUENCE,
     TOKEN_NUMBERS,
     VECTOR,
@@ -17,6 +18,7 @@ from nlp_core.config import reader
 from nlp_core.errors import ConfigError
 
 RANK_NAMES = {
+    PIECES: "texts",
     TOKEN_NUMBERS: "numbers of tokens",
     NUMBERS: "numbers",
     WORDS: "words",
@@ -25,7 +27,13 @@ RANK_NAMES = {
     SEQUENCE: "a sequence",
     GRID: "a grid",
 }
-RAW_SHAPES = {TOKEN_NUMBERS: "[B,T,W]", NUMBERS: "[B,W]", WORDS: "[B,T]", CHARACTERS: "[B,T,C]"}
+RAW_SHAPES = {
+    PIECES: "[B,T]",
+    TOKEN_NUMBERS: "[B,T,W]",
+    NUMBERS: "[B,W]",
+    WORDS: "[B,T]",
+    CHARACTERS: "[B,T,C]",
+}
 AXES = ("B", "T", "S", "R")
 
 
@@ -40,6 +48,8 @@ def shape_input(column: str) -> Shape:
     """Return the shape of a model's input, of which only the rank is known before data is read."""
     if column.endswith(".characters"):
         return Shape(CHARACTERS, 0)
+    if column == reader.TEXTS or column.endswith(reader.PIECES):
+        return Shape(PIECES, 0)
     if column.startswith(reader.NUMBERS):
         return Shape(NUMBERS, 0)
     return Shape(TOKEN_NUMBERS if column.startswith(reader.TOKEN_NUMBERS) else WORDS, 0)

@@ -1,0 +1,256 @@
+"""Texts as the pieces of a pretrained encoder's own tokenizer, in windows that it can read.
+
+Shape letters: W windows of a batch, L pieces in a window, B batch, T places of an example.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nlp_core.data.batching import Ragged
+from nlp_core.data.split_column import Column, RawText, WordText
+from nlp_core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+MAX_LENGTH = 128
+EXAMPLES_A_CHUNK = 2048
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The windows of all examples, and where in them their places are.
+
+    Attributes:
+        ids: the pieces of each window.
+        segments: 1 where a piece is of a second text, 0 elsewhere, of each window.
+        windows: the windows of each example, one behind the other, [N + 1].
+        places: for each place of an example its window among the example's own, times the longest
+            window, plus its position there; None where the places are the pieces of one window.
+        padding: id of padding.
+    """
+
+    ids: Ragged
+    segments: Ragged
+    windows: np.ndarray
+    places: Ragged | None
+    padding: int
+
+    def outline(self) -> Ragged:
+        """Return the lengths of the examples in places."""
+        return self.ids if self.places is None else self.places
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return ids [W, L], segments [W, L], where pieces are [W, L], and places [B, T] in W * L.
+
+        At padding stands the first place of all.
+        """
+        counts = self.windows[rows + 1] - self.windows[rows]
+        first = np.cumsum(counts) - counts
+        windows = np.repeat(self.windows[rows] - first, counts) + np.arange(counts.sum())
+        inside = self.ids.mask(windows)
+        width = inside.shape[1]
+        if self.places is None:
+            places = np.where(inside, np.arange(inside.size).reshape(inside.shape), 0)
+        else:
+            window, position = np.divmod(self.places.take(rows), self._stretch)
+            places = (first[:, None] + window) * width + position
+            places = np.where(self.places.mask(rows), places, 0)
+        ids = self.ids.take(windows, padding=self.padding)
+        return ids.astype(np.int64), self.segments.take(windows).astype(np.int64), inside, places
+
+    @property
+    def _stretch(self) -> int:
+        return int(self.ids.lengths.max())
+
+
+class _Row(NamedTuple):
+    """One example: the pieces and segments of its windows, and the places of its words."""
+
+    windows: list[list[int]]
+    segments: list[list[int]]
+    places: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class PieceVocabulary:
+    """The tokenizer and the configuration of a pretrained encoder.
+
+    Attributes:
+        tokenizer: the tokenizer as JSON, of the library `tokenizers`.
+        config: the encoder's configuration, as `transformers` writes it.
+        max_length: the most pieces of a window.
+        stride: the pieces that two windows of a long text have in common.
+        weights: folder with the pretrained weights; None for a model that has its own already.
+    """
+
+    tokenizer: str
+    config: dict[str, Any]
+    max_length: int
+    stride: int
+    weights: Path | None
+
+    @classmethod
+    def learn(
+        cls, columns: Sequence[Column], options: Mapping[str, Any], init: Path
+    ) -> "PieceVocabulary":
+        """Read the tokenizer and the configuration; nothing is learnt from the columns.
+
+        Raises:
+            DataError: the folder has no tokenizer or no configuration.
+        """
+        for name in ("tokenizer.json", "config.json", WEIGHTS):
+            if not (init / name).is_file():
+                raise DataError(
+                    f"{init}: found no {name}, so it holds no pretrained encoder; name the folder "
+                    "of one, such as data/processed/minilm, in 'init'."
+                )
+        tokenizer = (init / "tokenizer.json").read_text(encoding="utf-8")
+        config = json.loads((init / "config.json").read_text(encoding="utf-8"))
+        return cls._build(tokenizer, config, options, init)
+
+    @classmethod
+    def recall(
+        cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
+    ) -> "PieceVocabulary":
+        """Restore tokenizer and configuration; the weights are the model's own."""
+        return cls._build(json.dumps(note["tokenizer"]), note["config"], options, None)
+
+    @classmethod
+    def _build(
+        cls, tokenizer: str, config: dict[str, Any], options: Mapping[str, Any], init: Path | None
+    ) -> "PieceVocabulary":
+        max_length = options.get("max_length", MAX_LENGTH)
+        limit = _count_positions(config)
+        if max_length > limit:
+            raise ConfigError(
+                f"max_length: found {max_length}, expected at most {limit}, the positions that the "
+                "encoder has."
+            )
+        stride = options.get("stride") or max_length // 4
+        if stride >= max_length // 2:
+            raise ConfigError(
+                f"stride: found {stride} with a max_length of {max_length}, expected less than "
+                "half of it."
+            )
+        return cls(tokenizer, config, max_length, stride, init)
+
+    def describe(self) -> dict[str, Any]:
+        """Return tokenizer and configuration."""
+        return {"tokenizer": json.loads(self.tokenizer), "config": self.config}
+
+    def __len__(self) -> int:
+        return int(self.config["vocab_size"])
+
+    def read(self, column: Column) -> Pieces:
+        """Cut the texts of a column into pieces."""
+        if isinstance(column, RawText):
+            rows = self._read_texts(column)
+        else:
+            assert isinstance(column, WordText), type(column)
+            rows = self._read_words(column)
+        return self._join(list(rows), has_places=isinstance(column, WordText))
+
+    def _read_texts(self, column: RawText) -> Iterator[_Row]:
+        """Yield each example as one window, cut where it is too long, the longer text first."""
+        tokenizer = self._load()
+        tokenizer.enable_truncation(self.max_length)
+        for start in range(0, len(column.first), EXAMPLES_A_CHUNK):
+            chunk = slice(start, start + EXAMPLES_A_CHUNK)
+            inputs: Sequence[Any] = column.first[chunk]
+            if column.second is not None:
+                inputs = list(zip(column.first[chunk], column.second[chunk], strict=True))
+            for found in tokenizer.encode_batch(inputs):
+                yield _Row([found.ids], [found.type_ids], [])
+
+    def _read_words(self, column: WordText) -> Iterator[_Row]:
+        """Yield each example in as many windows as it needs, and the place of each word."""
+        tokenizer = self._load()
+        has_context = column.before is not None
+        tokenizer.enable_truncation(
+            self.max_length,
+            stride=self.stride,
+            strategy="only_second" if has_context else "longest_first",
+        )
+        size = len(column.words.offsets) - 1
+        for start in range(0, size, EXAMPLES_A_CHUNK):
+            rows = range(start, min(start + EXAMPLES_A_CHUNK, size))
+            words: list[Any] = [column.words.row(row) for row in rows]
+            inputs = words
+            if column.before is not None:
+                # the text that comes first leaves most of a window to the other one
+                limit = self.max_length // 4
+                inputs = [
+                    (column.before.row(row)[:limit], item)
+                    for row, item in zip(rows, words, strict=True)
+                ]
+            found = tokenizer.encode_batch(inputs, is_pretokenized=True)
+            for item, own in zip(words, found, strict=True):
+                windows = [own, *own.overflowing]
+                places = _find_words(windows, len(item), sequence=int(has_context))
+                yield _Row([w.ids for w in windows], [w.type_ids for w in windows], places)
+
+    def _load(self) -> "Tokenizer":
+        # A compiled library that only models with a pretrained encoder need.
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str(self.tokenizer)
+        tokenizer.no_padding()
+        return tokenizer
+
+    def _join(self, rows: list[_Row], *, has_places: bool) -> Pieces:
+        windows = [window for row in rows for window in row.windows]
+        segments = [window for row in rows for window in row.segments]
+        offsets = np.cumsum([0, *map(len, windows)])
+        longest = max(map(len, windows))
+        places = None
+        if has_places:
+            flat = [window * longest + place for row in rows for window, place in row.places]
+            sizes = [len(row.places) for row in rows]
+            places = Ragged(np.array(flat, dtype=np.int64), np.cumsum([0, *sizes]))
+        return Pieces(
+            Ragged(np.concatenate([np.array(w, dtype=np.int32) for w in windows]), offsets),
+            Ragged(np.concatenate([np.array(w, dtype=np.int8) for w in segments]), offsets),
+            np.cumsum([0, *(len(row.windows) for row in rows)]),
+            places,
+            self.config.get("pad_token_id") or 0,
+        )
+
+
+def _count_positions(config: Mapping[str, Any]) -> int:
+    """Return the most pieces that an encoder reads at once."""
+    positions = int(config.get("max_position_embeddings", 512))
+    # these count their positions from behind the id of padding
+    begins_late = config["model_type"] in ("camembert", "mpnet", "roberta", "xlm-roberta")
+    return positions - (int(config.get("pad_token_id") or 0) + 1 if begins_late else 0)
+
+
+def _find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> list[tuple[int, int]]:
+    """Return for each word the window that shows most of what is around it, and its first piece.
+
+    A word without any piece, such as a control character, has the place of the first piece of all.
+
+    Args:
+        windows: of one example.
+        size: its words.
+        sequence: whether the words are those of the first (0) or the second (1) text.
+    """
+    best: list[tuple[int, int, int]] = [(-1, 0, 0)] * size
+    for number, window in enumerate(windows):
+        last = len(window.ids) - 1
+        pieces = zip(window.word_ids, window.sequence_ids, window.offsets, strict=True)
+        for place, (word, owner, (start, _)) in enumerate(pieces):
+            if word is None or owner != sequence or start != 0:
+                continue
+            around = min(place, last - place)
+            # a later piece of a word begins at 0 too where it stands for nothing of its own
+            is_later = best[word][1] == number and best[word][0] >= 0
+            if around > best[word][0] and not is_later:
+                best[word] = (around, number, place)
+    return [(window, place) for _, window, place in best]

@@ -1,0 +1,155 @@
+"""A pretrained transformer encoder as a block of the graph.
+
+Shape letters: W windows of a batch, L pieces in a window, B batch, T places of an example, D width.
+"""
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block, Shape
+from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
+from nlp_core.data.vocabulary import Vocabulary
+from nlp_core.errors import ConfigError
+
+Frozen = Literal["nothing", "embeddings", "everything"]
+"""What of an encoder is not trained."""
+
+
+@BLOCKS.register("pretrained_encoder")
+class PretrainedEncoder(Block):
+    """Read texts with a pretrained encoder: the vectors of its last layer.
+
+    On the input `texts` each piece of the one or two texts of an example is a place, the special
+    ones among them. On tokens.pieces and tokens_b.pieces each token is a place, and has the vector
+    of its first piece; a text of more pieces than `max_length` is read in windows that overlap by
+    `stride`, and a token is looked up in the window that shows most of what is around it.
+
+    Which encoder it is, its weights and its tokenizer come from the folder that the experiment's
+    `init` names: any encoder of the library transformers.
+
+    Args:
+        config: the encoder's configuration.
+        weights: folder of the pretrained weights; None leaves random ones.
+        dim: width D of the encoder.
+        num_layers: the first layers that are kept; None: all.
+        max_length: the most pieces of a window, the special ones among them; a longer text on the
+            input `texts` is cut.
+        stride: the pieces that two windows have in common, less than half of one; None: a quarter.
+        dropout: probability of a zero in states and attention weights; None: the encoder's own.
+        frozen: what is not trained: `nothing`, `embeddings` or `everything`.
+        checkpointing: compute the states of a layer again in the backward pass, to save memory.
+
+    Shape: ids, segments and mask of windows [W, L], places [B, T] and mask [B, T] to [B, T, D].
+
+    Raises:
+        ConfigError: the encoder has another width, or fewer layers.
+
+    Source: Devlin et al. 2019 (BERT), section 3.2, for fine-tuning; Sec. 4.2 for windows.
+    Note: the encoder's own pooling layer is left out; a model says itself how it pools.
+    """
+
+    ranks = ((PIECES,),)
+    vocabulary = PieceVocabulary
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],  # Any: whatever the encoder's configuration holds
+        weights: Path | None = None,
+        *,
+        dim: PositiveInt,
+        num_layers: PositiveInt | None = None,
+        max_length: PositiveInt = MAX_LENGTH,
+        stride: PositiveInt | None = None,
+        dropout: Probability | None = None,
+        frozen: Frozen = "nothing",
+        checkpointing: bool = False,
+    ) -> None:
+        super().__init__()
+        self.encoder = _build_encoder(config, weights, num_layers=num_layers, dropout=dropout)
+        _check(self.encoder.config, dim, num_layers)
+        allowed = inspect.signature(self.encoder.forward).parameters
+        types = getattr(self.encoder.config, "type_vocab_size", 0)
+        self.reads_segments = "token_type_ids" in allowed and types > 1
+        if frozen != "nothing":
+            part = self.encoder if frozen == "everything" else self.encoder.embeddings
+            part.requires_grad_(False)
+        if checkpointing:
+            self.encoder.gradient_checkpointing_enable({"use_reentrant": False})
+
+    @classmethod
+    def start(cls, vocabulary: Vocabulary, **options: Any) -> Self:
+        """Make the block from the encoder that the vocabulary was read from."""
+        assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
+        return cls(vocabulary.config, vocabulary.weights, **options)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        """Return a sequence of width `dim`."""
+        return Shape(SEQUENCE, read_option(cls, options, "dim", int))
+
+    def forward(
+        self,
+        ids_WL: Int[Tensor, "W L"],
+        segments_WL: Int[Tensor, "W L"],
+        inside_WL: Bool[Tensor, "W L"],
+        place_BT: Int[Tensor, "B T"],
+        mask_BT: Bool[Tensor, "B T"],
+    ) -> Float[Tensor, "B T D"]:
+        """Return the vectors of all places, 0 at padding."""
+        more = {"token_type_ids": segments_WL} if self.reads_segments else {}
+        found = self.encoder(input_ids=ids_WL, attention_mask=inside_WL.long(), **more)
+        hidden_ND = found.last_hidden_state.flatten(0, 1)
+        hidden_BTD = hidden_ND.index_select(0, place_BT.flatten()).unflatten(0, place_BT.shape)
+        return zero_padding(hidden_BTD, mask_BT)
+
+
+def _build_encoder(
+    config: Mapping[str, Any], weights: Path | None, *, num_layers: int | None, dropout: float | None
+) -> nn.Module:
+    """Return the module of transformers, in float32, without a pooling layer."""
+    # A large library that only models with a pretrained encoder need.
+    from transformers import AutoConfig, AutoModel
+    from transformers.utils import logging
+
+    kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
+    found = AutoConfig.for_model(config["model_type"], **kept)
+    found.use_cache = False
+    if num_layers is not None and num_layers <= found.num_hidden_layers:
+        found.num_hidden_layers = num_layers
+    if dropout is not None:
+        found.hidden_dropout_prob = found.attention_probs_dropout_prob = dropout
+    if weights is None:
+        encoder = AutoModel.from_config(found)
+    else:
+        # It draws a bar and lists the layers that were left out, which the model file asked for.
+        logging.disable_progress_bar()
+        level = logging.get_verbosity()
+        logging.set_verbosity_error()
+        encoder = AutoModel.from_pretrained(weights, config=found, dtype=torch.float32)
+        logging.set_verbosity(level)
+        logging.enable_progress_bar()
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    module: nn.Module = encoder
+    return module
+
+
+def _check(config: Any, dim: int, num_layers: int | None) -> None:  # Any: any encoder's class
+    if config.hidden_size != dim:
+        raise ConfigError(
+            f"dim: found {dim}, expected {config.hidden_size}, the width of the encoder that the "
+            "experiment's init names."
+        )
+    if num_layers is not None and config.num_hidden_layers != num_layers:
+        raise ConfigError(
+            f"num_layers: found {num_layers}, expected at most {config.num_hidden_layers}, the "
+            "layers of the encoder that the experiment's init names."
+        )
