@@ -5,7 +5,7 @@ C characters in a word, D width.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -95,7 +95,7 @@ class Block(nn.Module):
         return cls.causal
 
     @classmethod
-    def start(cls, vocabulary: Vocabulary, **options: Any) -> Self:  # Any: checked options
+    def start(cls, vocabulary: Vocabulary, **options: Any) -> "Block":  # Any: checked options
         """Make the block of a raw-input layer.
 
         Args:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -24,6 +24,7 @@ SPECIAL = ("<pad>", "<unk>")
 DIGIT = re.compile(r"\d")
 
 
+@runtime_checkable
 class Vocabulary(Protocol):
     """What a raw-input layer knows of the training split: how its column becomes numbers."""
 

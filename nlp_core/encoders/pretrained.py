@@ -6,7 +6,7 @@ Shape letters: W windows of a batch, L pieces in a window, B batch, T places of 
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -85,7 +85,7 @@ class PretrainedEncoder(Block):
             self.encoder.gradient_checkpointing_enable({"use_reentrant": False})
 
     @classmethod
-    def start(cls, vocabulary: Vocabulary, **options: Any) -> Self:
+    def start(cls, vocabulary: Vocabulary, **options: Any) -> "PretrainedEncoder":
         """Make the block from the encoder that the vocabulary was read from."""
         assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
         return cls(vocabulary.config, vocabulary.weights, **options)

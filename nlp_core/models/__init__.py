@@ -1,1 +1,5 @@
-"""Model graphs: planning with shapes, building, saving."""
+"""Model graphs: planning with shapes, building, saving; and the pretrained encoders they may hold."""
+
+from nlp_core.encoders import PretrainedEncoder  # names it among the blocks
+
+__all__ = ["PretrainedEncoder"]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core import encoders  # noqa: F401 (registers its blocks)
 from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.dataset import PAIR_KINDS
