@@ -24,7 +24,7 @@ from nlp_core.models.features import Batch, EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import Trainer
+from nlp_core.training.loop import TaskRun, Trainer
 
 import torch  # isort: skip  # after nlp_core, which pins threads and instruction set
 from torch import Tensor, nn  # isort: skip
@@ -83,9 +83,7 @@ def build_ours(cell: Cell, train: EncodedSplit, model: GraphModel) -> Callable[[
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             model,
-            cell.task,
-            train=train,
-            selections={},
+            [TaskRun(cell.task, model, {"train": train}, {})],
             recipe=cell.recipe,
             seed=1,
             checkpoint=Path(folder) / "none",
@@ -95,7 +93,7 @@ def build_ours(cell: Cell, train: EncodedSplit, model: GraphModel) -> Callable[[
     def run(num_steps: int) -> int:
         rows = [next(batches) for _ in range(num_steps)]
         for item in rows:
-            trainer.step(item)
+            trainer.step(cell.task.name, item)
         return sum(len(item) for item in rows)
 
     return run

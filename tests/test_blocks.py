@@ -170,9 +170,7 @@ def deterministic() -> Iterator[None]:
 
 def make_block(row: Row) -> Block:
     """Make a row's block from its widths, or from the configuration of an encoder."""
-    sizes: list[Any] = [
-        TINY_ENCODER if shape.rank == PIECES else shape.dim for shape in row.inputs
-    ]
+    sizes: list[Any] = [TINY_ENCODER if shape.rank == PIECES else shape.dim for shape in row.inputs]
     return BLOCKS.get(row.block)(*sizes, **row.options).double()
 
 

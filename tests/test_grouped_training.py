@@ -29,15 +29,20 @@ def use(root: Path, head: str) -> None:
     path.write_text(json.dumps(graph))
 
 
+def find_train(trainer: Trainer) -> EncodedSplit:
+    (item,) = trainer.tasks.values()
+    return item.train
+
+
 def watch(trainer: Trainer, seen: list[np.ndarray]) -> None:
     """Note the rows of each training batch."""
-    encode = trainer.train_split.batch
+    encode = find_train(trainer).batch
 
     def batch(rows: np.ndarray) -> object:
         seen.append(rows)
         return encode(rows)
 
-    object.__setattr__(trainer.train_split, "batch", batch)
+    object.__setattr__(find_train(trainer), "batch", batch)
 
 
 @pytest.mark.parametrize("head", sorted(HEADS))
@@ -59,11 +64,11 @@ def test_every_step_sees_whole_questions(project: Path) -> None:
     use(project, "margin")
     # 48 candidates of 12 questions, 4 each: 5 questions a step make 3 steps an epoch.
     cell = make_cell(project, "ranking", epochs=2, batch_size=5)
-    trainer = make_trainer(cell, project / "x.safetensors", lambda step: None)
+    trainer = make_trainer(cell, project / "x.safetensors")
     seen: list[np.ndarray] = []
     watch(trainer, seen)
     trainer.run()
-    group = trainer.train_split.split.group
+    group = find_train(trainer).split.group
     assert group is not None
     assert [len(rows) for rows in seen].count(8) == 2
     assert len(seen) == trainer.progress.step == 2 * trainer.steps_per_epoch == 6
@@ -74,20 +79,19 @@ def test_every_step_sees_whole_questions(project: Path) -> None:
 
 def test_batches_carry_the_questions_of_their_rows(project: Path) -> None:
     use(project, "margin")
-    trainer = make_trainer(make_cell(project, "ranking"), project / "x", lambda step: None)
-    batch = trainer.train_split.batch(np.array([9, 0, 4]))
+    trainer = make_trainer(make_cell(project, "ranking"), project / "x")
+    batch = find_train(trainer).batch(np.array([9, 0, 4]))
     assert batch.group is not None
     assert batch.group.tolist() == [2, 0, 1]
-    tagging = make_trainer(make_cell(project, "tagging"), project / "y", lambda step: None)
-    assert isinstance(tagging.train_split, EncodedSplit)
-    assert tagging.train_split.batch(np.array([0])).group is None
+    tagging = make_trainer(make_cell(project, "tagging"), project / "y")
+    assert find_train(tagging).batch(np.array([0])).group is None
 
 
 @pytest.mark.parametrize("killed_at", [1, 4, 8])
 def test_a_killed_run_ends_as_an_undisturbed_one(project: Path, killed_at: int) -> None:
     use(project, "listwise")
     cell = make_cell(project, "ranking", batch_size=3, validations_per_epoch=2)
-    whole = make_trainer(cell, project / "whole.safetensors", lambda step: None).run()
+    whole = make_trainer(cell, project / "whole.safetensors").run()
 
     def kill(step: int) -> None:
         if step == killed_at:
@@ -95,8 +99,8 @@ def test_a_killed_run_ends_as_an_undisturbed_one(project: Path, killed_at: int) 
 
     path = project / "killed.safetensors"
     with pytest.raises(KilledError):
-        make_trainer(cell, path, kill).run()
-    ended = make_trainer(cell, path, lambda step: None).run()
+        make_trainer(cell, path).run(kill)
+    ended = make_trainer(cell, path).run()
     assert ended.progress == whole.progress
     for name, value in whole.states["honest"].items():
         assert torch.equal(value, ended.states["honest"][name]), name

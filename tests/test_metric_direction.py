@@ -33,7 +33,7 @@ def train_with_scores(
     cell = make_cell(root, "pair_regression", epochs=len(scores), **recipe)
     left = iter(scores)
     monkeypatch.setattr(loop, "score_predictions", lambda *_: {metric: next(left)})
-    return make_trainer(cell, root / "x.safetensors", lambda step: None).run()
+    return make_trainer(cell, root / "x.safetensors").run()
 
 
 @pytest.mark.parametrize(("metric", "epoch"), [("rmse", 2.0), ("pearson", 4.0)])
@@ -59,7 +59,7 @@ def test_a_real_run_keeps_its_least_error(project: Path) -> None:
     make_cell(project, "pair_regression")
     set_metrics(project, "pair_regression", ["rmse", "pearson"])
     cell = make_cell(project, "pair_regression", epochs=4, optimizer={"name": "adam", "lr": 0.3})
-    progress = make_trainer(cell, project / "x.safetensors", lambda step: None).run().progress
+    progress = make_trainer(cell, project / "x.safetensors").run().progress
     found = [e["metrics"]["rmse"] for e in progress.events if e["event"] == "validate"]
     assert progress.best["honest"].score == min(found)
     assert progress.best["honest"].epoch == 1.0 + int(np.argmin(found))

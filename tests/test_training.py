@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +16,7 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
@@ -145,20 +144,10 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def make_trainer(cell: Cell, checkpoint: Path, on_step: Callable[[int], None]) -> Trainer:
+def make_trainer(cell: Cell, checkpoint: Path) -> Trainer:
     seed_everything(7)
-    train = cell.task.read_split("train")
-    featurizer = Featurizer.build(cell.plan, cell.task, train, cell.init)
-    return Trainer(
-        build_model(cell.plan, featurizer, kind=cell.task.kind),
-        cell.task,
-        train=featurizer.encode(train),
-        selections={"honest": featurizer.encode(cell.task.read_split(cell.task.select_split))},
-        recipe=cell.recipe,
-        seed=7,
-        checkpoint=checkpoint,
-        on_step=on_step,
-    )
+    model, _, tasks = prepare_tasks(cell)
+    return Trainer(model, tasks, recipe=cell.recipe, seed=7, checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize("kind", sorted(MODELS))
@@ -197,7 +186,7 @@ def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
     project: Path, killed_at: int, optimizer: dict[str, object]
 ) -> None:
     cell = make_cell(project, "tagging", optimizer=optimizer, validations_per_epoch=2)
-    whole = make_trainer(cell, project / "whole.safetensors", lambda step: None).run()
+    whole = make_trainer(cell, project / "whole.safetensors").run()
 
     def kill(step: int) -> None:
         if step == killed_at:
@@ -205,8 +194,8 @@ def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
 
     path = project / "killed.safetensors"
     with pytest.raises(KilledError):
-        make_trainer(cell, path, kill).run()
-    resumed = make_trainer(cell, path, lambda step: None)
+        make_trainer(cell, path).run(kill)
+    resumed = make_trainer(cell, path)
     torch.rand(100)  # what another process would have drawn
     ended = resumed.run()
     assert ended.progress == whole.progress
@@ -249,7 +238,7 @@ def test_task_reported_on_dev_has_both_ways_of_choosing_the_epoch(project: Path)
 
 def test_patience_stops_a_run_that_no_longer_gains(project: Path) -> None:
     cell = make_cell(project, "classification", epochs=40, patience=2)
-    trainer = make_trainer(cell, project / "x.safetensors", lambda step: None)
+    trainer = make_trainer(cell, project / "x.safetensors")
     progress = trainer.run().progress
     assert progress.stale == 2
     assert progress.epoch < 40
@@ -259,7 +248,7 @@ def test_loss_that_is_not_finite_names_step_rate_and_checkpoint(project: Path) -
     cell = make_cell(project, "pair_regression", optimizer={"name": "sgd", "lr": 1e30})
     path = project / "x.safetensors"
     with pytest.raises(TrainingError) as caught:
-        make_trainer(cell, path, lambda step: None).run()
+        make_trainer(cell, path).run()
     for part in ("tiny_pair_regression", "of epoch 1", "learning rate", "checkpoint", "clip_norm"):
         assert part in str(caught.value)
 

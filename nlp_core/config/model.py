@@ -17,7 +17,11 @@ from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 COLUMNS = (
-    *(f"{text}{part}" for text in ("tokens", "tokens_a", "tokens_b") for part in ("", ".characters")),
+    *(
+        f"{text}{part}"
+        for text in ("tokens", "tokens_a", "tokens_b")
+        for part in ("", ".characters")
+    ),
     TEXTS,
     f"tokens{PIECES}",
     f"tokens_b{PIECES}",
@@ -75,6 +79,8 @@ class HeadConfig(OpenOptions):
     """The layer that the head reads; of some heads several."""
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor on the head's loss in the sum of all heads' losses."""
+    task: Name | None = None
+    """The task that the head is for, in a model of several tasks; null: the only one."""
 
 
 class ModelConfig(ClosedModel):

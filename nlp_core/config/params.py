@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.mixing import MainRatioMixing, Mixing
 from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -87,6 +88,12 @@ class RecipeConfig(ClosedModel):
     """Decay a step of the averaged weights that are evaluated and kept; null: none."""
     bucket_batches: Annotated[int, Field(ge=0)] = 50
     """Batches whose examples are sorted by length together; 0: no sorting, a plain shuffle."""
+    mixing: Mixing | None = None
+    """How the tasks of a group take turns; null: there is one task."""
+    task_weights: dict[Name, Positive] | None = None
+    """Factors on the losses of some tasks of a group; null, and of all others: 1."""
+    task_batch_sizes: dict[Name, Count] | None = None
+    """Batch sizes of some tasks of a group; null, and of all others: batch_size."""
 
 
 class ExperimentConfig(ClosedModel):
@@ -97,7 +104,7 @@ class ExperimentConfig(ClosedModel):
     model: Annotated[str, Field(pattern=r"^zoo/[a-z0-9_/]+\.json$")]
     """Path of the model file."""
     data: Name
-    """The task: a name under datasets/ and data/processed/."""
+    """The task: a name under datasets/ and data/processed/; or a group of tasks."""
     init: Annotated[str, Field(pattern=r"^(data/processed|artifacts)/[a-z0-9_/]+$")]
     """Folder of the vectors or the encoder that the model starts from."""
     recipe: Name
@@ -121,6 +128,8 @@ class Params(ClosedModel):
     """What the download stage fetches: names of files under datasets/."""
     tasks: Annotated[list[Name], Field(min_length=1)]
     """What the preprocess stage makes; each is also a source."""
+    groups: dict[Name, Annotated[list[Name], Field(min_length=2)]] = Field(default_factory=dict)
+    """Tasks that are trained together, by the name of their group."""
     tables: Annotated[list[Name], Field(min_length=1)]
     """The tables, each with a file under reports/published/."""
     recipes: dict[Name, RecipeConfig]
@@ -130,15 +139,35 @@ class Params(ClosedModel):
     def _check_references(self) -> "Params":
         for task in self.tasks:
             _check_known("tasks", "source", task, self.sources)
+        for group, members in self.groups.items():
+            for task in members:
+                _check_known(f"groups.{group}", "task", task, self.tasks)
+            if group in self.tasks:
+                raise ValueError(f"groups.{group}: a task has this name; choose another one.")
         for cell, experiment in self.experiments.items():
             where = f"experiments.{cell}"
             _check_known(f"{where}.table", "table", experiment.table, self.tables)
-            _check_known(f"{where}.data", "task", experiment.data, self.tasks)
+            known = [*self.tasks, *self.groups]
+            _check_known(f"{where}.data", "task or group", experiment.data, known)
             _check_known(f"{where}.recipe", "recipe", experiment.recipe, self.recipes)
+            self._check_mixing(where, experiment)
             folder, _, name = experiment.init.rpartition("/")
             if folder == "data/processed":
                 _check_known(f"{where}.init", "task", name, self.tasks)
         return self
+
+    def _check_mixing(self, where: str, experiment: ExperimentConfig) -> None:
+        """Refuse a recipe that mixes what is not there, or does not say how to mix a group."""
+        recipe = self.recipes[experiment.recipe]
+        members = self.groups.get(experiment.data, [])
+        place = f"{where}.recipe: '{experiment.recipe}'"
+        if bool(members) != (recipe.mixing is not None):
+            found = "a group of tasks and no mixing" if members else "one task and a mixing"
+            raise ValueError(f"{place}: found {found}; a group needs a mixing, and it alone.")
+        named = {**(recipe.task_weights or {}), **(recipe.task_batch_sizes or {})}
+        main = [recipe.mixing.main] if isinstance(recipe.mixing, MainRatioMixing) else []
+        for task in [*named, *main]:
+            _check_known(place, "task", task, members)
 
 
 def read_params(path: Path) -> Params:

@@ -231,7 +231,9 @@ def _count_positions(config: Mapping[str, Any]) -> int:
     return positions - (int(config.get("pad_token_id") or 0) + 1 if begins_late else 0)
 
 
-def _find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> list[tuple[int, int]]:
+def _find_words(
+    windows: Sequence["Encoding"], size: int, *, sequence: int
+) -> list[tuple[int, int]]:
     """Return for each word the window that shows most of what is around it, and its first piece.
 
     A word without any piece, such as a control character, has the place of the first piece of all.

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from nlp_core.data.feature import Feature, Spellings, TokenIds
-from nlp_core.data.split_column import Column, NumberColumn, Text
+from nlp_core.data.split_column import Column, NumberColumn, RawText, Text, WordText
 from nlp_core.errors import DataError, suggest
 
 PADDING = 0
@@ -271,7 +271,7 @@ class CharacterVocabulary:
 
 def require_text(column: Column) -> Text:
     """Return the column, which holds text: the plan has seen to that."""
-    assert not isinstance(column, NumberColumn), type(column)
+    assert not isinstance(column, NumberColumn | RawText | WordText), type(column)
     return column
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block, Shape
 from nlp_core.blocks.masking import zero_padding
@@ -112,8 +112,12 @@ class PretrainedEncoder(Block):
 
 
 def _build_encoder(
-    config: Mapping[str, Any], weights: Path | None, *, num_layers: int | None, dropout: float | None
-) -> nn.Module:
+    config: Mapping[str, Any],
+    weights: Path | None,
+    *,
+    num_layers: int | None,
+    dropout: float | None,
+) -> Any:  # Any: a class of its own for each sort of encoder
     """Return the module of transformers, in float32, without a pooling layer."""
     # A large library that only models with a pretrained encoder need.
     from transformers import AutoConfig, AutoModel
@@ -127,19 +131,18 @@ def _build_encoder(
     if dropout is not None:
         found.hidden_dropout_prob = found.attention_probs_dropout_prob = dropout
     if weights is None:
-        encoder = AutoModel.from_config(found)
+        encoder: Any = AutoModel.from_config(found)  # type: ignore[no-untyped-call]
     else:
         # It draws a bar and lists the layers that were left out, which the model file asked for.
-        logging.disable_progress_bar()
         level = logging.get_verbosity()
-        logging.set_verbosity_error()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         encoder = AutoModel.from_pretrained(weights, config=found, dtype=torch.float32)
         logging.set_verbosity(level)
-        logging.enable_progress_bar()
+        logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
-    module: nn.Module = encoder
-    return module
+    return encoder
 
 
 def _check(config: Any, dim: int, num_layers: int | None) -> None:  # Any: any encoder's class

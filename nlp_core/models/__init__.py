@@ -1,4 +1,4 @@
-"""Model graphs: planning with shapes, building, saving; and the pretrained encoders they may hold."""
+"""Model graphs: planning with shapes, building, saving; and the encoders they may hold."""
 
 from nlp_core.encoders import PretrainedEncoder  # names it among the blocks
 

@@ -4,7 +4,7 @@ Each layer that reads words or characters has a vocabulary of its own, made from
 split; layers that share parameters share it, and it then counts the words of all their columns.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from nlp_core.config.reader import TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
-from nlp_core.data.split_column import Rows, Text, TextColumn
+from nlp_core.data.split_column import Column, Rows, Text, TextColumn
 from nlp_core.data.task import NEXT_WORD, Examples, Task
 from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, suggest
@@ -105,25 +105,42 @@ class Featurizer:
 
     @classmethod
     def build(cls, plan: ModelPlan, task: Task, train: Examples, init: Path) -> "Featurizer":
-        """Make the vocabularies from the training split.
+        """Make the vocabularies from the training split of a task; see `build_all`."""
+        return cls.build_all(plan, [(task, train)], init)[task.name]
+
+    @classmethod
+    def build_all(
+        cls, plan: ModelPlan, trained: Sequence[tuple[Task, Examples]], init: Path
+    ) -> dict[str, "Featurizer"]:
+        """Make the vocabularies from the training splits of all tasks, which share them.
+
+        Args:
+            plan: the model.
+            trained: each task with its training split.
+            init: folder of the vectors or the encoder that the model starts from.
+
+        Returns:
+            For each task, by name, what reads its texts for the part of the model that serves it.
 
         Raises:
-            ConfigError: the model reads a column that the task does not have.
+            ConfigError: the model reads a column that a task does not have, or has no head for it.
             DataError: a vector table is missing or has another width.
         """
-        for name, column in plan.inputs.items():
-            if find_source(column) not in train.columns:
-                raise ConfigError(
-                    f"{plan.where}: inputs: '{name}' reads '{column}', which task '{task.name}' of "
-                    f"kind {task.kind} does not have. {suggest(column, train.columns)}"
-                )
+        parts = {task.name: plan.for_task(task.name) for task, _ in trained}
+        columns: dict[str, list[Column]] = {}
+        for task, train in trained:
+            _check_columns(parts[task.name], task, train)
+            for owner in {layer.owner for layer in raw_layers(parts[task.name])}:
+                sources = _list_sources(parts[task.name], owner)
+                columns.setdefault(owner, []).extend(train.columns[name] for name in sources)
         vocabularies: dict[str, Vocabulary] = {}
         for layer in raw_layers(plan):
             if layer.owner == layer.name:
-                columns = [train.columns[name] for name in _list_sources(plan, layer.owner)]
                 kind = choose_vocabulary(layer)
-                vocabularies[layer.owner] = kind.learn(columns, layer.options, init)
-        return cls(plan, vocabularies, task.targets)
+                vocabularies[layer.owner] = kind.learn(
+                    columns.get(layer.owner, []), layer.options, init
+                )
+        return {task.name: cls(parts[task.name], vocabularies, task.targets) for task, _ in trained}
 
     @property
     def predicted_words(self) -> WordVocabulary:
@@ -164,7 +181,6 @@ class Featurizer:
         given = {name: item for name, item in targets.items() if item is not None}
         return EncodedSplit(split, features, inputs, given)
 
-
     def _outline_texts(self, features: Mapping[str, Feature]) -> dict[str, Ragged]:
         """Return the lengths of texts in pieces, which the tokenizer of their encoder decides."""
         found = {}
@@ -173,6 +189,15 @@ class Featurizer:
             if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] == TEXTS:
                 found[layer.inputs[0]] = feature.outline()
         return found
+
+
+def _check_columns(plan: ModelPlan, task: Task, train: Examples) -> None:
+    for name, column in plan.inputs.items():
+        if find_source(column) not in train.columns:
+            raise ConfigError(
+                f"{plan.where}: inputs: '{name}' reads '{column}', which task '{task.name}' of "
+                f"kind {task.kind} does not have. {suggest(column, train.columns)}"
+            )
 
 
 def _shift(vocabulary: WordVocabulary, text: Text) -> Ragged:

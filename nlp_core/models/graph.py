@@ -1,15 +1,17 @@
 """A model graph as a torch module, built from its plan."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from nlp_core.blocks import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import Decoded, Head, LanguageModelHead
 from nlp_core.models.features import Batch, Featurizer, raw_layers
-from nlp_core.models.plan import LayerPlan, ModelPlan
+from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
@@ -29,6 +31,12 @@ class GraphModel(nn.Module):
         self.plan = plan
         self.blocks = nn.ModuleDict(blocks)
         self.heads = nn.ModuleDict(heads)
+
+    def select(self, plan: ModelPlan) -> "GraphModel":
+        """Return the part of the model that a part of its plan describes: the same parameters."""
+        owners = {layer.owner for layer in plan.layers}
+        blocks = {name: self._block(name) for name in self.blocks if name in owners}
+        return GraphModel(plan, blocks, {name: self._head(name) for name in plan.heads})
 
     def forward(
         self, batch: Batch, *, informed: bool = False
@@ -102,21 +110,36 @@ class GraphModel(nn.Module):
 
 
 def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphModel:
+    """Build the model of one task; see `build_shared_model`.
+
+    Args:
+        plan: the checked model file, whose heads name no task.
+        featurizer: vocabularies of the task.
+        kind: kind of the task.
+    """
+    return build_shared_model(plan, {None: featurizer}, {None: kind})
+
+
+def build_shared_model(
+    plan: ModelPlan, featurizers: Mapping[str | None, Featurizer], kinds: Mapping[str | None, str]
+) -> GraphModel:
     """Build a model; its random weights come from torch's global generator.
 
     Args:
         plan: the checked model file.
-        featurizer: vocabularies of the task.
-        kind: kind of the task.
+        featurizers: for each task its part of the model and the vocabularies, which all share;
+            the one task of a model whose heads name none is None.
+        kinds: kind of each task.
 
     Raises:
-        ConfigError: a head does not serve tasks of that kind; a target of the task has no head, or
+        ConfigError: a head does not serve tasks of that kind; a target of a task has no head, or
             two of them.
     """
+    vocabularies = next(iter(featurizers.values())).vocabularies
     blocks: dict[str, Block] = {}
     for layer in plan.layers:
         if layer.owner == layer.name:
-            vocabulary = featurizer.vocabularies.get(layer.name)
+            vocabulary = vocabularies.get(layer.name)
             if vocabulary is None:
                 dims = [shape.dim for shape in layer.shapes]
                 blocks[layer.name] = layer.block(*dims, **layer.options)
@@ -124,30 +147,19 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
                 blocks[layer.name] = _start(plan, layer, vocabulary)
     for layer in raw_layers(plan):
         block = blocks[layer.owner]
-        vocabulary = featurizer.vocabularies[layer.owner]
+        vocabulary = vocabularies[layer.owner]
         if isinstance(block, WordEmbedding) and isinstance(vocabulary, WordVocabulary):
             fill_embedding(block, vocabulary)
     heads = {}
     for name, head in plan.heads.items():
-        if kind not in head.head.kinds:
+        if head.task not in kinds:
             raise ConfigError(
-                f"{plan.where}: head '{name}': found a head for "
-                f"{', '.join(sorted(head.head.kinds))}, expected one for a task of kind {kind}."
+                f"{plan.where}: head '{name}': task: found '{head.task}', which the experiment has "
+                f"no data of. {suggest(str(head.task), [str(task) for task in kinds])}"
             )
-        if kind == "span" and head.axes != (PASSAGE,):
-            raise ConfigError(
-                f"{plan.where}: head '{name}': inputs: found a layer over {' and '.join(head.axes)}"
-                f", expected one over {PASSAGE}, the text that has the answers."
-            )
-        try:
-            is_causal = issubclass(head.head, LanguageModelHead)
-            targets = featurizer.targets[head.head.target]
-            num_labels = len(featurizer.predicted_words if is_causal else targets)
-            widths = [shape.dim for shape in head.shapes]
-            heads[name] = head.head(*widths, num_labels, **head.options)
-        except ConfigError as err:
-            raise ConfigError(f"{plan.where}: head '{name}': {err}") from err
-    _check_targets(plan, featurizer, kind)
+        heads[name] = _build_head(plan.where, head, featurizers[head.task], kinds[head.task])
+    for task, featurizer in featurizers.items():
+        _check_targets(featurizer, kinds[task])
     return GraphModel(plan, blocks, heads)
 
 
@@ -158,8 +170,31 @@ def _start(plan: ModelPlan, layer: LayerPlan, vocabulary: Vocabulary) -> Block:
         raise ConfigError(f"{plan.where}: layer '{layer.name}': {err}") from err
 
 
-def _check_targets(plan: ModelPlan, featurizer: Featurizer, kind: str) -> None:
+def _build_head(where: str, head: HeadPlan, featurizer: Featurizer, kind: str) -> Head:
+    place = f"{where}: head '{head.name}'"
+    if kind not in head.head.kinds:
+        raise ConfigError(
+            f"{place}: found a head for {', '.join(sorted(head.head.kinds))}, expected one for a "
+            f"task of kind {kind}."
+        )
+    if kind == "span" and head.axes != (PASSAGE,):
+        raise ConfigError(
+            f"{place}: inputs: found a layer over {' and '.join(head.axes)}, expected one over "
+            f"{PASSAGE}, the text that has the answers."
+        )
+    try:
+        is_causal = issubclass(head.head, LanguageModelHead)
+        targets = featurizer.targets[head.head.target]
+        num_labels = len(featurizer.predicted_words if is_causal else targets)
+        widths = [shape.dim for shape in head.shapes]
+        return head.head(*widths, num_labels, **head.options)
+    except ConfigError as err:
+        raise ConfigError(f"{place}: {err}") from err
+
+
+def _check_targets(featurizer: Featurizer, kind: str) -> None:
     """Refuse a model that leaves a target of the task out, or predicts one twice."""
+    plan = featurizer.plan
     for target in featurizer.targets:
         heads = [name for name, head in plan.heads.items() if head.head.target == target]
         if len(heads) != 1:

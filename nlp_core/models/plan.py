@@ -60,6 +60,7 @@ class HeadPlan:
         shapes: shape of each.
         axes: what the lengths of all of them come from: the column of their tokens.
         weight: factor on its loss.
+        task: the task that it is for; None: the only one.
     """
 
     name: str
@@ -69,6 +70,7 @@ class HeadPlan:
     shapes: list[Shape]
     axes: Axes
     weight: float
+    task: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,34 @@ class ModelPlan:
     def grouped(self) -> bool:
         """Whether a training batch must hold whole groups."""
         return any(head.head.grouped for head in self.heads.values())
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks that the heads name, sorted; none where the model serves any one task."""
+        return sorted({head.task for head in self.heads.values() if head.task is not None})
+
+    def for_task(self, task: str) -> "ModelPlan":
+        """Return the part of the model that serves a task: its heads, and what they read.
+
+        Raises:
+            ConfigError: the heads name their tasks, and none of them this one.
+        """
+        if not self.tasks:
+            return self
+        if task not in self.tasks:
+            raise ConfigError(
+                f"{self.where}: heads: found no head for the task '{task}'. "
+                f"{suggest(task, self.tasks)}"
+            )
+        heads = {name: head for name, head in self.heads.items() if head.task == task}
+        needed = {name for head in heads.values() for name in head.inputs}
+        layers: list[LayerPlan] = []
+        for layer in reversed(self.layers):
+            if layer.name in needed:
+                layers.insert(0, layer)
+                needed |= set(layer.inputs)
+        inputs = {name: column for name, column in self.inputs.items() if name in needed}
+        return ModelPlan(self.where, inputs, layers, heads)
 
     @property
     def kinds(self) -> list[str]:
@@ -145,6 +175,7 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         if heads[name].head.causal:
             check_causal(heads[name], plans, where=place)
     _refuse_unread(config, where)
+    _refuse_heads_without_tasks(config, where)
     _refuse_two_encoders(config, plans, where)
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
@@ -322,7 +353,9 @@ def _plan_head(
     shapes = [known[layer] for layer in head.inputs]
     check_ranks(HEADS.get(kind).ranks, head.inputs, shapes, where)
     places = _find_head_axes(head, axes, where)
-    return HeadPlan(name, HEADS.get(kind), options, head.inputs, shapes, places, head.weight)
+    return HeadPlan(
+        name, HEADS.get(kind), options, head.inputs, shapes, places, head.weight, head.task
+    )
 
 
 def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) -> None:
@@ -371,10 +404,18 @@ def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> 
         )
 
 
-def _refuse_two_encoders(
-    config: ModelConfig, plans: Mapping[str, LayerPlan], where: str
-) -> None:
-    """Refuse texts that are cut into the pieces of more than one tokenizer: lengths would differ."""
+def _refuse_heads_without_tasks(config: ModelConfig, where: str) -> None:
+    """Refuse a model some of whose heads name a task and some do not."""
+    without = [name for name, head in config.heads.items() if head.task is None]
+    if without and len(without) < len(config.heads):
+        raise ConfigError(
+            f"{where}: head '{without[0]}': task: found none, expected the name of a task, as the "
+            "other heads have one."
+        )
+
+
+def _refuse_two_encoders(config: ModelConfig, plans: Mapping[str, LayerPlan], where: str) -> None:
+    """Refuse texts that more than one tokenizer cuts into pieces: their lengths would differ."""
     inputs = {name for name, column in config.inputs.items() if column == TEXTS}
     owners = {plan.owner for plan in plans.values() if inputs & set(plan.inputs)}
     if len(owners) > 1:

@@ -15,33 +15,68 @@ from nlp_core.data.task import TAGS, list_targets
 from nlp_core.errors import DataError
 from nlp_core.files import replacing, write_json
 from nlp_core.models.features import Featurizer, choose_vocabulary, raw_layers
-from nlp_core.models.graph import GraphModel, build_model
+from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.plan import ModelPlan
 
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.json"
+TASKS = "tasks"
 
 
-def save_model(folder: Path, state: Mapping[str, Tensor], featurizer: Featurizer) -> None:
-    """Write weights and vocabularies into a folder."""
+def save_model(
+    folder: Path, state: Mapping[str, Tensor], featurizers: Mapping[str, Featurizer]
+) -> None:
+    """Write weights and vocabularies into a folder.
+
+    Args:
+        folder: where to.
+        state: the weights.
+        featurizers: of each task by name; they share their vocabularies.
+    """
     stored = {name: state[name].contiguous() for name in sorted(state)}
     with replacing(folder / WEIGHTS) as temporary:
         save_file(stored, temporary)
-    layers = {name: item.describe() for name, item in featurizer.vocabularies.items()}
+    first = next(iter(featurizers.values()))
+    layers = {name: item.describe() for name, item in first.vocabularies.items()}
+    targets = {name: _describe_targets(item) for name, item in featurizers.items()}
+    note = {TASKS: targets} if first.plan.tasks else _describe_targets(first)
+    write_json(folder / VOCABULARY, {"layers": layers, **note})
+
+
+def _describe_targets(featurizer: Featurizer) -> dict[str, list[str]]:
     labels, *others = featurizer.targets.values()
-    note = {"labels": labels, "layers": layers} | ({TAGS: others[0]} if others else {})
-    write_json(folder / VOCABULARY, note)
+    return {"labels": labels} | ({TAGS: others[0]} if others else {})
 
 
 def load_model(
     folder: Path, plan: ModelPlan, *, kind: str, init: Path
 ) -> tuple[GraphModel, Featurizer]:
-    """Read a trained model back.
+    """Read a trained model of one task back.
 
     Args:
         folder: a seed's folder of a finished cell.
         plan: the model file that the cell was trained with.
         kind: kind of its task.
+        init: folder of the vectors it started from.
+
+    Raises:
+        DataError: a file is missing, or the weights are those of another model file.
+    """
+    model, featurizers = load_shared_model(folder, plan, kinds={None: kind}, init=init)
+    return model, featurizers[None]
+
+
+def load_shared_model(
+    folder: Path, plan: ModelPlan, *, kinds: Mapping[str | None, str], init: Path
+) -> tuple[GraphModel, dict[str | None, Featurizer]]:
+    """Read a trained model back, with what reads the texts of each of its tasks.
+
+    The part that serves one task is `model.select(featurizers[task].plan)`.
+
+    Args:
+        folder: a seed's folder of a finished cell.
+        plan: the model file that the cell was trained with.
+        kinds: kind of each task; the one task of a model whose heads name none is None.
         init: folder of the vectors it started from.
 
     Raises:
@@ -57,12 +92,19 @@ def load_model(
             name: choose_vocabulary(owners[name]).recall(item, owners[name].options, init)
             for name, item in note["layers"].items()
         }
-        featurizer = Featurizer(plan, vocabularies, list_targets(kind, note))
-        model = build_model(plan, featurizer, kind=kind)
+        featurizers = {
+            task: Featurizer(
+                plan if task is None else plan.for_task(task),
+                vocabularies,
+                list_targets(kind, note if task is None else note[TASKS][task]),
+            )
+            for task, kind in kinds.items()
+        }
+        model = build_shared_model(plan, featurizers, kinds)
         state = load_file(folder / WEIGHTS)
         if _shapes(model.state_dict()) == _shapes(state):
             model.load_state_dict(state)
-            return model, featurizer
+            return model, featurizers
     raise DataError(
         f"{folder / WEIGHTS}: found the weights of another model than {plan.where} describes; "
         "train the cell again, or restore the model file it was trained with."

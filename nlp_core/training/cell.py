@@ -34,19 +34,19 @@ from nlp_core.files import (
 )
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
-from nlp_core.models.graph import GraphModel, build_model, count_parameters
+from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.loop import Trained, Trainer, count_batches, load_weights
+from nlp_core.training.loop import HONEST, PAPER, TaskRun, Trained, Trainer, load_weights
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.progress import show_progress
 
 log = logging.getLogger(__name__)
 
-HONEST = "honest"
-PAPER = "paper"
+ENCODER = "encoder"
+VECTORS = "vectors"
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Cell:
         recipe: how to train.
         numerics: of params.yaml.
         plan: the model.
-        task: the processed task.
-        init: folder of the vectors.
+        tasks: the processed tasks: one, or those of a group.
+        init: folder of the vectors or of the encoder.
     """
 
     name: str
@@ -68,8 +68,14 @@ class Cell:
     recipe: RecipeConfig
     numerics: int
     plan: ModelPlan
-    task: Task
+    tasks: list[Task]
     init: Path
+
+    @property
+    def task(self) -> Task:
+        """The one task."""
+        (task,) = self.tasks
+        return task
 
     @property
     def key(self) -> str:
@@ -80,7 +86,9 @@ class Cell:
                 "numerics": self.numerics,
                 "model": read_mapping(Path(self.experiment.model)),
                 "recipe": self.recipe.model_dump(mode="json"),
-                "data": self.task.digest,
+                "data": [task.digest for task in self.tasks]
+                if len(self.tasks) > 1
+                else self.task.digest,
                 "init": self.init_digest,
                 "machine": describe_machine(),
             }
@@ -89,8 +97,9 @@ class Cell:
 
     @property
     def init_digest(self) -> str:
-        """Digest of the vector tables that the model starts from."""
-        return digest_json(read_mapping(self.init / "manifest.json")["tables"])
+        """Digest of the vector tables or of the encoder that the model starts from."""
+        manifest = read_mapping(self.init / "manifest.json")
+        return digest_json(manifest["tables" if manifest["kind"] == VECTORS else "files"])
 
 
 def read_cell(name: str, params: Params) -> Cell:
@@ -113,16 +122,20 @@ def read_cell(name: str, params: Params) -> Cell:
             f"'{name}', is not made yet; run `dvc repro preprocess@{init.name}`."
         )
     kind = read_mapping(init / "manifest.json")["kind"]
-    if kind != "vectors":
+    if kind not in (VECTORS, ENCODER):
         raise ConfigError(
             f"params.yaml: experiments.{name}.init: found '{init}', which holds {kind} data, "
-            "expected word vectors, such as data/processed/glove."
+            "expected word vectors, such as data/processed/glove, or a pretrained encoder."
         )
-    task = read_task(Path("data/processed") / experiment.data)
-    where = str(task.folder / "manifest.json")
-    check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
-    check_selecting_metric(task.metrics[0], where=where)
+    folder = Path("data/processed") / experiment.data
+    members = params.groups.get(experiment.data)
+    tasks = [read_task(folder / member) for member in members] if members else [read_task(folder)]
+    for task in tasks:
+        where = str(task.folder / "manifest.json")
+        check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
+        check_selecting_metric(task.metrics[0], where=where)
     plan = read_plan(Path(experiment.model))
+    _check_tasks(plan, tasks)
     for path in list_files(plan):
         require_file(path)
     return Cell(
@@ -131,9 +144,21 @@ def read_cell(name: str, params: Params) -> Cell:
         recipe=params.recipes[experiment.recipe],
         numerics=params.numerics,
         plan=plan,
-        task=task,
+        tasks=tasks,
         init=init,
     )
+
+
+def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:
+    """Refuse a model for several tasks on one, and one for any task on several."""
+    names = sorted(task.name for task in tasks)
+    if len(names) > 1 and not plan.tasks:
+        raise ConfigError(
+            f"{plan.where}: heads: found no task named, expected a head with `task` for each of "
+            f"{', '.join(names)}."
+        )
+    for task in names:
+        plan.for_task(task)
 
 
 def train_cell(cell: Cell) -> Path:
@@ -166,39 +191,42 @@ def _train_seed(cell: Cell, seed: int, work: Path) -> Path:
         return done
     started = time.time()
     seed_everything(seed)
-    model, featurizer, splits = _prepare(cell)
+    model, featurizers, tasks = prepare_tasks(cell)
     checkpoint = work / f"seed-{seed}.safetensors"
-    steps = count_batches(model, splits["train"], cell.recipe.batch_size) * cell.recipe.epochs
-    with show_progress(f"{cell.name} seed {seed}", steps) as on_step:
-        trained = Trainer(
-            model,
-            cell.task,
-            train=splits["train"],
-            selections=_selections(cell.task, splits),
-            recipe=cell.recipe,
-            seed=seed,
-            checkpoint=checkpoint,
-            on_step=on_step,
-        ).run()
+    trainer = Trainer(model, tasks, recipe=cell.recipe, seed=seed, checkpoint=checkpoint)
+    with show_progress(f"{cell.name} seed {seed}", trainer.num_steps) as on_step:
+        trained = trainer.run(on_step)
     with replacing_folder(done) as folder:
-        save_model(folder, trained.states[HONEST], featurizer)
+        save_model(folder, trained.states[HONEST], featurizers)
         _write_history(folder, trained.progress)
-        _write_predictions(cell, model, trained, splits, folder)
+        for item in tasks:
+            _write_predictions(item, model, trained, folder)
         write_json(folder / "seed.json", _describe_seed(folder, model, trained))
     checkpoint.unlink(missing_ok=True)
     _write_run(cell, seed, started)
     return done
 
 
-def _prepare(cell: Cell) -> tuple[GraphModel, Featurizer, dict[str, EncodedSplit]]:
-    train = cell.task.read_split("train")
-    featurizer = Featurizer.build(cell.plan, cell.task, train, cell.init)
-    model = build_model(cell.plan, featurizer, kind=cell.task.kind)
-    names = (cell.task.select_split, cell.task.report_split)
-    splits = {name: featurizer.encode(cell.task.read_split(name)) for name in names}
-    splits = {"train": featurizer.encode(train), **splits}
-    _log_words(featurizer, splits)
-    return model, featurizer, splits
+def prepare_tasks(cell: Cell) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
+    """Return a fresh model with, for each task, what reads its texts, and its encoded splits."""
+    trained = [(task, task.read_split("train")) for task in cell.tasks]
+    featurizers = Featurizer.build_all(cell.plan, trained, cell.init)
+    named = {task.name: task.name if cell.plan.tasks else None for task in cell.tasks}
+    model = build_shared_model(
+        cell.plan,
+        {named[name]: featurizer for name, featurizer in featurizers.items()},
+        {named[task.name]: task.kind for task in cell.tasks},
+    )
+    runs = []
+    for task, train in trained:
+        featurizer = featurizers[task.name]
+        names = (task.select_split, task.report_split)
+        splits = {name: featurizer.encode(task.read_split(name)) for name in names}
+        splits = {"train": featurizer.encode(train), **splits}
+        _log_words(featurizer, splits)
+        part = model.select(featurizer.plan) if cell.plan.tasks else model
+        runs.append(TaskRun(task, part, splits, _selections(task)))
+    return model, featurizers, runs
 
 
 def _log_words(featurizer: Featurizer, splits: dict[str, EncodedSplit]) -> None:
@@ -212,32 +240,27 @@ def _log_words(featurizer: Featurizer, splits: dict[str, EncodedSplit]) -> None:
             log.info("finetune next words split=%s unknown=%.4f", name, share)
 
 
-def _selections(task: Task, splits: dict[str, EncodedSplit]) -> dict[str, EncodedSplit]:
-    """Return what each way of choosing the epoch looks at.
+def _selections(task: Task) -> dict[str, str]:
+    """Return the split that each way of choosing the epoch looks at.
 
     Where a part of the training split chooses, the paper chose on the reported split itself; the
     cell then has both numbers.
     """
-    selections = {HONEST: splits[task.select_split]}
+    selections = {HONEST: task.select_split}
     if task.select_split == "held_out":
-        selections[PAPER] = splits[task.report_split]
+        selections[PAPER] = task.report_split
     return selections
 
 
-def _write_predictions(
-    cell: Cell,
-    model: GraphModel,
-    trained: Trained,
-    splits: dict[str, EncodedSplit],
-    folder: Path,
-) -> None:
-    task = cell.task
-    predictions = {}
+def _write_predictions(item: TaskRun, model: GraphModel, trained: Trained, folder: Path) -> None:
+    task, predictions = item.task, {}
     for selection in sorted(trained.states):
         load_weights(model, trained.states[selection])
         names = [task.select_split, task.report_split] if selection == HONEST else []
         names = names or [task.report_split]
-        predictions[selection] = [predict(model, splits[name], task.targets) for name in names]
+        predictions[selection] = [
+            predict(item.model, item.splits[name], task.targets) for name in names
+        ]
     write_predictions(folder / "predictions" / f"{task.name}.parquet", task, predictions)
 
 
@@ -257,7 +280,7 @@ def _describe_seed(folder: Path, model: GraphModel, trained: Trained) -> dict[st
 def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
     """Return cell.json: what the cell is, without times, hosts or paths of this machine."""
     seeds = {str(seed): read_mapping(path / "seed.json") for seed, path in finished.items()}
-    task, experiment = cell.task, cell.experiment
+    experiment = cell.experiment
     return {
         "table": experiment.table,
         "cell": cell.name,
@@ -265,7 +288,7 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
         "recipe": experiment.recipe,
         "seeds": experiment.seeds,
         "numerics": cell.numerics,
-        "data": {task.name: f"sha256:{task.digest}"},
+        "data": {task.name: f"sha256:{task.digest}" for task in cell.tasks},
         "init": {
             "path": experiment.init,
             "sha256": f"sha256:{cell.init_digest}",
@@ -282,6 +305,7 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
                 "scheme": task.scheme,
                 "footnotes": [*task.footnotes, *_init_footnotes(cell.init)],
             }
+            for task in cell.tasks
         },
         "runs": {seed: {k: note[k] for k in ("weights", "epochs")} for seed, note in seeds.items()},
     }

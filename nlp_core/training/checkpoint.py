@@ -34,6 +34,7 @@ class Progress:
         stale: validations since the best one.
         best: by selection, the best validation.
         events: what history.jsonl will hold.
+        task_steps: steps done for each task, of a run over several.
     """
 
     epoch: int = 1
@@ -42,6 +43,7 @@ class Progress:
     stale: int = 0
     best: dict[str, Best] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
+    task_steps: dict[str, int] = field(default_factory=dict)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: object = None) -> None:

@@ -1,8 +1,9 @@
-"""The training of one seed: steps, validations, checkpoints, and the best weights."""
+"""The training of one seed on one or more tasks: steps, validations, checkpoints, best weights."""
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,10 @@ from torch import Tensor, nn
 
 from nlp_core.config.params import RecipeConfig
 from nlp_core.data.batching import order_training_batches, order_training_groups
+from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.errors import TrainingError
-from nlp_core.metrics import is_better
+from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
@@ -33,6 +35,45 @@ from nlp_core.training.threshold import predict_with_best_threshold
 log = logging.getLogger(__name__)
 
 LOGS_PER_EPOCH = 10
+HONEST = "honest"
+PAPER = "paper"
+"""Ways of choosing the epoch: on a split that is not reported, or as the paper did, on that one."""
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task of a run.
+
+    Attributes:
+        task: what is learnt.
+        model: the part of the model that serves it.
+        splits: by name, "train" and those that a selection looks at among them.
+        selections: for each way of choosing the epoch the name of the split that it looks at.
+    """
+
+    task: Task
+    model: GraphModel
+    splits: Mapping[str, EncodedSplit]
+    selections: Mapping[str, str]
+
+    @property
+    def train(self) -> EncodedSplit:
+        """The training split."""
+        return self.splits["train"]
+
+    @property
+    def group(self) -> NDArray[np.int64] | None:
+        """The group of each example if the model's heads compare the examples of a group."""
+        if not self.model.plan.grouped:
+            return None
+        group = self.train.split.group
+        assert group is not None, "heads that compare candidates serve only kinds of groups"
+        return group
+
+    def count_batches(self, batch_size: int) -> int:
+        """Return the batches of a pass over the training split, of examples or of groups."""
+        units = self.train.split if self.group is None else np.unique(self.group)
+        return math.ceil(len(units) / batch_size)
 
 
 @dataclass(frozen=True)
@@ -51,41 +92,37 @@ class Trained:
 class Trainer:
     """Train one model with one seed.
 
+    Each step trains one task. Its first metric chooses the epoch: the mean of those of all tasks.
+
     Args:
-        model: freshly built, from the seed.
-        task: what is learnt; its first metric chooses the epoch.
-        train: the training split.
-        selections: for each way of choosing the epoch ("honest", "paper") the split it looks at.
+        model: freshly built, from the seed: all that the tasks' parts are parts of.
+        tasks: what is learnt, one or more; the recipe says how several take turns.
         recipe: how to train.
         seed: orders the data.
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
-        on_step: called after each step with the steps done.
     """
 
     def __init__(
         self,
         model: GraphModel,
-        task: Task,
+        tasks: Sequence[TaskRun],
         *,
-        train: EncodedSplit,
-        selections: Mapping[str, EncodedSplit],
         recipe: RecipeConfig,
         seed: int,
         checkpoint: Path,
         max_steps: int | None = None,
-        on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
         self.model = model
-        self.task = task
-        self.train_split = train
-        self.selections = selections
+        self.tasks = {item.task.name: item for item in tasks}
         self.recipe = recipe
         self.seed = seed
         self.checkpoint = checkpoint
         self.max_steps = max_steps
-        self.on_step = on_step
-        self.steps_per_epoch = count_batches(model, train, recipe.batch_size)
+        self.sizes = {
+            name: item.count_batches(self._batch_size(name)) for name, item in self.tasks.items()
+        }
+        self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
         self.optimizer = build_optimizer(recipe.optimizer, model)
         self.average = WeightAverage(model, recipe.ema_decay) if recipe.ema_decay else None
         self.learning_rate = LearningRate(
@@ -95,26 +132,39 @@ class Trainer:
         self.best_states: dict[str, dict[str, Tensor]] = {}
         self.losses: list[float] = []
 
-    def run(self) -> Trained:
+    @property
+    def num_steps(self) -> int:
+        """The steps of the whole run, if patience does not end it."""
+        steps = self.steps_per_epoch * self.recipe.epochs
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+    def run(self, on_step: Callable[[int], None] = lambda step: None) -> Trained:
         """Train to the last epoch, or until patience ends, and return the best weights.
 
+        Args:
+            on_step: called after each step with the steps done.
+
         Raises:
-            TrainingError: a loss is not finite.
+            TrainingError: a loss is not finite, or a task had no step.
         """
         if self.checkpoint.exists():
             self._restore()
         while self.progress.epoch <= self.recipe.epochs and not self._is_over():
-            self._run_epoch()
+            self._run_epoch(on_step)
+        self._refuse_idle_tasks()
         return Trained(self.best_states, self.progress)
 
-    def _run_epoch(self) -> None:
+    def _run_epoch(self, on_step: Callable[[int], None]) -> None:
         progress = self.progress
         batches = self._order_batches(progress.epoch)
         share = self.recipe.validations_per_epoch
         pauses = {math.ceil(len(batches) * k / share) for k in range(1, share + 1)}
         every = max(len(batches) // LOGS_PER_EPOCH, 1)
+        if progress.batch == 0 and len(self.tasks) > 1:
+            self._log_mixture([task for task, _ in batches])
         for idx in range(progress.batch, len(batches)):
-            self.step(batches[idx])
+            self.step(*batches[idx])
+            on_step(progress.step)
             progress.batch = idx + 1
             if progress.batch % every == 0:
                 self._log_loss()
@@ -126,19 +176,42 @@ class Trainer:
                 if self._is_over():
                     return
 
-    def _order_batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        lengths, group = self.train_split.lengths, _find_groups(self.model, self.train_split)
+    def _order_batches(self, epoch: int) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return task and rows of each step of an epoch."""
+        mixing, epochs = self.recipe.mixing, self.recipe.epochs
+        if mixing is None:
+            (name,) = self.tasks
+            return [(name, rows) for rows in self._order_task(name, epoch)]
+        steps = order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+        drawn = {
+            name: iter(
+                draw_batches(partial(self._order_task, name), count, epoch=epoch, epochs=epochs)
+            )
+            for name, count in Counter(steps).items()
+        }
+        return [(name, next(drawn[name])) for name in steps]
+
+    def _order_task(self, name: str, epoch: int) -> Batches:
+        item = self.tasks[name]
+        group = item.group
         order = order_training_batches if group is None else partial(order_training_groups, group)
         return order(
-            lengths,
-            batch_size=self.recipe.batch_size,
+            item.train.lengths,
+            batch_size=self._batch_size(name),
             bucket_batches=self.recipe.bucket_batches,
             seed=self.seed,
             epoch=epoch,
         )
 
-    def step(self, rows: NDArray[np.int64]) -> None:
-        """Train on some examples of the training split: one update of the weights.
+    def _batch_size(self, name: str) -> int:
+        return (self.recipe.task_batch_sizes or {}).get(name, self.recipe.batch_size)
+
+    def step(self, name: str, rows: NDArray[np.int64]) -> None:
+        """Train on some examples of a task's training split: one update of the weights.
+
+        Args:
+            name: the task.
+            rows: the examples.
 
         Raises:
             TrainingError: the loss is not finite.
@@ -147,28 +220,48 @@ class Trainer:
         self.model.train()
         lr = self.learning_rate.at(progress.step)
         set_learning_rate(self.optimizer, lr)
-        batch = self.train_split.batch(rows)
+        batch = self.tasks[name].train.batch(rows)
         if progress.step == 0:
-            log.info("finetune first batch task=%s rows=%d", self.task.name, len(batch.rows))
+            log.info("finetune first batch task=%s rows=%d", name, len(batch.rows))
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.model.loss(batch)
+        loss = self.tasks[name].model.loss(batch)
         value = float(loss.detach())
         if not math.isfinite(value):
-            raise TrainingError(self._describe_divergence(value, lr))
+            raise TrainingError(self._describe_divergence(name, value, lr))
+        weight = (self.recipe.task_weights or {}).get(name)
+        loss = loss if weight is None else weight * loss
         loss.backward()  # type: ignore[no-untyped-call]
         if self.recipe.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         update_weights(self.optimizer)
         progress.step += 1
+        if len(self.tasks) > 1:
+            progress.task_steps[name] = progress.task_steps.get(name, 0) + 1
         self.losses.append(value)
         if self.average is not None:
             self.average.update(self.model, progress.step)
-        self.on_step(progress.step)
 
-    def _describe_divergence(self, loss: float, lr: float) -> str:
+    def _refuse_idle_tasks(self) -> None:
+        if len(self.tasks) > 1:
+            log.info("finetune mixture steps=%s", self.progress.task_steps)
+            idle = [name for name in self.tasks if not self.progress.task_steps.get(name)]
+            if idle:
+                raise TrainingError(
+                    f"{', '.join(idle)}: found no step of training in {self.progress.step}, "
+                    "expected one for each task at least. Change the recipe's mixing, or take the "
+                    "task out of its group."
+                )
+
+    def _log_mixture(self, names: Sequence[str]) -> None:
+        """Say how many steps of an epoch each task has."""
+        epoch, steps = self.progress.epoch, dict(sorted(Counter(names).items()))
+        self.progress.events.append({"event": "mixture", "epoch": epoch, "steps": steps})
+        log.info("finetune mixture epoch=%d steps=%s", epoch, steps)
+
+    def _describe_divergence(self, name: str, loss: float, lr: float) -> str:
         kept = self.checkpoint.exists()
         return (
-            f"{self.task.name}: found a loss of {loss} at step {self.progress.step + 1} of epoch "
+            f"{name}: found a loss of {loss} at step {self.progress.step + 1} of epoch "
             f"{self.progress.epoch} with learning rate {lr:.3g}, expected a finite one. "
             f"The last good checkpoint is {self.checkpoint if kept else 'none'}. Lower the "
             "recipe's learning rate or set its clip_norm."
@@ -192,30 +285,46 @@ class Trainer:
         if self.average is not None:
             self.model.load_state_dict({**raw, **self.average.state})
         progress.stale += 1
-        for selection, encoded in self.selections.items():
-            predictions = predict_with_best_threshold(self.model, encoded, self.task.targets)
-            metrics = score_predictions(self.task, predictions)
-            split = encoded.split.name
-            progress.events.append(
-                {
-                    "event": "validate",
-                    "epoch": epoch,
-                    "step": progress.step,
-                    "split": split,
-                    "metrics": metrics,
-                }
-            )
-            score = metrics[self.task.metrics[0]]
-            best = progress.best.get(selection)
-            if best is None or is_better(self.task.metrics[0], score, best.score):
-                progress.best[selection] = Best(score, epoch)
-                state = self.model.state_dict()
-                self.best_states[selection] = {name: v.clone() for name, v in state.items()}
-                if selection == "honest":
-                    progress.stale = 0
-            text = " ".join(f"{name}={value:.2f}" for name, value in metrics.items())
-            log.info("finetune validate epoch=%.2f split=%s %s", epoch, split, text)
+        selections = dict.fromkeys(key for item in self.tasks.values() for key in item.selections)
+        for selection in selections:
+            scores = [self._measure(item, selection, epoch) for item in self.tasks.values()]
+            self._keep_best(selection, scores, epoch)
         self.model.load_state_dict(raw)
+
+    def _measure(self, item: TaskRun, selection: str, epoch: float) -> float:
+        """Return the first metric of a task on the split that a way of choosing looks at."""
+        task = item.task
+        encoded = item.splits[item.selections.get(selection, item.selections[HONEST])]
+        predictions = predict_with_best_threshold(item.model, encoded, task.targets)
+        metrics = score_predictions(task, predictions)
+        place = {"split": encoded.split.name}
+        if len(self.tasks) > 1:
+            place = {"task": task.name, **place}
+        step = self.progress.step
+        event = {"event": "validate", "epoch": epoch, "step": step, **place, "metrics": metrics}
+        self.progress.events.append(event)
+        text = " ".join(
+            [*(f"{key}={value}" for key, value in place.items())]
+            + [f"{key}={value:.2f}" for key, value in metrics.items()]
+        )
+        log.info("finetune validate epoch=%.2f %s", epoch, text)
+        return metrics[task.metrics[0]]
+
+    def _keep_best(self, selection: str, scores: Sequence[float], epoch: float) -> None:
+        """Keep the weights if none before had a better score: of several tasks the mean."""
+        metrics = [item.task.metrics[0] for item in self.tasks.values()]
+        metric, score = metrics[0], scores[0]
+        if len(metrics) > 1:
+            metric = "accuracy"  # like any other of which more is better
+            signs = [-1.0 if is_lower_better(name) else 1.0 for name in metrics]
+            score = sum(s * value for s, value in zip(signs, scores, strict=True)) / len(scores)
+        best = self.progress.best.get(selection)
+        if best is None or is_better(metric, score, best.score):
+            self.progress.best[selection] = Best(score, epoch)
+            state = self.model.state_dict()
+            self.best_states[selection] = {name: v.clone() for name, v in state.items()}
+            if selection == HONEST:
+                self.progress.stale = 0
 
     def _is_over(self) -> bool:
         if self.progress.step == self.max_steps:
@@ -241,26 +350,6 @@ class Trainer:
             if part.startswith("best-")
         }
         log.info("finetune resume epoch=%d step=%d", self.progress.epoch, self.progress.step)
-
-
-def count_batches(model: GraphModel, train: EncodedSplit, batch_size: int) -> int:
-    """Return the batches of an epoch.
-
-    Args:
-        model: whose heads decide whether a batch is of examples or of whole groups.
-        train: the training split.
-        batch_size: examples, or groups, a batch.
-    """
-    group = _find_groups(model, train)
-    return math.ceil(len(train.split if group is None else np.unique(group)) / batch_size)
-
-
-def _find_groups(model: GraphModel, train: EncodedSplit) -> NDArray[np.int64] | None:
-    """Return the group of each example if the model's heads compare the examples of a group."""
-    if not model.plan.grouped:
-        return None
-    assert train.split.group is not None, "heads that compare candidates serve only kinds of groups"
-    return train.split.group
 
 
 def load_weights(model: GraphModel, state: Mapping[str, Tensor]) -> None:

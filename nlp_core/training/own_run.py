@@ -36,9 +36,9 @@ from nlp_core.models.graph import build_model, count_parameters
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import Plugin
 from nlp_core.models.saving import save_model
-from nlp_core.training.cell import HONEST, locked
+from nlp_core.training.cell import locked
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.loop import Trainer, count_batches, load_weights
+from nlp_core.training.loop import HONEST, TaskRun, Trainer, load_weights
 from nlp_core.training.prediction import predict, score_predictions
 from nlp_core.training.progress import show_progress
 
@@ -271,19 +271,16 @@ def _train(
     model = build_model(plan, featurizer, kind=task.kind)
     encoded = {name: featurizer.encode(split) for name, split in splits.items()}
     checkpoint = _find_checkpoint(run, work)
-    steps = count_batches(model, encoded["train"], training.batch_size) * training.epochs
-    with show_progress(run.output.name, min(steps, training.max_steps or steps)) as on_step:
-        trained = Trainer(
-            model,
-            task,
-            train=encoded["train"],
-            selections={HONEST: encoded["dev"]},
-            recipe=training,
-            seed=run.seed,
-            checkpoint=checkpoint,
-            max_steps=training.max_steps,
-            on_step=on_step,
-        ).run()
+    trainer = Trainer(
+        model,
+        [TaskRun(task, model, encoded, {HONEST: "dev"})],
+        recipe=training,
+        seed=run.seed,
+        checkpoint=checkpoint,
+        max_steps=training.max_steps,
+    )
+    with show_progress(run.output.name, trainer.num_steps) as on_step:
+        trained = trainer.run(on_step)
     load_weights(model, trained.states[HONEST])
     measured = {
         name: score_predictions(task, predict(model, encoded[name], task.targets))
@@ -292,7 +289,7 @@ def _train(
     }
     metrics = {"best_epoch": trained.progress.best[HONEST].epoch, "metrics": measured}
     with replacing_folder(run.output) as folder:
-        save_model(folder, trained.states[HONEST], featurizer)
+        save_model(folder, trained.states[HONEST], {task.name: featurizer})
         write_text(folder / MODEL, format_model(run.model))
         lines = "".join(format_line(event) for event in trained.progress.events)
         write_text(folder / "history.jsonl", lines)
