@@ -28,6 +28,12 @@ class OptimizerConfig(ClosedModel):
     """Decay a step, relative to the learning rate for adamw, as an L2 term for the others."""
     embedding_lr_scale: Positive = 1.0
     """Factor on the learning rate of word embeddings."""
+    layer_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Factor on the learning rate of a pretrained encoder's last layer, its square on that of the
+    one below, and so on down to its embeddings; null: none."""
+    decayed: Literal["matrices"] | None = None
+    """What weight_decay pulls to zero: matrices alone, or, with null, biases and the weights of
+    normalisations as well."""
 
     @model_validator(mode="after")
     def _check_momentum(self) -> "OptimizerConfig":

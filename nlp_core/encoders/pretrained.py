@@ -4,13 +4,14 @@ Shape letters: W windows of a batch, L pieces in a window, B batch, T places of 
 """
 
 import inspect
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block, Shape
 from nlp_core.blocks.masking import zero_padding
@@ -19,6 +20,7 @@ from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError
 
+LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 Frozen = Literal["nothing", "embeddings", "everything"]
 """What of an encoder is not trained."""
 
@@ -89,6 +91,22 @@ class PretrainedEncoder(Block):
         """Make the block from the encoder that the vocabulary was read from."""
         assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
         return cls(vocabulary.config, vocabulary.weights, **options)
+
+    def count_layers_above(self) -> list[tuple[nn.Parameter, int]]:
+        """Return each weight with the number of layers from the top down to it, its own included.
+
+        Those of the last layer have 1, those of the first of N layers N, embeddings N + 1; what
+        comes behind all layers has 0.
+        """
+        number = int(self.encoder.config.num_hidden_layers)
+        found = []
+        for name, parameter in self.encoder.named_parameters():
+            place = LAYER_NUMBER.search(name)
+            if place is not None:
+                found.append((parameter, number - int(place[1])))
+            else:
+                found.append((parameter, number + 1 if "embeddings" in name else 0))
+        return found
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

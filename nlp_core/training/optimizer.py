@@ -3,6 +3,7 @@
 import inspect
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,6 +17,7 @@ from nlp_core.config.params import (
     Schedule,
     WarmupLinearSchedule,
 )
+from nlp_core.encoders import PretrainedEncoder
 
 # torch wraps the methods of an optimiser for its compiler, which the first call of one imports: 2 s
 # of a start-up, and nothing here is compiled. The mark says that these are wrapped already.
@@ -30,29 +32,39 @@ for _method in (
 
 
 def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
-    """Build the optimiser over the trained weights, word embeddings in a group of their own.
+    """Build the optimiser over the trained weights, in groups that are trained alike.
 
     Each group carries `scale`, its factor on the learning rate.
     """
-    embeddings = {
-        id(parameter)
-        for module in model.modules()
-        if isinstance(module, WordEmbedding)
-        for parameter in module.parameters()
-    }
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trained if id(p) not in embeddings], "scale": 1.0},
-        {"params": [p for p in trained if id(p) in embeddings], "scale": config.embedding_lr_scale},
-    ]
-    groups = [group for group in groups if group["params"]]
+    decay, groups = config.weight_decay, _group_weights(config, model)
     # fused: one pass over memory, 0.17 of the time of the plain loop on a CPU
-    decay = config.weight_decay
     if config.name == "sgd":
         momentum = config.momentum
         return SGD(groups, lr=config.lr, momentum=momentum, weight_decay=decay, fused=True)
     adam = Adam if config.name == "adam" else AdamW
     return adam(groups, lr=config.lr, weight_decay=decay, fused=True)
+
+
+def _group_weights(config: OptimizerConfig, model: nn.Module) -> list[dict[str, Any]]:
+    """Return the trained weights by their learning rate and decay; word embeddings come last."""
+    words = {id(p) for m in model.modules() if isinstance(m, WordEmbedding) for p in m.parameters()}
+    scales = dict.fromkeys(words, config.embedding_lr_scale)
+    for module in model.modules():
+        if isinstance(module, PretrainedEncoder) and config.layer_decay is not None:
+            depths = module.count_layers_above()
+            scales |= {id(p): config.layer_decay**depth for p, depth in depths}
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            is_decayed = config.decayed is None or parameter.ndim > 1
+            decay = config.weight_decay if is_decayed else 0.0
+            key = id(parameter) in words, scales.get(id(parameter), 1.0), decay
+            groups.setdefault(key, []).append(parameter)
+    # stable: the groups of weights of one rank stay in the order of the model
+    return [
+        {"params": groups[key], "scale": key[1], "weight_decay": key[2]}
+        for key in sorted(groups, key=lambda key: key[0])
+    ]
 
 
 @dataclass(frozen=True)
