@@ -24,6 +24,7 @@ COMMANDS = {
     "heads": "blocks",
     "tables": "tables",
     "zoo": "zoo",
+    "submission": "submission",
     "convert": "convert",
 }
 """The module of each command."""

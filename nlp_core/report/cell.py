@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nlp_core.config.params import ExperimentConfig
+from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions
 from nlp_core.report.results import Record, read_record
@@ -93,6 +93,22 @@ def read_cell(folder: Path, name: str, experiment: ExperimentConfig, numerics: i
                 f"it is described now with `dvc repro finetune@{name}`."
             )
     return cell
+
+
+def check_finished(name: str, params: Params, root: Path) -> None:
+    """Refuse a cell that is not trained, or otherwise than params.yaml says.
+
+    Args:
+        name: an experiment of params.yaml.
+        params: params.yaml.
+        root: the project's root.
+
+    Raises:
+        DataError: the cell is not finished, or was trained otherwise than params.yaml says.
+    """
+    experiment = params.experiments[name]
+    folder = root / "artifacts" / "finetune" / experiment.table / name
+    read_cell(folder, name, experiment, params.numerics)
 
 
 def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[PredictedSplit]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
@@ -36,7 +36,7 @@ from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
-from nlp_core.models.saving import WEIGHTS, save_model
+from nlp_core.models.saving import WEIGHTS, load_model, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.loop import Trained, Trainer, count_batches, load_weights
@@ -134,6 +134,24 @@ def read_cell(name: str, params: Params) -> Cell:
         task=task,
         init=init,
     )
+
+
+class TrainedSeed(NamedTuple):
+    """A trained seed of a cell, ready to predict."""
+
+    cell: Cell
+    model: GraphModel
+    featurizer: Featurizer
+
+
+def load_seed(cell: Cell, seed: int) -> TrainedSeed:
+    """Read a trained seed of a cell back: the weights of the epoch that was chosen honestly.
+
+    Raises:
+        DataError: the seed is not trained, or was trained with another model file.
+    """
+    folder = Path("artifacts/finetune") / cell.experiment.table / cell.name / f"seed-{seed}"
+    return TrainedSeed(cell, *load_model(folder, cell.plan, kind=cell.task.kind, init=cell.init))
 
 
 def train_cell(cell: Cell) -> Path:
