@@ -252,7 +252,7 @@ def test_tasks_without_a_cell_are_filled_on_demand(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     path = tmp_path / "part.zip"
-    main(["submission", "rte_tiny", "--fill", "majority", "-o", str(path)])
+    main(["submit", "rte_tiny", "--fill", "majority", "-o", str(path)])
     pages = read(path)
     assert pages["RTE.tsv"] == [*["not_entailment"] * 2, *["entailment"] * 2]
     assert pages["SST-2.tsv"] == ["1"] * ROWS
@@ -299,7 +299,7 @@ def test_mistakes_are_one_paragraph_and_write_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["submission", *cells, *options, "-o", str(tmp_path / "a.zip")])
+        main(["submit", *cells, *options, "-o", str(tmp_path / "a.zip")])
     assert caught.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line), line
@@ -328,7 +328,7 @@ def test_a_missing_test_set_is_named_before_anything_is_predicted(
 @pytest.mark.usefixtures("project")
 def test_a_folder_is_no_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["submission", *ALL, "-o", str(tmp_path)])
+        main(["submit", *ALL, "-o", str(tmp_path)])
     assert "found a folder, expected the name of a zip" in capsys.readouterr().err
 
 

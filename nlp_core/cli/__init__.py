@@ -24,7 +24,7 @@ COMMANDS = {
     "heads": "blocks",
     "tables": "tables",
     "zoo": "zoo",
-    "submission": "submission",
+    "submit": "submit",
     "convert": "convert",
 }
 """The module of each command."""

@@ -1,4 +1,4 @@
-"""`reglue submission`: the files that GLUE's site takes, from trained cells."""
+"""`reglue submit`: the files that GLUE's site takes, from trained cells."""
 
 import argparse
 from pathlib import Path
@@ -15,9 +15,9 @@ from nlp_core.report.submission import write_submission
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `submission`."""
+    """Add `submit`."""
     parser = subparsers.add_parser(
-        "submission",
+        "submit",
         help="write the files that GLUE's site takes, from trained cells",
         description="Predict GLUE's test sets with trained cells and write the zip for its site.",
     )
