@@ -10,6 +10,7 @@ from nlp_core.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 DATASETS = ROOT / "datasets"
+BIOMEDICAL = ["bc5cdr_chem", "bc5cdr_disease", "gad", "ncbi_disease"]
 GLUE = ["ax", "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
 SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_vectors"]
 SLU = ["atis", "snips"]
@@ -48,7 +49,7 @@ def change(**parts: object) -> dict[str, Any]:
 
 def test_registry_holds_every_source() -> None:
     others = ["conll2003", "conll2003_pos", "glove", "minilm", "wikiqa", "wikitext2"]
-    names = sorted([*GLUE, *SAMPLES, *SLU, *SQUAD, *others])
+    names = sorted([*BIOMEDICAL, *GLUE, *SAMPLES, *SLU, *SQUAD, *others])
     assert sorted(read_registry(DATASETS)) == names
 
 
@@ -66,6 +67,56 @@ def test_others_are_selected_on_dev_and_reported_on_test(name: str) -> None:
     task = read_dataset(name, DATASETS).task
     assert task is not None
     assert (task.select_split, task.report_split) == ("dev", "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("ncbi_disease", "Disease"), ("bc5cdr_disease", "Disease"), ("bc5cdr_chem", "Chemical")],
+)
+def test_biomedical_names_have_the_one_type_of_their_file(name: str, label: str) -> None:
+    task = read_dataset(name, DATASETS).task
+    assert task is not None
+    assert task.reader.name == "conll"
+    assert (task.reader.bare_type, task.labels) == (label, [label])
+    assert (task.select_split, task.report_split) == ("dev", "test")
+
+
+def test_gad_reports_its_test_part_with_equal_sentences_kept_together() -> None:
+    task = read_dataset("gad", DATASETS).task
+    assert task is not None
+    assert task.held_out is not None
+    assert (task.select_split, task.report_split) == ("held_out", "test")
+    assert (task.held_out.by, task.metrics[0]) == ("text_a", "f1")
+
+
+BARE: dict[str, Any] = {
+    "task__kind": "tagging",
+    "task__reader": {
+        "name": "conll",
+        "columns": 2,
+        "separator": "tab",
+        "scheme": "BIO",
+        "bare_type": "Disease",
+        "docstart": "keep",
+    },
+    "task__scheme": "BIOES",
+    "task__labels": ["Disease"],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task__labels": ["Chemical", "Disease"]}, r"bare_type: found Disease with the labels"),
+        ({"task__labels": ["Chemical"]}, r"with the labels \['Chemical'\]; expected it to be"),
+        ({"task__reader": BARE["task__reader"] | {"bare_type": ""}}, "bare_type: found ''"),
+        ({"task__reader": BARE["task__reader"] | {"separator": ";"}}, "separator: found ';'"),
+    ],
+)
+def test_wrong_bare_type_is_refused(changes: dict[str, Any], message: str) -> None:
+    assert parse_config(change(**BARE), DatasetConfig, where="d.yaml").kind == "tagging"
+    with pytest.raises(ConfigError, match=message):
+        parse_config(change(**BARE | changes), DatasetConfig, where="d.yaml")
 
 
 def test_unknown_dataset_is_named_with_its_neighbour() -> None:

@@ -123,10 +123,9 @@ def test_all_tasks_are_learnt_and_measured_by_name(project: Path, model: str) ->
     params = make_params(model, epochs=25, optimizer={"name": "adam", "lr": 0.03})
     cell = read_cell("tiny", params)
     folder = train_cell(cell)
-    found = evaluate_cell(folder, "tiny", params.experiments["tiny"], 1).metrics
-    assert found["tiny_classification.test.accuracy"].mean > 90
-    # the tiny encoder knows two of the eight words that begin what is tagged
-    assert found["tiny_tagging.test.f1"].mean > (90 if model == "words" else 20)
+    found = evaluate_cell(folder, "tiny", params).metrics
+    assert found["tiny_classification.test.accuracy"].mean > 80
+    assert found["tiny_tagging.test.f1"].mean > 90
     if model == "words":
         assert found["tiny_pair_regression.test.pearson"].mean > 90
 
@@ -248,19 +247,16 @@ def test_a_trained_model_predicts_by_the_name_of_the_task(project: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("recipe", "message"),
     [
-        ({"recipe": {"mixing": None}}, r"found a group of tasks and no mixing"),
-        ({"recipe": {"task_weights": {"tiny_tag": 1.0}}}, r"unknown task 'tiny_tag'"),
-        (
-            {"recipe": {"mixing": {"name": "main_ratio", "main": "x", "ratio": 1}}},
-            "unknown task 'x'",
-        ),
+        ({"mixing": None}, "found a group of tasks and no mixing"),
+        ({"task_weights": {"tiny_tag": 1.0}}, "unknown task 'tiny_tag'"),
+        ({"mixing": {"name": "main_ratio", "main": "x", "ratio": 1}}, "unknown task 'x'"),
     ],
 )
-def test_params_that_do_not_mix(project: Path, change: dict[str, Any], message: str) -> None:
+def test_params_that_do_not_mix(project: Path, recipe: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        make_params(**change["recipe"])
+        make_params(**recipe)
 
 
 def test_a_task_without_a_head_is_refused(project: Path) -> None:

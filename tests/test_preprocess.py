@@ -143,6 +143,33 @@ def test_tagging_counts_tags_and_lists_the_scheme(tmp_path: Path) -> None:
     assert read(tmp_path, "train")[1] == {"id": 1, "tokens": ["Rome"], "tags": ["S-LOC"]}
 
 
+def test_bare_tags_get_the_type_that_the_task_names(tmp_path: Path) -> None:
+    task = {
+        "kind": "tagging",
+        "reader": {
+            "name": "conll",
+            "columns": 2,
+            "separator": "tab",
+            "scheme": "BIO",
+            "bare_type": "Disease",
+            "docstart": "keep",
+        },
+        "tokens": "spaces",
+        "labels": ["Disease"],
+        "scheme": "BIOES",
+        "metrics": ["f1"],
+        "splits": {"train": {"file": "a.tsv", "rows": 2}},
+        "select_split": "train",
+        "report_split": "train",
+    }
+    manifest = run(tmp_path, task, {"a.tsv": "in\tO\ncolon\tB\ncancer\tI\n\ngout\tB\n\n"})
+    assert manifest["labels"] == ["B-Disease", "E-Disease", "I-Disease", "O", "S-Disease"]
+    assert [row["tags"] for row in read(tmp_path, "train")] == [
+        ["O", "B-Disease", "E-Disease"],
+        ["S-Disease"],
+    ]
+
+
 JOINT: dict[str, Any] = {
     "kind": "intent_slots",
     "reader": {"name": "parallel", "scheme": "BIO"},

@@ -165,6 +165,41 @@ def test_conll_refuses_malformed_lines(tmp_path: Path, content: str, message: st
         read_sentences(write(tmp_path, content))
 
 
+def read_bare(path: Path) -> list[Sentence]:
+    return read_conll(
+        path,
+        num_columns=2,
+        separator="tab",
+        source_scheme="BIO",
+        target_scheme="BIOES",
+        tags=TAGS,
+        bare_type="PER",
+        keep_docstart=True,
+    )
+
+
+def test_conll_gives_bare_tags_the_type_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "Anna\tB\nB .\tI\nsaw\tO\n\nIda\tB\nEve\tB\n\n")
+    assert read_bare(path) == [
+        Sentence(1, ["Anna", "B .", "saw"], ["B-PER", "E-PER", "O"]),
+        Sentence(5, ["Ida", "Eve"], ["S-PER", "S-PER"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("Anna B\n", "line 1: found 1 columns, expected 2 separated by one tab"),
+        ("Anna\tB\nsaw\tB-PER\n", "line 2: found the tag 'B-PER', expected O, B, I"),
+        ("Anna\tBI\n", "line 1: found the tag 'BI', expected O, B, I"),
+        ("a\tO\nsaw\tI\n", "line 2: the tag I-PER continues no entity of its type"),
+    ],
+)
+def test_conll_refuses_what_is_no_bare_tag(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=rf"a\.txt: {message}"):
+        read_bare(write(tmp_path, content))
+
+
 def read_three(folder: Path, words: str, tags: str, labels: str) -> list[Sentence]:
     return read_parallel(
         write(folder, words, "words.txt"),

@@ -48,6 +48,7 @@ def test_written_tags_are_read_back(spans: list[Span], scheme: str) -> None:
     ("tags", "scheme", "index"),
     [
         (["O", "X-LOC"], "BIO", 1),
+        (["O", "BI-LOC"], "BIO", 1),
         (["B-"], "BIO", 0),
         (["LOC"], "BIO", 0),
         (["S-LOC"], "BIO", 0),

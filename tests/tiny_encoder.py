@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModel
 from nlp_core.files import digest_file, write_json
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "the", "##s", "a"]
+PIECES += ["great", "fine", "nice", "poor", "sad", "awful"]
 TINY_ENCODER: dict[str, Any] = {
     "model_type": "bert",
     "hidden_size": 8,

@@ -24,6 +24,7 @@ COMMANDS = {
     "heads": "blocks",
     "tables": "tables",
     "zoo": "zoo",
+    "submit": "submit",
     "convert": "convert",
 }
 """The module of each command."""

@@ -268,6 +268,12 @@ class TaskConfig(ClosedModel):
                 f"reader: found {by_token} with kind {self.kind}, of two texts; only a kind of one "
                 "text has a symbol or a number for each of its tokens."
             )
+        bare_type = reader.bare_type if reader.name == "conll" else None
+        if bare_type is not None and self.labels != [bare_type]:
+            raise ValueError(
+                f"reader.bare_type: found {bare_type} with the labels {self.labels}; expected it "
+                "to be the only one, since the tags of the file name none."
+            )
         num_texts = 2 if self.kind in PAIR_KINDS else 1
         if reader.name == "tsv" and len(reader.texts) != num_texts:
             raise ValueError(

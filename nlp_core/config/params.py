@@ -162,6 +162,10 @@ class Params(ClosedModel):
                 _check_known(f"{where}.init", "task", name, self.tasks)
         return self
 
+    def list_tasks(self, data: str) -> list[str]:
+        """Return the tasks that the data of an experiment is: one, or those of a group."""
+        return self.groups.get(data, [data])
+
     def _check_mixing(self, where: str, experiment: ExperimentConfig) -> None:
         """Refuse a recipe that mixes what is not there, or does not say how to mix a group."""
         recipe = self.recipes[experiment.recipe]

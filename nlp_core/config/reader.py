@@ -53,9 +53,14 @@ class ConllReaderConfig(ClosedModel):
 
     name: Literal["conll"]
     columns: Annotated[int, Field(ge=2)]
-    """Columns of a line, separated by one space; the first is the token, the last the tag."""
+    """Columns of a line; the first is the token, the last the tag."""
+    separator: Literal["space", "tab"] = "space"
+    """What stands between two columns, once."""
     scheme: Literal["IOB1", "BIO", "BIOES"]
     """Tagging scheme of the file."""
+    bare_type: Annotated[str, Field(min_length=1)] | None = None
+    """Type of all entities of a file whose tags are letters alone (B, I, O); null: a tag names the
+    type behind a hyphen."""
     docstart: Literal["keep", "drop"]
     """Whether -DOCSTART- lines count as sentences."""
     features: dict[ColumnName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)

@@ -198,9 +198,11 @@ def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> R
         return read_conll(
             path,
             num_columns=reader.columns,
+            separator=reader.separator,
             source_scheme=reader.scheme,
             target_scheme=task.scheme,
             tags=list_tags(task.labels, task.scheme),
+            bare_type=reader.bare_type,
             keep_docstart=reader.docstart == "keep",
             extras={SYMBOLS + name: number for name, number in reader.features.items()},
         )

@@ -99,7 +99,7 @@ def _parse_tag(index: int, tag: str, scheme: str) -> tuple[str, str]:
     if tag == OUTSIDE:
         return "", ""
     prefix, _, kind = tag.partition("-")
-    if not (prefix and kind and prefix in PREFIXES[scheme]):
+    if not (kind and prefix in list(PREFIXES[scheme])):
         allowed = ", ".join(f"{letter}-TYPE" for letter in PREFIXES[scheme])
         raise TagError(index, f"found the tag '{tag}', expected O, {allowed}")
     return prefix, kind

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nlp_core.config.params import ExperimentConfig
+from nlp_core.config.params import Params
 from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions
 from nlp_core.report.results import Record, read_record
@@ -59,18 +59,18 @@ class PredictedSplit(NamedTuple):
     predictions: Predictions
 
 
-def read_cell(folder: Path, name: str, experiment: ExperimentConfig, numerics: int) -> Cell:
+def read_cell(folder: Path, name: str, params: Params) -> Cell:
     """Read the cell.json of a finished cell and check that params.yaml still describes it.
 
     Args:
         folder: the cell's folder.
         name: the cell.
-        experiment: what params.yaml says of the cell.
-        numerics: the number of that name in params.yaml.
+        params: params.yaml.
 
     Raises:
         DataError: the cell is not finished, or was trained otherwise than params.yaml says.
     """
+    experiment = params.experiments[name]
     path = folder / "cell.json"
     if not path.exists():
         raise DataError(
@@ -82,8 +82,8 @@ def read_cell(folder: Path, name: str, experiment: ExperimentConfig, numerics: i
         "seeds": (cell.seeds, experiment.seeds),
         "model": (cell.model, experiment.model),
         "recipe": (cell.recipe, experiment.recipe),
-        "tasks": (sorted(cell.tasks), [experiment.data]),
-        "numerics": (cell.numerics, numerics),
+        "tasks": (sorted(cell.tasks), sorted(params.list_tasks(experiment.data))),
+        "numerics": (cell.numerics, params.numerics),
         "runs": (sorted(cell.runs), sorted(str(seed) for seed in cell.seeds)),
     }
     for key, (was, expected) in found.items():
@@ -93,6 +93,21 @@ def read_cell(folder: Path, name: str, experiment: ExperimentConfig, numerics: i
                 f"it is described now with `dvc repro finetune@{name}`."
             )
     return cell
+
+
+def check_finished(name: str, params: Params, root: Path) -> None:
+    """Refuse a cell that is not trained, or otherwise than params.yaml says.
+
+    Args:
+        name: an experiment of params.yaml.
+        params: params.yaml.
+        root: the project's root.
+
+    Raises:
+        DataError: the cell is not finished, or was trained otherwise than params.yaml says.
+    """
+    table = params.experiments[name].table
+    read_cell(root / "artifacts" / "finetune" / table / name, name, params)
 
 
 def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[PredictedSplit]:

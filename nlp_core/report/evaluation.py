@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlp_core.config.params import ExperimentConfig, read_params
+from nlp_core.config.params import Params, read_params
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
 from nlp_core.metrics import measure
@@ -37,28 +37,25 @@ def evaluate_table(table: str, root: Path) -> None:
         raise ConfigError(f"params.yaml: tables: there is no table '{table}'. {hint}")
     folder = root / "artifacts" / "finetune" / table
     cells = {
-        name: evaluate_cell(folder / name, name, experiment, params.numerics)
+        name: evaluate_cell(folder / name, name, params)
         for name, experiment in sorted(params.experiments.items())
         if experiment.table == table
     }
     write_json(root / "results" / f"{table}.json", Results(table=table, cells=cells).model_dump())
 
 
-def evaluate_cell(
-    folder: Path, name: str, experiment: ExperimentConfig, numerics: int
-) -> CellResult:
+def evaluate_cell(folder: Path, name: str, params: Params) -> CellResult:
     """Measure one cell over its seeds.
 
     Args:
         folder: artifacts/finetune/<table>/<cell>.
         name: the cell.
-        experiment: what params.yaml says of it.
-        numerics: the number of that name in params.yaml.
+        params: params.yaml.
 
     Raises:
         DataError: the cell is not finished, or was trained otherwise than params.yaml says.
     """
-    cell = read_cell(folder, name, experiment, numerics)
+    cell = read_cell(folder, name, params)
     runs = [_measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     log.info("evaluate cell=%s seeds=%d metrics=%d", name, len(runs), len(runs[0]))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
@@ -36,7 +36,7 @@ from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
-from nlp_core.models.saving import WEIGHTS, save_model
+from nlp_core.models.saving import WEIGHTS, load_model, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.loop import HONEST, PAPER, TaskRun, Trained, Trainer, load_weights
@@ -128,8 +128,9 @@ def read_cell(name: str, params: Params) -> Cell:
             "expected word vectors, such as data/processed/glove, or a pretrained encoder."
         )
     folder = Path("data/processed") / experiment.data
-    members = params.groups.get(experiment.data)
-    tasks = [read_task(folder / member) for member in members] if members else [read_task(folder)]
+    is_group = experiment.data in params.groups
+    members = params.list_tasks(experiment.data)
+    tasks = [read_task(folder / member if is_group else folder) for member in members]
     for task in tasks:
         where = str(task.folder / "manifest.json")
         check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
@@ -159,6 +160,24 @@ def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:
         )
     for task in names:
         plan.for_task(task)
+
+
+class TrainedSeed(NamedTuple):
+    """A trained seed of a cell, ready to predict."""
+
+    cell: Cell
+    model: GraphModel
+    featurizer: Featurizer
+
+
+def load_seed(cell: Cell, seed: int) -> TrainedSeed:
+    """Read a trained seed of a cell back: the weights of the epoch that was chosen honestly.
+
+    Raises:
+        DataError: the seed is not trained, or was trained with another model file.
+    """
+    folder = Path("artifacts/finetune") / cell.experiment.table / cell.name / f"seed-{seed}"
+    return TrainedSeed(cell, *load_model(folder, cell.plan, kind=cell.task.kind, init=cell.init))
 
 
 def train_cell(cell: Cell) -> Path:

@@ -6,9 +6,11 @@ from types import MappingProxyType
 
 from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
-from nlp_core.data.tagging_scheme import TagError, convert_tags
+from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags
 
 DOCUMENT_START = "-DOCSTART-"
+SEPARATORS: Mapping[str, str] = MappingProxyType({"space": " ", "tab": "\t"})
+"""What stands between two columns, by its name."""
 NO_COLUMNS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -16,9 +18,11 @@ def read_conll(
     path: Path,
     *,
     num_columns: int,
+    separator: str = "space",
     source_scheme: str,
     target_scheme: str,
     tags: Collection[str],
+    bare_type: str | None = None,
     keep_docstart: bool,
     extras: Mapping[str, int] = NO_COLUMNS,
 ) -> list[Sentence]:
@@ -26,10 +30,12 @@ def read_conll(
 
     Args:
         path: the file.
-        num_columns: columns of a line, separated by one space.
+        num_columns: columns of a line.
+        separator: what stands between two of them, once: "space" or "tab".
         source_scheme: tagging scheme of the file.
         target_scheme: tagging scheme of what is returned.
         tags: every tag that is allowed in `target_scheme`.
+        bare_type: type of all entities where a tag is a letter alone; None: a tag names the type.
         keep_docstart: whether a -DOCSTART- line counts as a sentence of one token.
         extras: what other columns become, and the number of each, counted from 0.
 
@@ -43,6 +49,8 @@ def read_conll(
     def finish() -> None:
         if rows and (keep_docstart or rows[0][0] != DOCUMENT_START):
             found = [row[-1] for row in rows]
+            if bare_type is not None:
+                found = _add_type(found, source_scheme, bare_type, path=path, start=start)
             converted = _convert(found, source_scheme, target_scheme, path=path, start=start)
             _check_tags(converted, tags, path=path, start=start)
             more = {name: [row[number] for row in rows] for name, number in extras.items()}
@@ -55,21 +63,31 @@ def read_conll(
             continue
         if not rows:
             start = line.number
-        rows.append(_split(line, path, num_columns))
+        rows.append(_split(line, path, num_columns, separator))
     finish()
     return sentences
 
 
-def _split(line: Line, path: Path, num_columns: int) -> list[str]:
-    parts = line.text.split(" ")
+def _split(line: Line, path: Path, num_columns: int, separator: str) -> list[str]:
+    parts = line.text.split(SEPARATORS[separator])
     if len(parts) != num_columns or not all(parts):
         found = len([part for part in parts if part])
         raise refuse(
             path,
             line.number,
-            f"found {found} columns, expected {num_columns} separated by one space",
+            f"found {found} columns, expected {num_columns} separated by one {separator}",
         )
     return parts
+
+
+def _add_type(tags: list[str], scheme: str, name: str, *, path: Path, start: int) -> list[str]:
+    """Return tags of letters alone with the type that all entities of the file have."""
+    letters = list(PREFIXES[scheme])
+    for index, tag in enumerate(tags):
+        if tag not in (OUTSIDE, *letters):
+            allowed = ", ".join(letters)
+            raise refuse(path, start + index, f"found the tag '{tag}', expected O, {allowed}")
+    return [tag if tag == OUTSIDE else f"{tag}-{name}" for tag in tags]
 
 
 def _convert(tags: list[str], source: str, target: str, *, path: Path, start: int) -> list[str]:

@@ -1,0 +1,253 @@
+"""The files that GLUE's site takes: a prediction for each row of its test sets, as one zip.
+
+A task is predicted by a trained cell; MNLI's predicts both of its test sets and the diagnostic
+pairs (AX). The labels of the test sets are the site's own secret, so nothing is measured here.
+"""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import read_dataset
+from nlp_core.config.params import Params
+from nlp_core.data.task import Task, read_task
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.files import replacing
+from nlp_core.report.cell import check_finished
+from nlp_core.training.cell import Cell, TrainedSeed, load_seed, read_cell
+from nlp_core.training.prediction import predict
+
+BINARY = ("0", "1")
+ENTAILMENT = ("entailment", "not_entailment")
+INFERENCE = ("contradiction", "entailment", "neutral")
+NUMBER = ()
+LOW, HIGH = 0.0, 5.0
+PLACES = 3
+"""What the site takes for STS-B: a number from 0 to 5, here with three decimals."""
+
+# The earliest that a zip can say: a file's time would make the bytes differ from run to run.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+READABLE = 0o644 << 16
+UNIX = 3
+
+
+class Sheet(NamedTuple):
+    """One file of the site.
+
+    Attributes:
+        file: its name.
+        task: whose rows it has.
+        split: which of them.
+        trained_on: the task of the cell that predicts it.
+        answers: what may stand in it; nothing for a number.
+    """
+
+    file: str
+    task: str
+    split: str
+    trained_on: str
+    answers: tuple[str, ...]
+
+
+SHEETS = (
+    Sheet("CoLA.tsv", "cola", "test", "cola", BINARY),
+    Sheet("SST-2.tsv", "sst2", "test", "sst2", BINARY),
+    Sheet("MRPC.tsv", "mrpc", "test", "mrpc", BINARY),
+    Sheet("STS-B.tsv", "stsb", "test", "stsb", NUMBER),
+    Sheet("QQP.tsv", "qqp", "test", "qqp", BINARY),
+    Sheet("MNLI-m.tsv", "mnli", "test_matched", "mnli", INFERENCE),
+    Sheet("MNLI-mm.tsv", "mnli", "test_mismatched", "mnli", INFERENCE),
+    Sheet("QNLI.tsv", "qnli", "test", "qnli", ENTAILMENT),
+    Sheet("RTE.tsv", "rte", "test", "rte", ENTAILMENT),
+    Sheet("WNLI.tsv", "wnli", "test", "wnli", BINARY),
+    Sheet("AX.tsv", "ax", "test", "mnli", INFERENCE),
+)
+"""All files of the site, in the order of its table of tasks."""
+
+
+class Filled(NamedTuple):
+    """A file that was written.
+
+    Attributes:
+        file: its name.
+        origin: what its predictions come from.
+        rows: how many there are.
+    """
+
+    file: str
+    origin: str
+    rows: int
+
+
+class _Page(NamedTuple):
+    """A file to be written: what its predictions come from, and they themselves, in order."""
+
+    origin: str
+    answers: list[str]
+
+
+def write_submission(
+    path: Path, cells: Sequence[str], params: Params, *, seed: int | None, fill: bool
+) -> list[Filled]:
+    """Write the zip, whole or not at all, and return what is in it.
+
+    Args:
+        path: the zip.
+        cells: experiments of params.yaml, at most one for each task of GLUE.
+        params: params.yaml.
+        seed: the seed that predicts; None: the first one of each cell.
+        fill: whether a task without a cell gets one and the same answer on each row.
+
+    Raises:
+        ConfigError: a cell is unknown, of no task of GLUE or a second one of its task, has no such
+            seed, or a task has no cell and is not to be filled.
+        DataError: a cell is not trained, a task is not processed, or a test set is not among its
+            splits.
+    """
+    chosen = choose_cells(cells, params)
+    absent = [sheet for sheet in SHEETS if sheet.trained_on not in chosen]
+    if absent and not fill:
+        raise ConfigError(_describe_absent(absent, chosen))
+    pages = {sheet.file: _fill(sheet) for sheet in absent}
+    ready = {task: _check_cell(name, params, seed) for task, name in chosen.items()}
+    for task, (cell, number) in ready.items():
+        wanted = [sheet for sheet in SHEETS if sheet.trained_on == task]
+        trained = load_seed(cell, number)
+        origin = f"{cell.name}, seed {number}"
+        pages |= {sheet.file: _Page(origin, _predict(trained, sheet)) for sheet in wanted}
+    _write_zip(path, {sheet.file: pages[sheet.file].answers for sheet in SHEETS})
+    return [
+        Filled(sheet.file, pages[sheet.file].origin, len(pages[sheet.file].answers))
+        for sheet in SHEETS
+    ]
+
+
+def choose_cells(names: Sequence[str], params: Params) -> dict[str, str]:
+    """Return the cell of each task, in the order of the site's files.
+
+    Raises:
+        ConfigError: a cell is unknown, of no task of GLUE or a second one of its task.
+    """
+    tasks = list(dict.fromkeys(sheet.trained_on for sheet in SHEETS))
+    chosen: dict[str, str] = {}
+    for name in names:
+        if name not in params.experiments:
+            near = suggest(name, params.experiments)
+            raise ConfigError(f"params.yaml: experiments: unknown cell '{name}'. {near}")
+        task = params.experiments[name].data
+        if task not in tasks:
+            raise ConfigError(
+                f"'{name}': found a cell of the task {task}, expected one of {', '.join(tasks)}."
+            )
+        if chosen.setdefault(task, name) != name:
+            raise ConfigError(
+                f"'{name}': found a second cell of the task {task} beside '{chosen[task]}'; name "
+                "one of them."
+            )
+    return {task: chosen[task] for task in tasks if task in chosen}
+
+
+def format_answer(answer: str | float, answers: tuple[str, ...]) -> str:
+    """Return a prediction as the site wants it: a label as it is, a number within its range.
+
+    Raises:
+        DataError: it is no label of the site.
+    """
+    if answers == NUMBER:
+        return f"{min(HIGH, max(LOW, float(answer))):.{PLACES}f}"
+    if answer not in answers:
+        raise DataError(
+            f"found the prediction '{answer}', but the site takes {' or '.join(answers)}; the cell "
+            "was trained on other labels than those of GLUE."
+        )
+    return str(answer)
+
+
+def _describe_absent(absent: list[Sheet], chosen: dict[str, str]) -> str:
+    """Say which files no cell was named for, and what can be done."""
+    files: dict[str, list[str]] = {}
+    for sheet in absent:
+        files.setdefault(sheet.trained_on, []).append(sheet.file)
+    needed = "; ".join(f"{task} ({', '.join(names)})" for task, names in files.items())
+    return (
+        f"found cells of {', '.join(chosen) or 'no task'}, but the site takes all {len(SHEETS)} "
+        f"files or none. No cell was named for {needed}. Name one for each, or write the same "
+        "answer on all rows of these files with --fill majority."
+    )
+
+
+def _check_cell(name: str, params: Params, seed: int | None) -> tuple[Cell, int]:
+    """Return a cell whose training is finished, and its seed; check that its rows are there."""
+    experiment = params.experiments[name]
+    seeds = experiment.seeds
+    if seed is not None and seed not in seeds:
+        raise ConfigError(f"--seed: found {seed}, but the cell '{name}' has the seeds {seeds}.")
+    if experiment.data in params.groups:
+        raise ConfigError(
+            f"params.yaml: experiments.{name}: found the group '{experiment.data}', expected a "
+            "cell of one task; a cell of several cannot be submitted yet."
+        )
+    check_finished(name, params, Path())
+    cell = read_cell(name, params)
+    for sheet in SHEETS:
+        if sheet.trained_on == experiment.data:
+            _check_split(sheet, _read_rows_of(sheet, cell))
+    return cell, seeds[0] if seed is None else seed
+
+
+def _read_rows_of(sheet: Sheet, cell: Cell) -> Task:
+    if sheet.task == cell.task.name:
+        return cell.task
+    return read_task(cell.task.folder.with_name(sheet.task))
+
+
+def _check_split(sheet: Sheet, task: Task) -> None:
+    if not (task.folder / f"{sheet.split}.parquet").is_file():
+        raise DataError(
+            f"{task.folder}: found no split '{sheet.split}', whose rows {sheet.file} answers; name "
+            f"it in datasets/{sheet.task}.yaml and run `python -m stages.preprocess {sheet.task}`."
+        )
+
+
+def _predict(trained: TrainedSeed, sheet: Sheet) -> list[str]:
+    """Return the answer to each row, in the order of the official file."""
+    task = _read_rows_of(sheet, trained.cell)
+    split = task.read_split(sheet.split)
+    assert split.ids.tolist() == list(range(len(split))), f"{task.folder}: rows out of order"
+    featurizer = trained.featurizer
+    found = predict(trained.model, featurizer.encode(split), featurizer.targets)
+    return [format_answer(answer, sheet.answers) for answer in found.prediction]
+
+
+def _fill(sheet: Sheet) -> _Page:
+    """Return the same answer to each row of a task that no cell was named for."""
+    split = read_dataset(sheet.task).task
+    assert split is not None, sheet.task
+    rows = split.splits[sheet.split].rows
+    if sheet.answers == NUMBER:
+        answer, why = format_answer((LOW + HIGH) / 2, sheet.answers), "the middle of the range"
+    else:
+        answer, why = _choose_label(sheet)
+    return _Page(f"no cell: {answer}, {why}", [answer] * rows)
+
+
+def _choose_label(sheet: Sheet) -> tuple[str, str]:
+    """Return the most frequent label of the training split, or the first one, and which it is."""
+    manifest = Path("data/processed") / sheet.trained_on / "manifest.json"
+    if not manifest.is_file():
+        return sheet.answers[0], f"the first label, since {sheet.trained_on} is not processed"
+    counts = read_mapping(manifest)["splits"]["train"]["labels"]
+    most = max(sheet.answers, key=lambda label: int(counts.get(label, 0)))
+    return most, f"the most frequent label of {sheet.trained_on}"
+
+
+def _write_zip(path: Path, pages: dict[str, list[str]]) -> None:
+    """Write the pages: no times, and not packed, since packed bytes differ between libraries."""
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, answers in pages.items():
+            lines = [f"{index}\t{answer}\n" for index, answer in enumerate(answers)]
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.create_system, entry.external_attr = UNIX, READABLE
+            archive.writestr(entry, "index\tprediction\n" + "".join(lines))

@@ -1,0 +1,338 @@
+"""The zip for GLUE's site: which files, which answers, in which order, and what is refused."""
+
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import yaml
+
+from nlp_core.cli import main
+from nlp_core.config.dataset import read_dataset
+from nlp_core.config.params import Params, read_params
+from nlp_core.data.task import read_task
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import digest_file, write_json
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
+from nlp_core.models.plan import read_plan
+from nlp_core.models.saving import save_model
+from nlp_core.report.submission import SHEETS, format_answer, write_submission
+from tests.fabricated import RECIPE
+from tests.tiny import write_vectors
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = [f"w{number}" for number in range(8)]
+ROWS = 4
+KINDS = {"cola": "classification", "sst2": "classification", "stsb": "pair_regression"}
+TASKS = ["cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli"]
+NAMES = [
+    "CoLA.tsv",
+    "SST-2.tsv",
+    "MRPC.tsv",
+    "STS-B.tsv",
+    "QQP.tsv",
+    "MNLI-m.tsv",
+    "MNLI-mm.tsv",
+    "QNLI.tsv",
+    "RTE.tsv",
+    "WNLI.tsv",
+    "AX.tsv",
+]
+
+
+def make_graph(kind: str) -> dict[str, object]:
+    """Return a network that says one number a word, so that its answers are known."""
+    word = {"name": "word", "block": "word_embedding", "inputs": ["first"], "dim": 1}
+    mean = {"name": "mean", "block": "pooling", "inputs": ["word"], "pool": "mean"}
+    head = "regression" if kind.endswith("regression") else "classification"
+    return {
+        "description": kind,
+        "source": "a test",
+        "inputs": {"first": "tokens" if kind == "classification" else "tokens_a"},
+        "layers": [word, mean],
+        "heads": {"out": {"head": head, "inputs": ["mean"]}},
+    }
+
+
+def write_split(folder: Path, kind: str, split: str, words: Sequence[str], label: object) -> None:
+    texts = [[word] for word in words]
+    columns: dict[str, object] = {"id": list(range(len(words)))}
+    names = ["tokens"] if kind == "classification" else ["tokens_a", "tokens_b"]
+    columns |= {name: texts for name in names}
+    answer = pa.float64() if kind.endswith("regression") else pa.string()
+    columns["label"] = pa.array([label] * len(words), answer)
+    pq.write_table(pa.table(columns), folder / f"{split}.parquet")
+
+
+def write_task(task: str) -> None:
+    """Write a processed task: one example a word, and test sets of four rows in reverse."""
+    config = read_dataset(task).task
+    assert config is not None
+    folder = Path("data/processed") / task
+    folder.mkdir(parents=True)
+    tests = [name for name in config.splits if name.startswith("test")]
+    label = 1.0 if config.kind.endswith("regression") else [*config.labels][-1]
+    for split in tests if task == "ax" else ["train", "dev", *tests]:
+        is_test = split in tests
+        words = WORDS[: -ROWS - 1 : -1] if is_test else WORDS
+        write_split(folder, config.kind, split, words, None if is_test else label)
+    counts = {} if config.label_range else {str(label): len(WORDS)}
+    splits = {
+        path.stem: {"rows": 0, "sha256": digest_file(path), "labels": counts}
+        for path in sorted(folder.glob("*.parquet"))
+    }
+    select = None if task == "ax" else "dev"
+    note = {"task": task, "kind": config.kind, "labels": config.labels, "splits": splits}
+    note |= {"metrics": config.metrics, "scheme": None}
+    write_json(folder / "manifest.json", note | {"select_split": select, "report_split": select})
+
+
+def write_cell(task: str, params: Params) -> None:
+    """Write what training leaves of a cell whose answers are known.
+
+    Seed 1 says the first label below word 6 and the last one from there on, seed 2 the contrary;
+    a regression says the number of the word less 2, or less 3.
+    """
+    experiment = params.experiments[f"{task}_tiny"]
+    found = read_task(Path("data/processed") / task)
+    plan = read_plan(Path(experiment.model))
+    folder = Path("artifacts/finetune/trial") / f"{task}_tiny"
+    for seed in experiment.seeds:
+        train = found.read_split("train")
+        featurizer = Featurizer.build(plan, found, train, Path(experiment.init))
+        state = build_model(plan, featurizer, kind=found.kind).state_dict()
+        for name, value in state.items():
+            value.zero_()
+            if value.shape[0] > len(WORDS):
+                ids = featurizer.encode(train).batch(torch.arange(len(WORDS)).numpy())
+                (rows, *_) = ids.features["word"]
+                value[rows.flatten(), 0] = torch.arange(len(WORDS), dtype=value.dtype)
+            elif name.endswith("weight"):
+                value[-1, 0] = 1.0 if found.kind.endswith("regression") or seed == 1 else -1.0
+            elif found.kind.endswith("regression"):
+                value[-1] = -1.0 - seed
+            else:
+                value[-1] = -5.5 if seed == 1 else 5.5
+        (folder / f"seed-{seed}").mkdir(parents=True)
+        save_model(folder / f"seed-{seed}", state, {"task": featurizer})
+    note: dict[str, Any] = {"table": "trial", "cell": f"{task}_tiny", "numerics": 1, "init": None}
+    note |= {"model": experiment.model, "recipe": "quick", "seeds": experiment.seeds, "data": {}}
+    note |= {"fingerprint": {}, "parameters": {}, "runs": {"1": {"epochs": {}}}}
+    note["runs"]["2"] = note["runs"]["1"]
+    facts = {"kind": found.kind, "labels": found.labels, "metrics": [], "select_split": "dev"}
+    note["tasks"] = {task: facts | {"report_split": "dev", "scheme": None, "footnotes": []}}
+    write_json(folder / "cell.json", note)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a cell for each task of GLUE, each of two seeds."""
+    root = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        write_vectors(root)
+        Path("datasets").mkdir()
+        for task in [*TASKS, "ax"]:
+            text = (ROOT / "datasets" / f"{task}.yaml").read_text()
+            Path(f"datasets/{task}.yaml").write_text(re.sub(r"rows: \d+", f"rows: {ROWS}", text))
+            write_task(task)
+        Path("zoo").mkdir()
+        experiments = {}
+        for task in TASKS:
+            Path(f"zoo/{task}.json").write_text(
+                json.dumps(make_graph(KINDS.get(task, "pair_classification")))
+            )
+            experiments[f"{task}_tiny"] = {
+                "table": "trial",
+                "model": f"zoo/{task}.json",
+                "data": task,
+                "init": "data/processed/tiny_vectors",
+                "recipe": "quick",
+                "seeds": [1, 2],
+            }
+        experiments["rte_other"] = experiments["rte_tiny"]
+        experiments["news_tiny"] = experiments["rte_tiny"] | {"data": "news"}
+        names = [*TASKS, "news", "tiny_vectors"]
+        params = {"numerics": 1, "sources": names, "tasks": names, "tables": ["trial"]}
+        params |= {"recipes": {"quick": RECIPE}, "experiments": experiments}
+        Path("params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+        for task in TASKS:
+            write_cell(task, read_params(Path("params.yaml")))
+    return root
+
+
+@pytest.fixture
+def project(trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The trained project as the working folder of a test that changes nothing."""
+    monkeypatch.chdir(trained)
+    return trained
+
+
+def write(path: Path, cells: list[str], *, seed: int | None = None, fill: bool = False) -> Path:
+    write_submission(path, cells, read_params(Path("params.yaml")), seed=seed, fill=fill)
+    return path
+
+
+def read(path: Path) -> dict[str, list[str]]:
+    """Return the predictions of each file after a look at header and row numbers."""
+    pages = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            header, *rows = archive.read(name).decode().splitlines()
+            assert header == "index\tprediction"
+            assert [row.split("\t")[0] for row in rows] == [str(idx) for idx in range(ROWS)]
+            pages[name] = [row.split("\t")[1] for row in rows]
+    return pages
+
+
+ALL = [f"{task}_tiny" for task in TASKS]
+
+
+@pytest.mark.usefixtures("project")
+def test_all_files_hold_the_labels_of_the_site_in_the_official_order(tmp_path: Path) -> None:
+    pages = read(write(tmp_path / "all.zip", ALL))
+    assert list(pages) == NAMES
+    # The test rows are the words 7, 6, 5 and 4; from word 6 on seed 1 says the last label.
+    for name in ("CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "QQP.tsv", "WNLI.tsv"):
+        assert pages[name] == ["1", "1", "0", "0"]
+    for name in ("RTE.tsv", "QNLI.tsv"):
+        assert pages[name] == [*["not_entailment"] * 2, *["entailment"] * 2]
+    for name in ("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"):
+        assert pages[name] == [*["neutral"] * 2, *["contradiction"] * 2]
+    assert pages["STS-B.tsv"] == ["5.000", "4.000", "3.000", "2.000"]
+
+
+@pytest.mark.usefixtures("project")
+def test_another_seed_answers_for_itself(tmp_path: Path) -> None:
+    pages = read(write(tmp_path / "all.zip", ALL, seed=2))
+    assert pages["RTE.tsv"] == [*["entailment"] * 2, *["not_entailment"] * 2]
+    assert pages["STS-B.tsv"] == ["4.000", "3.000", "2.000", "1.000"]
+
+
+@pytest.mark.usefixtures("project")
+def test_the_bytes_are_the_same_twice_and_hold_no_time(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a.zip", ALL), write(tmp_path / "b.zip", ALL[::-1])
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(-0.1, "0.000"), (-0.0, "0.000"), (2.34567, "2.346"), (5.2, "5.000")],
+)
+def test_similarities_stay_within_the_range(value: float, expected: str) -> None:
+    assert format_answer(value, ()) == expected
+
+
+def test_a_label_that_the_site_does_not_know_is_refused() -> None:
+    with pytest.raises(DataError, match="found the prediction 'yes', but the site takes 0 or 1"):
+        format_answer("yes", ("0", "1"))
+
+
+def test_the_files_have_the_labels_and_splits_of_the_tasks() -> None:
+    for sheet in SHEETS:
+        task = read_dataset(sheet.task, ROOT / "datasets").task
+        assert task is not None
+        assert list(sheet.answers) == task.labels
+        assert sheet.split in task.splits
+
+
+@pytest.mark.usefixtures("project")
+def test_tasks_without_a_cell_are_filled_on_demand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    path = tmp_path / "part.zip"
+    main(["submit", "rte_tiny", "--fill", "majority", "-o", str(path)])
+    pages = read(path)
+    assert pages["RTE.tsv"] == [*["not_entailment"] * 2, *["entailment"] * 2]
+    assert pages["SST-2.tsv"] == ["1"] * ROWS
+    assert pages["AX.tsv"] == pages["MNLI-m.tsv"] == ["neutral"] * ROWS
+    assert pages["STS-B.tsv"] == ["2.500"] * ROWS
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "RTE.tsv rte_tiny, seed 1 4" in lines
+    assert "AX.tsv no cell: neutral, the most frequent label of mnli 4" in lines
+    assert lines[-1].endswith("part.zip: 11 files")
+
+
+def test_a_task_that_is_not_processed_is_filled_with_its_first_label(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(trained, tmp_path / "copy")
+    shutil.rmtree(root / "data/processed/qnli")
+    monkeypatch.chdir(root)
+    params = read_params(Path("params.yaml"))
+    written = write_submission(Path("a.zip"), ["rte_tiny"], params, seed=None, fill=True)
+    assert read(Path("a.zip"))["QNLI.tsv"] == ["entailment"] * ROWS
+    (origin,) = [item.origin for item in written if item.file == "QNLI.tsv"]
+    assert origin == "no cell: entailment, the first label, since qnli is not processed"
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "message"),
+    [
+        (ALL[:-1], [], r"takes all 11 files or none\. No cell was named for wnli \(WNLI\.tsv\)\."),
+        (["rte_tiny"], [], r"mnli \(MNLI-m\.tsv, MNLI-mm\.tsv, AX\.tsv\); qnli"),
+        (["rte_tinny"], [], "unknown cell 'rte_tinny'. Did you mean 'rte_tiny'"),
+        (["news_tiny"], [], "'news_tiny': found a cell of the task news, expected one of cola,"),
+        (["rte_tiny", "rte_other"], [], "a second cell of the task rte beside 'rte_tiny'"),
+        (ALL, ["--seed", "3"], r"--seed: found 3, but the cell 'cola_tiny' has the seeds \[1, 2\]"),
+        (["rte_other"], ["--fill", "majority"], "rte_other' is not trained yet"),
+        (ALL, ["--fill", "zero"], "invalid choice: 'zero'"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_mistakes_are_one_paragraph_and_write_nothing(
+    cells: list[str],
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["submit", *cells, *options, "-o", str(tmp_path / "a.zip")])
+    assert caught.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, line), line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        ("rte/test.parquet", r"rte: found no split 'test', whose rows RTE\.tsv answers"),
+        ("mnli/test_mismatched.parquet", r"'test_mismatched', whose rows MNLI-mm\.tsv answers"),
+        ("ax/manifest.json", "task 'ax' is not processed yet"),
+    ],
+)
+def test_a_missing_test_set_is_named_before_anything_is_predicted(
+    gone: str, message: str, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(trained, tmp_path / "copy")
+    (root / "data/processed" / gone).unlink()
+    monkeypatch.chdir(root)
+    with pytest.raises(DataError, match=message):
+        write(Path("a.zip"), ALL)
+    assert not Path("a.zip").exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_folder_is_no_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["submit", *ALL, "-o", str(tmp_path)])
+    assert "found a folder, expected the name of a zip" in capsys.readouterr().err
+
+
+def test_no_cell_at_all_is_said_so(project: Path) -> None:
+    params = read_params(project / "params.yaml")
+    with pytest.raises(ConfigError, match="found cells of no task"):
+        write_submission(Path("a.zip"), [], params, seed=None, fill=False)
