@@ -2,17 +2,16 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.number import Count, NonNegative, Positive, Share
 from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 
 
 class OptimizerConfig(ClosedModel):
@@ -23,7 +22,7 @@ class OptimizerConfig(ClosedModel):
     """Learning rate at its height."""
     momentum: Share = 0.0
     """Momentum of SGD; the others do not read it."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: NonNegative = 0.0
     """Decay a step, relative to the learning rate for adamw, as an L2 term for the others."""
     embedding_lr_scale: Positive = 1.0
     """Factor on the learning rate of word embeddings."""
@@ -57,7 +56,7 @@ class ExponentialSchedule(ClosedModel):
     """Factor after each epoch."""
     start_epoch: Count = 1
     """First epoch (from 1) after which the factor applies."""
-    min_lr: Annotated[float, Field(ge=0)] = 0.0
+    min_lr: NonNegative = 0.0
     """Floor of the learning rate."""
 
 
@@ -68,6 +67,9 @@ Schedule = Annotated[
 
 class RecipeConfig(ClosedModel):
     """How to train: optimiser, schedule, batches, epochs, averaging, stopping."""
+
+    later_fields: ClassVar[frozenset[str]] = frozenset({"adversarial"})
+    """Fields that came when cells had been trained: left out of a description where null."""
 
     source: str
     """Where the values come from: the paper, or tuned by us on the development split."""
@@ -87,6 +89,18 @@ class RecipeConfig(ClosedModel):
     """Decay a step of the averaged weights that are evaluated and kept; null: none."""
     bucket_batches: Annotated[int, Field(ge=0)] = 50
     """Batches whose examples are sorted by length together; 0: no sorting, a plain shuffle."""
+    adversarial: AdversarialConfig | None = None
+    """Training on perturbed word vectors; null: none."""
+
+    def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
+        """Return the recipe as plain data, which a trained cell's key is a digest of.
+
+        A field that comes into this class later says so in `later_fields`, and is then no part of
+        the description of a recipe that does not set it: keys of cells trained before stay.
+        """
+        values = self.model_dump(mode="json")
+        unset = {name for name in self.later_fields if values[name] is None}
+        return {name: value for name, value in values.items() if name not in unset}
 
 
 class ExperimentConfig(ClosedModel):

@@ -79,7 +79,7 @@ class Cell:
             {
                 "numerics": self.numerics,
                 "model": read_mapping(Path(self.experiment.model)),
-                "recipe": self.recipe.model_dump(mode="json"),
+                "recipe": self.recipe.describe(),
                 "data": self.task.digest,
                 "init": self.init_digest,
                 "machine": describe_machine(),

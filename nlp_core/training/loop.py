@@ -19,6 +19,7 @@ from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
+from nlp_core.objectives import build_objective
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -91,6 +92,9 @@ class Trainer:
         self.learning_rate = LearningRate(
             recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs, max_steps
         )
+        self.objective = build_objective(
+            recipe.adversarial, model, seed=seed, num_steps=self.learning_rate.num_steps
+        )
         self.progress = Progress()
         self.best_states: dict[str, dict[str, Tensor]] = {}
         self.losses: list[float] = []
@@ -151,11 +155,9 @@ class Trainer:
         if progress.step == 0:
             log.info("finetune first batch task=%s rows=%d", self.task.name, len(batch.rows))
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.model.loss(batch)
-        value = float(loss.detach())
+        value = self.objective.backward(batch, progress.step)
         if not math.isfinite(value):
             raise TrainingError(self._describe_divergence(value, lr))
-        loss.backward()  # type: ignore[no-untyped-call]
         if self.recipe.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         update_weights(self.optimizer)
@@ -227,6 +229,7 @@ class Trainer:
         states: dict[str, Mapping[str, Tensor]] = {"model": self.model.state_dict()}
         if self.average is not None:
             states["average"] = self.average.state
+        states["objective"] = self.objective.state()
         states |= {f"best-{name}": state for name, state in self.best_states.items()}
         save_checkpoint(self.checkpoint, self.progress, states, self.optimizer)
 
@@ -235,6 +238,7 @@ class Trainer:
         self.model.load_state_dict(states["model"])
         if self.average is not None:
             self.average.state = {name: states["average"][name] for name in self.average.state}
+        self.objective.restore(states.get("objective", {}))
         self.best_states = {
             part.removeprefix("best-"): state
             for part, state in states.items()
