@@ -1,4 +1,4 @@
-"""Adversarial training: what it adds to a loss, what it leaves alone, what a resumed run repeats."""
+"""Adversarial training: what it adds to a loss, what it leaves alone, and its exact resume."""
 
 import json
 from collections.abc import Mapping
@@ -212,9 +212,11 @@ def test_each_text_of_a_pair_has_its_own_perturbation(project: Path) -> None:
     for item, text in ((first, "first"), (second, "second")):
         assert item.mask.equal(batch.masks[text])
         assert not item.delta[~item.mask].any()
-        assert item.delta.abs().amax(-1)[item.mask].tolist() == pytest.approx(
-            [0.5] * int(item.mask.sum()), abs=0.05
-        )
+        size = item.delta.abs().amax(-1)[item.mask]
+        moved = size > 0.1  # a token that no pooling looks at stays at its noise of 0.01
+        assert moved.float().mean() > 0.5
+        assert (size[moved] > 0.45).all()
+        assert (size <= 0.5).all()
 
 
 def test_the_average_follows_the_weights_with_two_momenta(project: Path) -> None:
@@ -243,7 +245,9 @@ def test_an_average_equal_to_the_weights_says_the_same_in_spite_of_dropout(proje
     state = torch.get_rng_state()
     said = model.outputs(model(batch, informed=True), batch)["out"]
     average = Average(model, weight=1.0, early_momentum=0.9, momentum=0.9, num_early=0)
-    assert average.outputs(batch, state)["out"].equal(said)
+    found = average.outputs(batch, state)["out"]
+    assert found.equal(said)
+    assert not found.requires_grad
     assert not said.equal(model.outputs(model(batch, informed=True), batch)["out"])
 
 
@@ -291,7 +295,7 @@ def test_a_model_without_word_vectors_is_refused(project: Path) -> None:
     heads = {"out": {"head": "classification", "inputs": ["top"]}}
     inputs = {"characters": "tokens.characters"}
     edit(project, "classification", {"inputs": inputs, "layers": layers, "heads": heads})
-    with pytest.raises(ConfigError, match="found no word vectors .*CharCNN, Pooling.* fgm"):
+    with pytest.raises(ConfigError, match=r"found no word vectors .*CharCNN, Pooling.* fgm"):
         start(project, "classification", METHODS["fgm"])
 
 

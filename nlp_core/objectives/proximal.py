@@ -57,9 +57,12 @@ class Average:
         for name, average in self.weights.items():
             average.lerp_(current[name], 1 - momentum)
 
-    @torch.no_grad()
     def outputs(self, batch: Batch, random_state: Tensor) -> dict[str, Tensor]:
-        """Return the outputs for a batch, with the dropout masks of a pass that began so."""
+        """Return the outputs for a batch, with the dropout masks of a pass that began so.
+
+        They have no gradient, for no weight here asks for one; `torch.no_grad` would choose other
+        kernels of the LSTM, whose last bits differ from those of the model's own pass.
+        """
         self.model.train()
         with repeat_pass(self.model, random_state):
             return self.model.outputs(self.model(batch, informed=True), batch)
