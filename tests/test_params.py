@@ -62,6 +62,9 @@ def put(path: str, value: object) -> Change:
         (put("recipes.fast.optimizer.momentum", 0.9), "only sgd has a momentum"),
         (put("recipes.fast.schedule.warm_up", 0.1), "warm_up: unknown key. Did you mean 'warmup'?"),
         (put("tasks", ["rte", "glove", "sst2"]), "tasks: unknown source 'sst2'"),
+        (put("recipes.fast.adversarial", {"name": "smrt"}), "recipes.fast.adversarial: found"),
+        (put("recipes.fast.adversarial", {"name": "fgm", "weight": 0.0, "epsilon": 1.0, "level": "token"}), "weight: found 0.0"),  # noqa: E501
+        (put("recipes.fast.adversarial", {"name": "fgm", "weight": 1.0, "epsilonn": 1.0, "level": "token"}), "epsilonn: unknown key. Did you mean 'epsilon'?"),  # noqa: E501
         (put("numerics", None), "numerics: found None"),
         (lambda params: params.pop("tables"), "tables: this key is missing"),
     ],
@@ -128,3 +131,27 @@ def test_broken_json_is_refused_with_its_place(
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such file"):
         read_mapping(tmp_path / "params.yaml")
+
+
+def test_a_field_that_came_later_moves_no_key_of_a_recipe_without_it() -> None:
+    """What a trained cell's key is a digest of: no name may come or go, no value change its form."""
+    assert make_recipe().describe() == {
+        "source": "a test",
+        "optimizer": {
+            "name": "adam",
+            "lr": 0.01,
+            "momentum": 0.0,
+            "weight_decay": 0.0,
+            "embedding_lr_scale": 1.0,
+        },
+        "schedule": {"name": "warmup_linear", "warmup": 0.1},
+        "batch_size": 8,
+        "epochs": 3,
+        "validations_per_epoch": 1,
+        "patience": None,
+        "clip_norm": 5.0,
+        "ema_decay": 0.9,
+        "bucket_batches": 50,
+    }
+    fgm = {"name": "fgm", "weight": 1.0, "epsilon": 1.0, "level": "sentence"}
+    assert make_recipe(adversarial=fgm).describe()["adversarial"] == fgm

@@ -116,6 +116,14 @@ class Block(nn.Module):
         """
         raise NotImplementedError
 
+    def find_word_table(self) -> nn.Module | None:
+        """Return the module of this block whose output are the vectors of words; None: none is.
+
+        Its first argument are ids, its output has a vector for each of them before anything else
+        is added, and its `padding_idx` is the id of padding.
+        """
+        return None
+
     def output_mask(self, *masks: Tensor | None) -> Tensor | None:
         """Return the mask of the output for the masks of the inputs.
 

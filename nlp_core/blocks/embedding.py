@@ -45,6 +45,7 @@ class WordEmbedding(Block):
 
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((WORDS,),)
     causal = True
+    padding_idx: ClassVar[int] = PADDING
 
     def __init__(
         self,
@@ -75,6 +76,10 @@ class WordEmbedding(Block):
         dim = options["dim"]
         assert isinstance(dim, int), dim
         return Shape(SEQUENCE, dim)
+
+    def find_word_table(self) -> nn.Module:
+        """Return the block itself."""
+        return self
 
     def load_vectors(
         self, vectors_RD: Float[Tensor, "R D"], row_of_word: Int[Tensor, " V"]

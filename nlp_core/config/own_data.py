@@ -6,10 +6,9 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind
+from nlp_core.config.number import Count, Positive
 from nlp_core.config.params import (
-    Count,
     OptimizerConfig,
-    Positive,
     RecipeConfig,
     Schedule,
     WarmupLinearSchedule,

@@ -2,29 +2,31 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, read_config
 from nlp_core.config.mixing import MainRatioMixing, Mixing
+from nlp_core.config.number import Count, NonNegative, Positive, Share
 from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
 
 
 class OptimizerConfig(ClosedModel):
     """How a gradient moves the weights."""
+
+    later_fields: ClassVar[frozenset[str]] = frozenset({"layer_decay", "decayed"})
+    """See RecipeConfig."""
 
     name: Literal["sgd", "adam", "adamw"]
     lr: Positive
     """Learning rate at its height."""
     momentum: Share = 0.0
     """Momentum of SGD; the others do not read it."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: NonNegative = 0.0
     """Decay a step, relative to the learning rate for adamw, as an L2 term for the others."""
     embedding_lr_scale: Positive = 1.0
     """Factor on the learning rate of word embeddings."""
@@ -64,7 +66,7 @@ class ExponentialSchedule(ClosedModel):
     """Factor after each epoch."""
     start_epoch: Count = 1
     """First epoch (from 1) after which the factor applies."""
-    min_lr: Annotated[float, Field(ge=0)] = 0.0
+    min_lr: NonNegative = 0.0
     """Floor of the learning rate."""
 
 
@@ -75,6 +77,11 @@ Schedule = Annotated[
 
 class RecipeConfig(ClosedModel):
     """How to train: optimiser, schedule, batches, epochs, averaging, stopping."""
+
+    later_fields: ClassVar[frozenset[str]] = frozenset(
+        {"adversarial", "mixing", "task_weights", "task_batch_sizes"}
+    )
+    """Fields that came when cells had been trained: left out of a description where null."""
 
     source: str
     """Where the values come from: the paper, or tuned by us on the development split."""
@@ -100,6 +107,22 @@ class RecipeConfig(ClosedModel):
     """Factors on the losses of some tasks of a group; null, and of all others: 1."""
     task_batch_sizes: dict[Name, Count] | None = None
     """Batch sizes of some tasks of a group; null, and of all others: batch_size."""
+    adversarial: AdversarialConfig | None = None
+    """Training on perturbed word vectors; null: none."""
+
+    def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
+        """Return the recipe as plain data, which a trained cell's key is a digest of.
+
+        A field that comes into this class later says so in `later_fields`, and is then no part of
+        the description of a recipe that does not set it: keys of cells trained before stay.
+        """
+        values = self.model_dump(mode="json")
+        values["optimizer"] = _drop_unset(values["optimizer"], OptimizerConfig.later_fields)
+        return _drop_unset(values, self.later_fields)
+
+
+def _drop_unset(values: dict[str, Any], later: frozenset[str]) -> dict[str, Any]:  # Any: JSON
+    return {key: value for key, value in values.items() if key not in later or value is not None}
 
 
 class ExperimentConfig(ClosedModel):

@@ -1,11 +1,12 @@
 """What every head is: scores of labels, a loss to train on and a decoding of the scores.
 
-Shape letters: B batch, T tokens, D width of the input, L labels.
+Shape letters: B batch, T tokens, D width of the input, L labels, N rows of a comparison.
 """
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -66,6 +67,9 @@ class Head(nn.Module):
     grouped: ClassVar[bool] = False
     """True when the loss compares the examples of a group, which then share a training batch."""
 
+    comparable: ClassVar[bool] = False
+    """True when it has `outputs`: when what two passes say of one batch can be compared."""
+
     forward: Callable[..., Tensor]
     """Return scores for `*inputs, mask`: [B, L], [B] for a single value, [B, T, L] for tags."""
 
@@ -75,8 +79,20 @@ class Head(nn.Module):
     decode: Callable[..., Decoded]
     """Return the prediction that `scores, mask` make."""
 
+    outputs: Callable[..., Tensor]
+    """Return what `scores, mask` say (`scores, group` when grouped), padding left out: logits of
+    categorical distributions [N, L], or values [N]."""
+
 
 HEADS: Registry[type[Head]] = Registry("head")
+
+
+def hide_classes(logits: Tensor, mask: Tensor) -> Tensor:
+    """Return logits whose classes outside a mask have the probability 0.
+
+    The hidden logit is finite, so that logarithms of such probabilities still have a difference.
+    """
+    return logits.masked_fill(~mask, torch.finfo(logits.dtype).min / 4)
 
 
 class HiddenLayers(nn.Module):

@@ -1,11 +1,12 @@
 """The head that chooses any number of labels for a text.
 
-Shape letters: B batch, D width of the input, L labels.
+Shape letters: B batch, D width of the input, L labels, N = B L.
 """
 
 from collections.abc import Sequence
 from typing import Annotated
 
+import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
@@ -44,6 +45,7 @@ class MultiLabelHead(Head):
 
     kinds = frozenset({"multi_label"})
     target = "labels"
+    comparable = True
     class_weights: Tensor | None
 
     def __init__(
@@ -92,3 +94,8 @@ class MultiLabelHead(Head):
         """Return which labels are chosen and the probabilities of all."""
         prob_BL = scores_BL.sigmoid()
         return Decoded(prob_BL >= self.threshold, prob_BL)
+
+    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Float[Tensor, "N 2"]:
+        """Return the logits of no and of yes, a row for each label of each example."""
+        yes_N = scores_BL.flatten()
+        return torch.stack([torch.zeros_like(yes_N), yes_N], -1)

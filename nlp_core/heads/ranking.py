@@ -16,7 +16,7 @@ from torch.nn import functional
 from nlp_core.blocks.option import Activation, PositiveFloat, PositiveInt, Probability
 from nlp_core.config.base import ClosedModel
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, Decoded, Head, HiddenLayers
+from nlp_core.heads.base import HEADS, Decoded, Head, HiddenLayers, hide_classes
 
 
 class MarginConfig(ClosedModel):
@@ -65,6 +65,7 @@ class RankingHead(Head):
 
     kinds = frozenset({"ranking"})
     grouped = True
+    comparable = True
 
     def __init__(
         self,
@@ -104,6 +105,16 @@ class RankingHead(Head):
         """
         right_B = scores_B.double().sigmoid()
         return Decoded((scores_B > 0).long(), torch.stack([1 - right_B, right_B], -1))
+
+    def outputs(
+        self, scores_B: Float[Tensor, " B"], group_B: Int[Tensor, " B"]
+    ) -> Float[Tensor, "Q B"]:
+        """Return the logits of the candidates, a row a question; other questions' are hidden.
+
+        The softmax over a question's candidates sees what is trained: differences of scores.
+        """
+        own_QB = torch.unique(group_B).unsqueeze(1) == group_B
+        return hide_classes(scores_B.expand_as(own_QB), own_QB)
 
 
 @HEADS.register("pairwise_ranking")

@@ -45,6 +45,7 @@ class ClassificationHead(Head):
     """
 
     kinds = frozenset({"classification", "pair_classification", "ranking", "intent_slots"})
+    comparable = True
     class_weights: Tensor | None
 
     def __init__(
@@ -87,6 +88,10 @@ class ClassificationHead(Head):
         """Return the likeliest labels and the probabilities of all."""
         return Decoded(scores_BL.argmax(-1), scores_BL.softmax(-1))
 
+    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Float[Tensor, "B L"]:
+        """Return the logits of the labels, a row an example."""
+        return scores_BL
+
 
 @HEADS.register("regression")
 class RegressionHead(Head):
@@ -112,6 +117,7 @@ class RegressionHead(Head):
     """
 
     kinds = frozenset({"regression", "pair_regression"})
+    comparable = True
 
     def __init__(
         self,
@@ -159,3 +165,7 @@ class RegressionHead(Head):
     def decode(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Decoded:
         """Return the values as they are."""
         return Decoded(scores_B, None)
+
+    def outputs(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Float[Tensor, " B"]:
+        """Return the values as they are."""
+        return scores_B

@@ -1,7 +1,8 @@
 """The head that finds an answer in a text: its first and its last token, or that there is none.
 
 Shape letters: B batch, T tokens, D width of the first input, E width of the second, S places of an
-answer's end: T tokens, before them one for "no answer" where questions may have none.
+answer's end: T tokens, before them one for "no answer" where questions may have none; N twice the
+examples that have a place.
 """
 
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import pool_max, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.passage import NO_ANSWER
-from nlp_core.heads.base import HEADS, Decoded, Head
+from nlp_core.heads.base import HEADS, Decoded, Head, hide_classes
 
 
 class Span(NamedTuple):
@@ -84,6 +85,7 @@ class SpanHead(Head):
 
     kinds = frozenset({"span"})
     target = "answers"
+    comparable = True
     ranks = ((SEQUENCE,), (SEQUENCE,))
     threshold: Tensor
 
@@ -163,10 +165,22 @@ class SpanHead(Head):
         found_B2 = found_B2.masked_fill(silent_B.unsqueeze(-1), NO_ANSWER)
         return Decoded(found_B2, torch.stack(scores, -1).exp())
 
+    def outputs(
+        self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "N S"]:
+        """Return the logits of the places, a row for each example's first and last token."""
+        mask_BS = self._mask_places(mask_BT)
+        rows = mask_BS.any(1).nonzero().squeeze(1)
+        logits = hide_classes(scores_BS2, mask_BS.unsqueeze(-1)).index_select(0, rows)
+        return logits.transpose(1, 2).flatten(0, 1)
+
+    def _mask_places(self, mask_BT: Tensor) -> Tensor:
+        none_B = mask_BT.new_ones(len(mask_BT), int(self.has_none))
+        return torch.cat([none_B, mask_BT], 1)
+
     def _normalise(self, scores_BS2: Tensor, mask_BT: Tensor) -> Tensor:
         """Return the log-probabilities of each place, -inf at padding."""
-        none_B = mask_BT.new_ones(len(mask_BT), int(self.has_none))
-        mask_BS1 = torch.cat([none_B, mask_BT], 1).unsqueeze(-1)
+        mask_BS1 = self._mask_places(mask_BT).unsqueeze(-1)
         # an example without any place: zeros, for the softmax of nothing has no gradient
         padding_BS1 = ~mask_BS1 & mask_BS1.any(1, keepdim=True)
         return scores_BS2.masked_fill(padding_BS1, -torch.inf).log_softmax(1)

@@ -1,6 +1,6 @@
 """Heads that give every token a label: softmax of each alone, or a conditional random field.
 
-Shape letters: B batch, T tokens, D width of the input, L labels.
+Shape letters: B batch, T tokens, D width of the input, L labels, N real tokens of a batch.
 """
 
 from collections.abc import Sequence
@@ -38,6 +38,13 @@ def count_units(mask_BT: Bool[Tensor, "B T"], reduction: Reduction) -> Int[Tenso
     return real.sum().clamp(min=1)
 
 
+def select_tokens(
+    scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+) -> Float[Tensor, "N L"]:
+    """Return the scores of the real tokens, one behind the other."""
+    return scores_BTL.flatten(0, 1).index_select(0, mask_BT.flatten().nonzero().squeeze(1))
+
+
 @HEADS.register("tagging")
 class TaggingHead(Head):
     """Label each token by itself: p_t = softmax(W x_t + b).
@@ -60,6 +67,7 @@ class TaggingHead(Head):
 
     kinds = frozenset({"tagging", "intent_slots"})
     target = "tags"
+    comparable = True
     ranks = ((SEQUENCE,),)
     class_weights: Tensor | None
 
@@ -106,6 +114,12 @@ class TaggingHead(Head):
         """Return each token's likeliest label, -1 at padding."""
         return Decoded(scores_BTL.argmax(-1).masked_fill(~mask_BT, PADDING_LABEL), None)
 
+    def outputs(
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "N L"]:
+        """Return the logits of the labels, a row a real token."""
+        return select_tokens(scores_BTL, mask_BT)
+
     def marginals(
         self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T L"]:
@@ -133,6 +147,7 @@ class CRFTaggingHead(Head):
 
     kinds = frozenset({"tagging", "intent_slots"})
     target = "tags"
+    comparable = True
     ranks = ((SEQUENCE,),)
 
     def __init__(self, in_dim: int, num_labels: int, *, reduction: Reduction = "sentence") -> None:
@@ -166,6 +181,16 @@ class CRFTaggingHead(Head):
         """Return the likeliest labelling of each sentence, -1 at padding."""
         path_BT = find_best_path(self._chain(scores_BTL), _give_each_a_token(mask_BT))
         return Decoded(path_BT.masked_fill(~mask_BT, PADDING_LABEL), None)
+
+    def outputs(
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "N L"]:
+        """Return the emissions, a row a real token: what each says before its neighbours do.
+
+        A softmax of emissions is no marginal of the field, but it sees every change of the field
+        that comes from the words, since transitions do not depend on them.
+        """
+        return select_tokens(scores_BTL, mask_BT)
 
     def marginals(
         self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]

@@ -75,14 +75,30 @@ class GraphModel(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the sum of the heads' losses, each times its weight, a scalar."""
+        return self.sum_losses(self(batch, informed=True), batch)
+
+    def sum_losses(
+        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
+    ) -> Tensor:
+        """Return the loss of scores that `forward` gave for the batch, `informed`."""
         losses = []
-        for name, (score, mask) in self(batch, informed=True).items():
+        for name, (score, mask) in scores.items():
             head = self._head(name)
             assert head.target in batch.targets, f"the loss of head '{name}' needs {head.target}"
             where = batch.group if head.grouped else mask
             loss = head.loss(score, batch.targets[head.target], where)
             losses.append(self.plan.heads[name].weight * loss)
         return torch.stack(losses).sum()
+
+    def outputs(
+        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
+    ) -> dict[str, Tensor]:
+        """Return for each head the logits or values that another pass's can be compared with."""
+        found = {}
+        for name, (score, mask) in scores.items():
+            head = self._head(name)
+            found[name] = head.outputs(score, batch.group if head.grouped else mask)
+        return found
 
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         """Return for each head its predictions."""

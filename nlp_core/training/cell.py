@@ -85,7 +85,7 @@ class Cell:
             {
                 "numerics": self.numerics,
                 "model": read_mapping(Path(self.experiment.model)),
-                "recipe": self.recipe.model_dump(mode="json"),
+                "recipe": self.recipe.describe(),
                 "data": [task.digest for task in self.tasks]
                 if len(self.tasks) > 1
                 else self.task.digest,

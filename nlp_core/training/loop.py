@@ -21,6 +21,7 @@ from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
+from nlp_core.objectives import build_objective
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -128,6 +129,12 @@ class Trainer:
         self.learning_rate = LearningRate(
             recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs, max_steps
         )
+        self.objectives = {
+            name: build_objective(
+                recipe.adversarial, item.model, seed=seed, num_steps=self.learning_rate.num_steps
+            )
+            for name, item in self.tasks.items()
+        }
         self.progress = Progress()
         self.best_states: dict[str, dict[str, Tensor]] = {}
         self.losses: list[float] = []
@@ -135,8 +142,7 @@ class Trainer:
     @property
     def num_steps(self) -> int:
         """The steps of the whole run, if patience does not end it."""
-        steps = self.steps_per_epoch * self.recipe.epochs
-        return steps if self.max_steps is None else min(steps, self.max_steps)
+        return self.learning_rate.num_steps
 
     def run(self, on_step: Callable[[int], None] = lambda step: None) -> Trained:
         """Train to the last epoch, or until patience ends, and return the best weights.
@@ -224,13 +230,14 @@ class Trainer:
         if progress.step == 0:
             log.info("finetune first batch task=%s rows=%d", name, len(batch.rows))
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.tasks[name].model.loss(batch)
-        value = float(loss.detach())
+        value = self.objectives[name].backward(batch, progress.step)
         if not math.isfinite(value):
             raise TrainingError(self._describe_divergence(name, value, lr))
         weight = (self.recipe.task_weights or {}).get(name)
-        loss = loss if weight is None else weight * loss
-        loss.backward()  # type: ignore[no-untyped-call]
+        if weight is not None:
+            torch._foreach_mul_(
+                [p.grad for p in self.model.parameters() if p.grad is not None], weight
+            )
         if self.recipe.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         update_weights(self.optimizer)
@@ -336,6 +343,8 @@ class Trainer:
         states: dict[str, Mapping[str, Tensor]] = {"model": self.model.state_dict()}
         if self.average is not None:
             states["average"] = self.average.state
+        for name, objective in self.objectives.items():
+            states[f"objective-{name}"] = objective.state()
         states |= {f"best-{name}": state for name, state in self.best_states.items()}
         save_checkpoint(self.checkpoint, self.progress, states, self.optimizer)
 
@@ -344,6 +353,8 @@ class Trainer:
         self.model.load_state_dict(states["model"])
         if self.average is not None:
             self.average.state = {name: states["average"][name] for name in self.average.state}
+        for name, objective in self.objectives.items():
+            objective.restore(states.get(f"objective-{name}", {}))
         self.best_states = {
             part.removeprefix("best-"): state
             for part, state in states.items()

@@ -85,14 +85,19 @@ class LearningRate:
     epochs: int
     max_steps: int | None = None
 
+    @property
+    def num_steps(self) -> int:
+        """Return the updates of the weights in the whole run."""
+        total = self.steps_per_epoch * self.epochs
+        return total if self.max_steps is None else min(total, self.max_steps)
+
     def at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
         match self.schedule:
             case ConstantSchedule():
                 return self.peak
             case WarmupLinearSchedule(warmup=warmup):
-                total = self.steps_per_epoch * self.epochs
-                total = total if self.max_steps is None else min(total, self.max_steps)
+                total = self.num_steps
                 rise = math.ceil(total * warmup)
                 if step < rise:
                     return self.peak * (step + 1) / rise

@@ -1,0 +1,178 @@
+"""Training on word vectors that are perturbed against the model: FreeLB and FGM.
+
+Dropout: all passes of a step over a batch use the masks of its first pass, so that they differ by
+the perturbation alone; where that is 0, they are equal to the last bit, dropout or not. Torch's
+global generator moves on as in a plain step.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives.objective import Objective
+from nlp_core.objectives.perturbation import (
+    Ball,
+    Noise,
+    Perturbed,
+    find_word_tables,
+    intercept,
+    repeat_pass,
+)
+
+NOISE = "noise"
+
+Perturb = Callable[[int, Tensor, Tensor], Perturbed]
+"""From the number of a call of a word table, its vectors and the mask of its real words to their
+perturbation."""
+
+
+class AdversarialObjective(Objective):
+    """What all methods share: the word tables, and the noise that perturbations start from.
+
+    Args:
+        model: what is trained.
+        noise: draws the first perturbations.
+    """
+
+    def __init__(self, model: GraphModel, noise: Noise) -> None:
+        super().__init__(model)
+        self.tables = find_word_tables(model)
+        self.noise = noise
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the state of the noise."""
+        return {NOISE: self.noise.state()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` returned."""
+        self.noise.restore(state[NOISE])
+
+
+class LossPass(NamedTuple):
+    """A pass whose gradients were added to those of the weights.
+
+    Attributes:
+        loss: of the pass, times its share.
+        perturbed: of each call of a word table.
+        gradients: of the loss, by each perturbation.
+    """
+
+    loss: float
+    perturbed: list[Perturbed]
+    gradients: list[Tensor]
+
+
+class LossObjective(AdversarialObjective):
+    """Losses of passes over perturbed word vectors, each of which trains the weights."""
+
+    def pass_perturbed(self, batch: Batch, share: float, perturb: Perturb) -> LossPass:
+        """Add a pass's gradients to those of the weights.
+
+        Args:
+            batch: what the step trains on.
+            share: factor on the loss.
+            perturb: gives each call of a word table its perturbation.
+        """
+        perturbed: list[Perturbed] = []
+
+        def change(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+            item = perturb(idx, vectors_BTD.detach(), mask_BT)
+            perturbed.append(item._replace(delta=item.delta.requires_grad_()))
+            return vectors_BTD + item.delta
+
+        with intercept(self.tables, change):
+            loss = share * self.model.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients = [item.delta.grad for item in perturbed]
+        return LossPass(float(loss.detach()), perturbed, [g for g in gradients if g is not None])
+
+
+class FreeLB(LossObjective):
+    """Free large-batch adversarial training: every step of the ascent trains the weights.
+
+    mean_k loss(x + delta_k), k = 0 ... K - 1; delta_0 is uniform noise, and delta_{k+1} is delta_k
+    moved by step_size g_k / |g_k|, g_k the gradient of the k-th loss, and projected onto the ball.
+
+    Args:
+        model: what is trained.
+        noise: draws the first perturbations.
+        steps: passes K, at least 1.
+        ball: where delta stays.
+        step_size: length of a step, in the norm of the ball.
+
+    Source: Zhu et al. 2020 (FreeLB), algorithm 1; one dropout mask for all K: section 3.3.
+    """
+
+    def __init__(
+        self, model: GraphModel, noise: Noise, *, steps: int, ball: Ball, step_size: float
+    ) -> None:
+        super().__init__(model, noise)
+        self.steps = steps
+        self.ball = ball
+        self.step_size = step_size
+
+    def backward(self, batch: Batch, step: int) -> float:
+        """Add the gradients of a batch's mean loss to those of the weights, and return it."""
+        random_state = torch.get_rng_state()
+
+        def start(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
+            return self.noise.draw_uniform(vectors_BTD, mask_BT, ball=self.ball)
+
+        done = self.pass_perturbed(batch, 1 / self.steps, start)
+        loss = done.loss
+        for _ in range(self.steps - 1):
+            with repeat_pass(self.model, random_state):
+                done = self.pass_perturbed(batch, 1 / self.steps, self._follow(done))
+            loss += done.loss
+        return loss
+
+    def _follow(self, done: LossPass) -> Perturb:
+        """Return the perturbations one step up the gradients of a pass."""
+        moved = [
+            self.ball.ascend(item, gradient, self.step_size)
+            for item, gradient in zip(done.perturbed, done.gradients, strict=True)
+        ]
+        return lambda idx, vectors_BTD, mask_BT: moved[idx]
+
+
+class Fgm(LossObjective):
+    """Fast gradient method: the loss, and the loss where one step against the model leads.
+
+    loss(x) + weight loss(x + epsilon g / |g|_2), g the gradient of loss(x), held constant.
+
+    Args:
+        model: what is trained.
+        noise: of no use here.
+        weight: factor on the loss of the perturbed pass.
+        ball: l2, as wide as the perturbation is long (epsilon).
+
+    Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
+        classification), section 3.
+    Note: word vectors are perturbed as they are; the paper first makes each number of them mean 0
+        and variance 1 over the vocabulary.
+    """
+
+    def __init__(self, model: GraphModel, noise: Noise, *, weight: float, ball: Ball) -> None:
+        super().__init__(model, noise)
+        self.weight = weight
+        self.ball = ball
+
+    def backward(self, batch: Batch, step: int) -> float:
+        """Add the gradients of both losses to those of the weights, and return their sum."""
+        random_state = torch.get_rng_state()
+
+        def start(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
+            return Perturbed(torch.zeros_like(vectors_BTD), mask_BT)
+
+        clean = self.pass_perturbed(batch, 1.0, start)
+        moved = [
+            self.ball.point(gradient, item.mask, self.ball.radius)
+            for item, gradient in zip(clean.perturbed, clean.gradients, strict=True)
+        ]
+        with repeat_pass(self.model, random_state):
+            found = self.pass_perturbed(batch, self.weight, lambda idx, vectors, mask: moved[idx])
+        return clean.loss + found.loss

@@ -1,0 +1,112 @@
+"""From a recipe's `adversarial` section to what a step trains on."""
+
+from nlp_core.config.adversarial import (
+    AdversarialConfig,
+    FgmConfig,
+    FreeLBConfig,
+    SmartConfig,
+    VatConfig,
+)
+from nlp_core.errors import ConfigError
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives.adversarial import Fgm, FreeLB
+from nlp_core.objectives.objective import Objective
+from nlp_core.objectives.perturbation import Ball, Noise, find_word_tables
+from nlp_core.objectives.proximal import Average
+from nlp_core.objectives.smoothness import Smart, Vat
+
+
+def build_objective(
+    config: AdversarialConfig | None, model: GraphModel, *, seed: int, num_steps: int
+) -> Objective:
+    """Build what a step trains on.
+
+    Args:
+        config: of the recipe; None: the loss as it is.
+        model: what is trained.
+        seed: of the run.
+        num_steps: updates of the weights in the whole run.
+
+    Raises:
+        ConfigError: the model has no word vectors to perturb, or a head whose outputs cannot be
+            compared.
+    """
+    if config is None:
+        return Objective(model)
+    check_model(config, model)
+    noise = Noise(seed)
+    match config:
+        case SmartConfig():
+            return _build_smart(config, model, noise, num_steps)
+        case VatConfig():
+            return Vat(
+                model,
+                noise,
+                weight=config.weight,
+                steps=config.steps,
+                ball=Ball("l2", config.level, config.epsilon),
+                probe=config.probe,
+            )
+        case FreeLBConfig():
+            ball = Ball(config.norm, config.level, config.epsilon)
+            return FreeLB(model, noise, steps=config.steps, ball=ball, step_size=config.step_size)
+        case FgmConfig():
+            ball = Ball("l2", config.level, config.epsilon)
+            return Fgm(model, noise, weight=config.weight, ball=ball)
+
+
+def _build_smart(config: SmartConfig, model: GraphModel, noise: Noise, num_steps: int) -> Smart:
+    proximal = config.proximal
+    average = None
+    if proximal is not None:
+        average = Average(
+            model,
+            weight=proximal.weight,
+            early_momentum=proximal.early_momentum,
+            momentum=proximal.momentum,
+            num_early=proximal.early_share * num_steps,
+        )
+    return Smart(
+        model,
+        noise,
+        weight=config.weight,
+        steps=config.steps,
+        divergence=config.divergence,
+        ball=Ball(config.norm, config.level, config.epsilon),
+        step_size=config.step_size,
+        noise_std=config.noise_std,
+        average=average,
+    )
+
+
+def check_model(config: AdversarialConfig, model: GraphModel) -> None:
+    """Refuse a model that cannot be trained so.
+
+    Raises:
+        ConfigError: see `build_objective`.
+    """
+    where = f"{model.plan.where}: "
+    tables = find_word_tables(model)
+    if not tables:
+        blocks = ", ".join(sorted({type(block).__name__ for block in model.blocks.values()}))
+        raise ConfigError(
+            f"{where}layers: found no word vectors (blocks {blocks}), and the recipe's adversarial "
+            f"method {config.name} perturbs them; give the model a word_embedding, or take a "
+            "recipe without adversarial."
+        )
+    for table in tables:
+        if getattr(table, "padding_idx", None) is None:
+            raise ConfigError(
+                f"{where}layers: found a table of word vectors, {type(table).__name__}, that does "
+                f"not say which id is padding, and the recipe's adversarial method {config.name} "
+                "perturbs real words only; expected a padding_idx."
+            )
+    if not isinstance(config, SmartConfig | VatConfig):
+        return
+    for name, plan in model.plan.heads.items():
+        if not plan.head.comparable:
+            raise ConfigError(
+                f"{where}head '{name}': found {plan.head.__name__}, which gives no outputs that "
+                f"two passes could be compared by, as the recipe's adversarial method "
+                f"{config.name} does; take freelb or fgm, or a recipe without adversarial."
+            )

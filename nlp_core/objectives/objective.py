@@ -1,0 +1,37 @@
+"""What a step trains on: the loss of the model on a batch, or more than that."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
+
+
+class Objective:
+    """The loss of the model on a batch, as it is.
+
+    Args:
+        model: what is trained; in training mode when a step asks.
+    """
+
+    def __init__(self, model: GraphModel) -> None:
+        self.model = model
+
+    def backward(self, batch: Batch, step: int) -> float:
+        """Add the gradients of a batch's loss to those of the weights, and return the loss.
+
+        Args:
+            batch: what the step trains on.
+            step: updates of the weights that were made before, from 0.
+        """
+        loss = self.model.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what a resumed run needs to go on with the same bits."""
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` returned."""

@@ -1,0 +1,73 @@
+"""The proximal point term of SMART: outputs that stay near those of the averaged weights."""
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives.perturbation import repeat_pass
+
+
+class Average:
+    """A moving average of a model's weights, and what a model of these weights says.
+
+    average <- momentum average + (1 - momentum) weights, before each step; at the first step it is
+    the weights themselves, and the term is 0. Buffers and weights that are not trained are shared
+    with the model, not copied.
+
+    Args:
+        model: whose weights are averaged.
+        weight: mu, the factor on the divergence from the average's outputs.
+        early_momentum: what a step keeps of the average in the first steps, in [0, 1).
+        momentum: what it keeps afterwards, in [0, 1).
+        num_early: how many first steps there are.
+
+    Source: Jiang et al. 2020 (SMART), section 3.2, the momentum method.
+    Note: the average's pass uses the dropout masks of the clean pass, so that equal weights mean
+        equal outputs.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        *,
+        weight: float,
+        early_momentum: float,
+        momentum: float,
+        num_early: float,
+    ) -> None:
+        fixed = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+        shared: dict[int, object] = {id(item): item for item in [*fixed, *model.buffers()]}
+        self.model = copy.deepcopy(model, {**shared, id(model.plan): model.plan})
+        trained = {name: item for name, item in self.model.named_parameters() if item.requires_grad}
+        self.weights = {name: item.requires_grad_(False) for name, item in trained.items()}
+        self.weight = weight
+        self.early_momentum = early_momentum
+        self.momentum = momentum
+        self.num_early = num_early
+
+    @torch.no_grad()
+    def follow(self, model: GraphModel, step: int) -> None:
+        """Move towards the weights of the model, before a step that is counted from 0."""
+        momentum = self.early_momentum if step < self.num_early else self.momentum
+        current = dict(model.named_parameters())
+        for name, average in self.weights.items():
+            average.lerp_(current[name], 1 - momentum)
+
+    def outputs(self, batch: Batch, random_state: Tensor) -> dict[str, Tensor]:
+        """Return the outputs for a batch, with the dropout masks of a pass that began so.
+
+        They have no gradient, for no weight here asks for one; `torch.no_grad` would choose other
+        kernels of the LSTM, whose last bits differ from those of the model's own pass.
+        """
+        self.model.train()
+        with repeat_pass(self.model, random_state):
+            return self.model.outputs(self.model(batch, informed=True), batch)
+
+    def restore(self, weights: Mapping[str, Tensor]) -> None:
+        """Go on from averaged weights."""
+        for name, average in self.weights.items():
+            average.copy_(weights[name])

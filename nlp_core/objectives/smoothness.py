@@ -1,0 +1,279 @@
+"""Training on how little outputs move when word vectors are perturbed: SMART and VAT.
+
+What two passes say is compared head by head: the divergence is a mean over a head's rows (examples,
+real tokens, labels of an example, questions, ends of an answer), times the weight of the head's
+loss, summed over the heads. Heads of one value are compared by the squared error.
+
+Dropout: as in `adversarial`, all passes use the masks of the first, so that a divergence between
+them measures the perturbation and nothing else; it is exactly 0 where nothing is perturbed.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nlp_core.config.adversarial import DivergenceName
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives.adversarial import AdversarialObjective
+from nlp_core.objectives.divergence import mean_divergence
+from nlp_core.objectives.perturbation import (
+    Ball,
+    Noise,
+    Perturbed,
+    freeze,
+    intercept,
+    repeat_pass,
+)
+from nlp_core.objectives.proximal import Average
+
+AVERAGE = "average."
+
+
+class CleanPass(NamedTuple):
+    """The pass over the batch as it is.
+
+    Attributes:
+        vectors: of each call of a word table, [B, T, D].
+        masks: of each call, True at real words, [B, T].
+        loss: of the model.
+        outputs: by head logits [N, L] or values [N].
+        random_state: of torch's global generator, before the pass.
+    """
+
+    vectors: list[Tensor]
+    masks: list[Tensor]
+    loss: Tensor
+    outputs: dict[str, Tensor]
+    random_state: Tensor
+
+
+class SmoothObjective(AdversarialObjective):
+    """The loss, and how far the outputs move when the word vectors do.
+
+    loss + weight D(f(x), f(x + delta)). Loss and clean outputs come from one pass. The gradients of
+    D that delta is looked for with are taken with respect to delta alone, from the vectors of that
+    pass on; no gradient of a weight is built for them.
+
+    Args:
+        model: what is trained.
+        noise: draws the first perturbations.
+        weight: factor on the divergence.
+        steps: gradients that delta is looked for with.
+        divergence: how distributions are compared.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        noise: Noise,
+        *,
+        weight: float,
+        steps: int,
+        divergence: DivergenceName,
+    ) -> None:
+        super().__init__(model, noise)
+        self.weight = weight
+        self.steps = steps
+        self.divergence = divergence
+
+    def backward(self, batch: Batch, step: int) -> float:
+        """Add the gradients of a batch's loss to those of the weights, and return the loss."""
+        clean = self._pass_clean(batch)
+        found = self.find_perturbations(batch, clean)
+        outputs = self._pass_perturbed(batch, clean, clean.vectors, [item.delta for item in found])
+        loss = clean.loss + self.weight * self._compare(self.choose_reference(clean), outputs)
+        loss = loss + self.add_terms(batch, clean, step)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
+        """Return a perturbation for each call of a word table."""
+        raise NotImplementedError
+
+    def choose_reference(self, clean: CleanPass) -> dict[str, Tensor]:
+        """Return the outputs that the perturbed ones are compared with."""
+        return clean.outputs
+
+    def add_terms(self, batch: Batch, clean: CleanPass, step: int) -> Tensor | float:
+        """Return what the method adds to the loss beside the divergence."""
+        return 0.0
+
+    def find_gradients(
+        self, batch: Batch, clean: CleanPass, perturbed: Sequence[Perturbed]
+    ) -> tuple[Tensor, ...]:
+        """Return the gradient of the divergence by each perturbation."""
+        deltas = [item.delta.detach().requires_grad_() for item in perturbed]
+        vectors = [item.detach() for item in clean.vectors]
+        reference = {name: item.detach() for name, item in clean.outputs.items()}
+        with freeze(self.model):
+            outputs = self._pass_perturbed(batch, clean, vectors, deltas)
+            return torch.autograd.grad(self._compare(reference, outputs), deltas)
+
+    def _pass_clean(self, batch: Batch) -> CleanPass:
+        random_state = torch.get_rng_state()
+        vectors: list[Tensor] = []
+        masks: list[Tensor] = []
+
+        def record(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+            vectors.append(vectors_BTD)
+            masks.append(mask_BT)
+            return vectors_BTD
+
+        with intercept(self.tables, record):
+            scores = self.model(batch, informed=True)
+        loss, outputs = self.model.sum_losses(scores, batch), self.model.outputs(scores, batch)
+        return CleanPass(vectors, masks, loss, outputs, random_state)
+
+    def _pass_perturbed(
+        self, batch: Batch, clean: CleanPass, vectors: Sequence[Tensor], deltas: Sequence[Tensor]
+    ) -> dict[str, Tensor]:
+        """Return the outputs for the sums of vectors and deltas in the place of looked-up ones."""
+        with (
+            repeat_pass(self.model, clean.random_state),
+            intercept(self.tables, lambda idx, looked_up, mask: vectors[idx] + deltas[idx]),
+        ):
+            return self.model.outputs(self.model(batch, informed=True), batch)
+
+    def _compare(self, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Tensor:
+        parts = [
+            self.model.plan.heads[name].weight
+            * mean_divergence(self.divergence, first[name], second[name])
+            for name in first
+        ]
+        return torch.stack(parts).sum()
+
+
+class Smart(SmoothObjective):
+    """Smoothness-inducing regularisation, and the proximal point term where it is asked for.
+
+    loss + weight D(f(x), f(x + delta)) + mu D(f(x), average(x)); delta is normal noise moved by
+    `steps` steps of ascent of D, each step_size g / |g| long in the ball's norm, and after each
+    step projected onto the ball. Gradients of the weights go through both sides of D.
+
+    Args:
+        model: what is trained.
+        noise: draws the first perturbations.
+        weight: lambda, factor on the divergence.
+        steps: steps of ascent K.
+        divergence: how distributions are compared.
+        ball: where delta stays.
+        step_size: length of a step, in the norm of the ball.
+        noise_std: standard deviation of the first delta.
+        average: of the proximal point term; None: no such term.
+
+    Source: Jiang et al. 2020 (SMART), sections 3.1 and 3.2.
+    Note: the step has a given length; along a plain gradient, which shrinks with the noise, it
+        would stay where the noise is.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        noise: Noise,
+        *,
+        weight: float,
+        steps: int,
+        divergence: DivergenceName,
+        ball: Ball,
+        step_size: float,
+        noise_std: float,
+        average: Average | None,
+    ) -> None:
+        super().__init__(model, noise, weight=weight, steps=steps, divergence=divergence)
+        self.ball = ball
+        self.step_size = step_size
+        self.noise_std = noise_std
+        self.average = average
+
+    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
+        """Return the end of the ascent."""
+        found = []
+        for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
+            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=self.noise_std)
+            found.append(drawn._replace(delta=self.ball.project(drawn.delta)))
+        for _ in range(self.steps):
+            gradients = self.find_gradients(batch, clean, found)
+            found = [
+                self.ball.ascend(item, gradient, self.step_size)
+                for item, gradient in zip(found, gradients, strict=True)
+            ]
+        return found
+
+    def add_terms(self, batch: Batch, clean: CleanPass, step: int) -> Tensor | float:
+        """Return the proximal point term."""
+        if self.average is None:
+            return 0.0
+        self.average.follow(self.model, step)
+        said = self.average.outputs(batch, clean.random_state)
+        return self.average.weight * self._compare(clean.outputs, said)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the state of the noise and the averaged weights."""
+        weights = {} if self.average is None else self.average.weights
+        return super().state() | {AVERAGE + name: item for name, item in weights.items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` returned."""
+        super().restore(state)
+        if self.average is not None:
+            kept = {name.removeprefix(AVERAGE): item for name, item in state.items()}
+            self.average.restore(kept)
+
+
+class Vat(SmoothObjective):
+    """Virtual adversarial training: outputs that stay in the direction that changes them most.
+
+    loss + weight KL(f(x) || f(x + epsilon d)), f(x) held constant. d begins as a random direction;
+    each power iteration takes d <- g / |g|, with g the gradient of KL(f(x) || f(x + probe d)) by
+    probe d, which turns d towards the largest eigenvector of the divergence's curvature.
+
+    Args:
+        model: what is trained.
+        noise: draws the first directions.
+        weight: factor on the divergence.
+        steps: power iterations.
+        ball: l2, as wide as the perturbation is long (epsilon).
+        probe: xi, length at which the curvature is probed.
+
+    Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
+        classification), section 3; the power iteration: Miyato et al. 2016 (distributional
+        smoothing with virtual adversarial training), section 2.
+    Note: word vectors are perturbed as they are; the paper first makes each number of them mean 0
+        and variance 1 over the vocabulary.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        noise: Noise,
+        *,
+        weight: float,
+        steps: int,
+        ball: Ball,
+        probe: float,
+    ) -> None:
+        super().__init__(model, noise, weight=weight, steps=steps, divergence="kl")
+        self.ball = ball
+        self.probe = probe
+
+    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
+        """Return the perturbations along the directions found."""
+        found = []
+        for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
+            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=1.0)
+            found.append(self.ball.point(drawn.delta, mask_BT, self.probe))
+        for idx in range(self.steps):
+            length = self.ball.radius if idx == self.steps - 1 else self.probe
+            gradients = self.find_gradients(batch, clean, found)
+            found = [
+                self.ball.point(gradient, mask_BT, length)
+                for gradient, mask_BT in zip(gradients, clean.masks, strict=True)
+            ]
+        return found
+
+    def choose_reference(self, clean: CleanPass) -> dict[str, Tensor]:
+        """Return the clean outputs as constants."""
+        return {name: item.detach() for name, item in clean.outputs.items()}
