@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,12 @@ from nlp_core.models.features import Batch
 from nlp_core.objectives.perturbation import Perturbed
 from nlp_core.objectives.proximal import Average
 from nlp_core.objectives.smoothness import CleanPass, SmoothObjective
+from nlp_core.training.cell import Cell
 from nlp_core.training.loop import Trainer
+from tests import test_span
+from tests.test_grouped_training import use
 from tests.test_training import MODELS, KilledError, make_cell, make_trainer, project
+from tests.tiny import make_recipe
 
 __all__ = ["project"]
 
@@ -149,6 +154,29 @@ def test_the_direction_found_is_worse_than_a_random_one(
     monkeypatch.setattr(tampered, "point", point)
     monkeypatch.setattr(tampered, "ascend", ascend)
     assert found > run_backward(trainer, batch)[0]
+
+
+@pytest.mark.parametrize("case", ["span", "span with none", "listwise"])
+@pytest.mark.parametrize("method", ["smart", "vat"])
+def test_answers_and_orders_of_candidates_are_compared(
+    project: Path, case: str, method: str
+) -> None:
+    cell: Cell
+    if case == "listwise":
+        use(project, "listwise")
+        cell = make_cell(project, "ranking")
+    else:
+        test_span.write_graph()
+        cell = test_span.make_cell(unanswerable=case != "span")
+    values = []
+    for changes in (None, {**METHODS[method], "epsilon": 0.0}, METHODS[method]):
+        recipe = make_recipe(adversarial=changes)
+        trainer = make_trainer(replace(cell, recipe=recipe), project / "x", lambda step: None)
+        trainer.model.train()
+        values.append(run_backward(trainer, trainer.train_split.batch(ROWS))[0])
+    plain, still, moved = values
+    assert still == plain
+    assert moved > plain * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
