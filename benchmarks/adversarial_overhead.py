@@ -27,7 +27,7 @@ from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import Trainer
+from nlp_core.training.loop import TaskRun, Trainer
 
 BAR = 2.2
 BALL = {"step_size": 0.1, "epsilon": 0.1, "norm": "l2", "level": "token"}
@@ -51,11 +51,10 @@ def build_run(cell: Cell, featurizer: Featurizer, train: EncodedSplit, method: o
     values = {**cell.recipe.model_dump(mode="json"), "adversarial": method}
     recipe = RecipeConfig.model_validate(values)
     with tempfile.TemporaryDirectory() as folder:
+        model = build_model(cell.plan, featurizer, kind=cell.task.kind)
         trainer = Trainer(
-            build_model(cell.plan, featurizer, kind=cell.task.kind),
-            cell.task,
-            train=train,
-            selections={},
+            model,
+            [TaskRun(cell.task, model, {"train": train}, {})],
             recipe=recipe,
             seed=1,
             checkpoint=Path(folder) / "none",
@@ -74,7 +73,7 @@ def build_run(cell: Cell, featurizer: Featurizer, train: EncodedSplit, method: o
         """Return milliseconds of processor time a step."""
         started = time.process_time()
         for _ in range(num_steps):
-            trainer.step(next(batches))
+            trainer.step(cell.task.name, next(batches))
         return 1000 * (time.process_time() - started) / num_steps
 
     return run

@@ -28,7 +28,16 @@ from nlp_core.training.cell import Cell
 from nlp_core.training.loop import Trainer
 from tests import test_span
 from tests.test_grouped_training import use
-from tests.test_training import MODELS, KilledError, make_cell, make_trainer, project
+from tests.test_training import (
+    MODELS,
+    KilledError,
+    find_objective,
+    find_train,
+    make_cell,
+    make_trainer,
+    project,
+    take_step,
+)
 from tests.tiny import make_recipe
 
 __all__ = ["project"]
@@ -86,7 +95,7 @@ ROWS = np.arange(8)
 def start(project: Path, kind: str, method: Values | None, **recipe: object) -> Trainer:
     """Return a trainer before its first step."""
     cell = make_cell(project, kind, adversarial=method, **recipe)
-    trainer = make_trainer(cell, project / "x.safetensors", lambda step: None)
+    trainer = make_trainer(cell, project / "x.safetensors")
     trainer.model.train()
     return trainer
 
@@ -105,7 +114,7 @@ def run_backward(trainer: Trainer, batch: Batch) -> tuple[float, dict[str, Tenso
     """Return loss, gradients and the global generator afterwards; weights and it are put back."""
     state = torch.get_rng_state()
     trainer.model.zero_grad(set_to_none=True)
-    loss = trainer.objective.backward(batch, 0)
+    loss = find_objective(trainer).backward(batch, 0)
     after = torch.get_rng_state()
     torch.set_rng_state(state)
     return loss, gradients(trainer), after
@@ -116,7 +125,7 @@ def test_nothing_perturbed_is_exactly_the_plain_loss(project: Path, kind: str) -
     """With dropout too: all passes of a step have the same masks."""
     edit(project, "intent_slots", INTENT_SLOTS)
     plain = start(project, kind, None)
-    batch = plain.train_split.batch(ROWS)
+    batch = find_train(plain).batch(ROWS)
     loss, expected, generator = run_backward(plain, batch)
     still = [{**method, "epsilon": 0.0} for method in METHODS.values()]
     for method in [*still, {**SMART, "noise_std": 0.0}, {**SMART, "noise_std": 0.0, "steps": 3}]:
@@ -138,10 +147,10 @@ def test_the_direction_found_is_worse_than_a_random_one(
 ) -> None:
     edit(project, "intent_slots", INTENT_SLOTS)
     trainer = start(project, kind, METHODS[method])
-    batch = trainer.train_split.batch(np.arange(48))
+    batch = find_train(trainer).batch(np.arange(48))
     found, _, _ = run_backward(trainer, batch)
     random = torch.Generator().manual_seed(5)
-    ball = trainer.objective.ball  # type: ignore[attr-defined]
+    ball = find_objective(trainer).ball  # type: ignore[attr-defined]
     tampered = type(ball)
 
     def point(self: object, gradient: Tensor, mask: Tensor, length: float) -> Perturbed:
@@ -171,9 +180,9 @@ def test_answers_and_orders_of_candidates_are_compared(
     values = []
     for changes in (None, {**METHODS[method], "epsilon": 0.0}, METHODS[method]):
         recipe = make_recipe(adversarial=changes)
-        trainer = make_trainer(replace(cell, recipe=recipe), project / "x", lambda step: None)
+        trainer = make_trainer(replace(cell, recipe=recipe), project / "x")
         trainer.model.train()
-        values.append(run_backward(trainer, trainer.train_split.batch(ROWS))[0])
+        values.append(run_backward(trainer, find_train(trainer).batch(ROWS))[0])
     plain, still, moved = values
     assert still == plain
     assert moved > plain * (1 + 1e-4)
@@ -185,7 +194,7 @@ def test_training_is_deterministic_and_not_the_plain_one(project: Path, method: 
     for values in (METHODS[method], METHODS[method], None):
         trainer = start(project, "classification", values)
         for idx in range(4):
-            trainer.step(np.arange(8 * idx, 8 * idx + 8))
+            take_step(trainer, np.arange(8 * idx, 8 * idx + 8))
         ends.append({name: item.clone() for name, item in trainer.model.state_dict().items()})
         generator = torch.get_rng_state()
     first, again, plain = ends
@@ -200,7 +209,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
     project: Path, killed_at: int, method: str
 ) -> None:
     cell = make_cell(project, "tagging", adversarial=METHODS[method], validations_per_epoch=2)
-    whole = make_trainer(cell, project / "whole.safetensors", lambda step: None).run()
+    whole = make_trainer(cell, project / "whole.safetensors").run()
 
     def kill(step: int) -> None:
         if step == killed_at:
@@ -208,17 +217,17 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
 
     path = project / "killed.safetensors"
     with pytest.raises(KilledError):
-        make_trainer(cell, path, kill).run()
-    ended = make_trainer(cell, path, lambda step: None).run()
+        make_trainer(cell, path).run(kill)
+    ended = make_trainer(cell, path).run()
     assert ended.progress == whole.progress
     for name, value in whole.states["honest"].items():
         assert value.equal(ended.states["honest"][name]), name
 
 
 def test_the_ascent_builds_no_gradients_of_weights(project: Path) -> None:
-    objective = start(project, "tagging", SMART).objective
+    objective = find_objective(start(project, "tagging", SMART))
     assert isinstance(objective, SmoothObjective)
-    batch = start(project, "tagging", None).train_split.batch(ROWS)
+    batch = find_train(start(project, "tagging", None)).batch(ROWS)
     clean: CleanPass = objective._pass_clean(batch)
     noise = [
         objective.noise.draw_normal(vectors, mask, std=0.1)
@@ -231,9 +240,9 @@ def test_the_ascent_builds_no_gradients_of_weights(project: Path) -> None:
 
 
 def test_each_text_of_a_pair_has_its_own_perturbation(project: Path) -> None:
-    objective = start(project, "ranking", SMART).objective
+    objective = find_objective(start(project, "ranking", SMART))
     assert isinstance(objective, SmoothObjective)
-    batch = start(project, "ranking", None).train_split.batch(ROWS)
+    batch = find_train(start(project, "ranking", None)).batch(ROWS)
     first, second = objective.find_perturbations(batch, objective._pass_clean(batch))
     assert first.delta.shape[:2] == batch.masks["first"].shape
     assert second.delta.shape[:2] == batch.masks["second"].shape
@@ -269,7 +278,7 @@ def test_the_average_follows_the_weights_with_two_momenta(project: Path) -> None
 
 def test_an_average_equal_to_the_weights_says_the_same_in_spite_of_dropout(project: Path) -> None:
     trainer = start(project, "classification", None)
-    batch, model = trainer.train_split.batch(ROWS), trainer.model
+    batch, model = find_train(trainer).batch(ROWS), trainer.model
     state = torch.get_rng_state()
     said = model.outputs(model(batch, informed=True), batch)["out"]
     average = Average(model, weight=1.0, early_momentum=0.9, momentum=0.9, num_early=0)
@@ -309,7 +318,7 @@ def test_a_head_that_cannot_be_compared_is_refused_where_outputs_are(
 ) -> None:
     monkeypatch.setattr(ClassificationHead, "comparable", False)
     if method in ("freelb", "fgm"):
-        start(project, "classification", METHODS[method]).step(ROWS)
+        take_step(start(project, "classification", METHODS[method]), ROWS)
         return
     with pytest.raises(ConfigError, match=r"classification\.json: head 'out': .* take freelb"):
         start(project, "classification", METHODS[method])

@@ -8,10 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from nlp_core.models.features import EncodedSplit
 from nlp_core.training.cell import train_cell
 from nlp_core.training.loop import Trainer
-from tests.test_training import KilledError, digests, make_cell, make_trainer, project
+from tests.test_training import KilledError, digests, find_train, make_cell, make_trainer, project
 
 __all__ = ["project"]
 
@@ -27,11 +26,6 @@ def use(root: Path, head: str) -> None:
     graph = json.loads(path.read_text())
     graph["heads"] = {"out": {"inputs": ["pair"], **HEADS[head]}}
     path.write_text(json.dumps(graph))
-
-
-def find_train(trainer: Trainer) -> EncodedSplit:
-    (item,) = trainer.tasks.values()
-    return item.train
 
 
 def watch(trainer: Trainer, seen: list[np.ndarray]) -> None:

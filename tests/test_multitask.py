@@ -66,6 +66,18 @@ ENCODER: dict[str, Any] = {
         "tags": {"head": "tagging", "inputs": ["by_word"], "task": "tiny_tagging"},
     },
 }
+SMART = {
+    "name": "smart",
+    "weight": 1.0,
+    "steps": 1,
+    "step_size": 0.01,
+    "noise_std": 0.01,
+    "epsilon": 0.02,
+    "norm": "inf",
+    "level": "token",
+    "divergence": "symmetric_kl",
+    "proximal": {"weight": 1.0, "early_momentum": 0.99, "momentum": 0.999, "early_share": 0.1},
+}
 PROPORTIONAL = {"name": "proportional"}
 
 
@@ -137,12 +149,13 @@ def test_two_runs_give_the_same_bytes(project: Path) -> None:
     assert digests(train_cell(cell)) == first
 
 
-@pytest.mark.parametrize("killed_at", [1, 19, 40])
-@pytest.mark.parametrize("mixing", ["proportional", "uniform"])
-def test_a_killed_run_ends_as_an_undisturbed_one(
-    project: Path, mixing: str, killed_at: int
-) -> None:
-    cell = make_cell(mixing={"name": mixing}, validations_per_epoch=3)
+@pytest.mark.parametrize("killed_at", [1, 11, 23])
+@pytest.mark.parametrize("model", ["words", "encoder"])
+def test_a_killed_run_ends_as_an_undisturbed_one(project: Path, model: str, killed_at: int) -> None:
+    """Several tasks, adversarial training and an average of weights, together."""
+    cell = make_cell(
+        model, mixing={"name": "uniform"}, validations_per_epoch=3, adversarial=SMART, epochs=2
+    )
     whole = make_trainer(cell, project / "whole.safetensors").run()
 
     def kill(step: int) -> None:

@@ -46,7 +46,7 @@ def put(path: str, value: object) -> Change:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (put("experiments.rte_bilstm.data", "rt"), "experiments.rte_bilstm.data: unknown task 'rt'. Did you mean 'rte'?"),  # noqa: E501
+        (put("experiments.rte_bilstm.data", "rt"), "experiments.rte_bilstm.data: unknown task or group 'rt'. Did you mean 'rte'?"),  # noqa: E501
         (put("experiments.rte_bilstm.recipe", "fats"), "unknown recipe 'fats'. Did you mean 'fast'?"),  # noqa: E501
         (put("experiments.rte_bilstm.table", "glu"), "unknown table 'glu'. Did you mean 'glue'?"),
         (put("experiments.rte_bilstm.init", "data/processed/glov"), "unknown task 'glov'. Did you mean 'glove'?"),  # noqa: E501

@@ -4,6 +4,7 @@ import fcntl
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -12,10 +13,11 @@ from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file
-from nlp_core.models.features import Featurizer
+from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
+from nlp_core.objectives import Objective
 from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import seed_everything
@@ -148,6 +150,24 @@ def make_trainer(cell: Cell, checkpoint: Path) -> Trainer:
     seed_everything(7)
     model, _, tasks = prepare_tasks(cell)
     return Trainer(model, tasks, recipe=cell.recipe, seed=7, checkpoint=checkpoint)
+
+
+def find_train(trainer: Trainer) -> EncodedSplit:
+    """Return the training split of the one task of a run."""
+    (item,) = trainer.tasks.values()
+    return item.train
+
+
+def find_objective(trainer: Trainer) -> Objective:
+    """Return what a step of the one task of a run trains on."""
+    (objective,) = trainer.objectives.values()
+    return objective
+
+
+def take_step(trainer: Trainer, rows: np.ndarray) -> None:
+    """Train the one task of a run on some rows."""
+    (name,) = trainer.tasks
+    trainer.step(name, rows)
 
 
 @pytest.mark.parametrize("kind", sorted(MODELS))

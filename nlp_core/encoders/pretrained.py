@@ -92,6 +92,11 @@ class PretrainedEncoder(Block):
         assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
         return cls(vocabulary.config, vocabulary.weights, **options)
 
+    def find_word_table(self) -> nn.Module:
+        """Return the table of the pieces' vectors, to which positions and segments are added."""
+        table: nn.Module = self.encoder.get_input_embeddings()
+        return table
+
     def count_layers_above(self) -> list[tuple[nn.Parameter, int]]:
         """Return each weight with the number of layers from the top down to it, its own included.
 
