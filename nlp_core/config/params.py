@@ -79,7 +79,7 @@ class RecipeConfig(ClosedModel):
     """How to train: optimiser, schedule, batches, epochs, averaging, stopping."""
 
     later_fields: ClassVar[frozenset[str]] = frozenset(
-        {"adversarial", "mixing", "task_weights", "task_batch_sizes"}
+        {"accumulate", "adversarial", "mixing", "precision", "task_batch_sizes", "task_weights"}
     )
     """Fields that came when cells had been trained: left out of a description where null."""
 
@@ -101,6 +101,11 @@ class RecipeConfig(ClosedModel):
     """Decay a step of the averaged weights that are evaluated and kept; null: none."""
     bucket_batches: Annotated[int, Field(ge=0)] = 50
     """Batches whose examples are sorted by length together; 0: no sorting, a plain shuffle."""
+    accumulate: Count | None = None
+    """Parts that the batch of a step is cut into, one after the other, to save memory; the update
+    is that of the whole batch. null: one."""
+    precision: Literal["bfloat16"] | None = None
+    """Number format of most of a step's arithmetic; weights stay float32. null: float32."""
     mixing: Mixing | None = None
     """How the tasks of a group take turns; null: there is one task."""
     task_weights: dict[Name, Positive] | None = None

@@ -79,6 +79,18 @@ class Head(nn.Module):
     decode: Callable[..., Decoded]
     """Return the prediction that `scores, mask` make."""
 
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return how many terms the loss is the mean of, so that parts of a batch can be joined.
+
+        The loss of a whole batch is the sum of its parts' losses, each times its share of all
+        terms.
+
+        Args:
+            target: as for `loss`.
+            where: mask or group, as for `loss`.
+        """
+        return torch.tensor(float(len(target)))
+
     outputs: Callable[..., Tensor]
     """Return what `scores, mask` say (`scores, group` when grouped), padding left out: logits of
     categorical distributions [N, L], or values [N]."""

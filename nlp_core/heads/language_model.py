@@ -107,6 +107,10 @@ class LanguageModelHead(Head):
         count = (mask_BT & (target_BT != PADDING_LABEL)).sum().clamp(min=1)
         return -scores_BT.sum() / count
 
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of words to predict."""
+        return (target != PADDING_LABEL).sum()
+
     def decode(self, scores_BT: Float[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
         """Return the log probability of each text, [B]."""
         return Decoded(scores_BT.double().sum(1), None)

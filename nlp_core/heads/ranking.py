@@ -98,6 +98,12 @@ class RankingHead(Head):
         score_B: Tensor = self.layers(x_BD).squeeze(-1)
         return score_B
 
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of questions with right and wrong candidates."""
+        assert where is not None
+        mixed = set(where[target == 1].tolist()) & set(where[target != 1].tolist())
+        return torch.tensor(len(mixed))
+
     def decode(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Decoded:
         """Return 1 for each score above 0, and sigmoid(score) as the right label's probability.
 

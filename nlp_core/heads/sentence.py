@@ -84,6 +84,12 @@ class ClassificationHead(Head):
         """Return the weighted mean of the losses."""
         return compute_label_loss(scores_BL, target_B, self.choice, self.class_weights)
 
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the sum of the examples' weights."""
+        if self.class_weights is None:
+            return super().count_terms(target, where)
+        return self.class_weights[target].sum()
+
     def decode(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Decoded:
         """Return the likeliest labels and the probabilities of all."""
         return Decoded(scores_BL.argmax(-1), scores_BL.softmax(-1))

@@ -146,6 +146,11 @@ class SpanHead(Head):
         real_B = mask_BT.any(1)
         return -right_B.masked_fill(~real_B, 0.0).sum() / real_B.sum().clamp(min=1)
 
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of passages that have tokens."""
+        assert where is not None
+        return where.any(1).sum()
+
     def decode(self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
         """Return the answers and, in 64 bits, p(i, j) of each and p(none).
 

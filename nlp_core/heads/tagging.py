@@ -110,6 +110,11 @@ class TaggingHead(Head):
         )
         return total / count_units(mask_BT, self.reduction)
 
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of sentences or of tokens."""
+        assert where is not None
+        return count_units(where, self.reduction)
+
     def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
         """Return each token's likeliest label, -1 at padding."""
         return Decoded(scores_BTL.argmax(-1).masked_fill(~mask_BT, PADDING_LABEL), None)
@@ -176,6 +181,11 @@ class CRFTaggingHead(Head):
         loss_B = (compute_log_partition(chain, full_BT) - score_B) * mask_BT[:, 0]
         total = loss_B.sum().to(self.transition.dtype)
         return total / count_units(mask_BT, self.reduction)
+
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of sentences or of tokens."""
+        assert where is not None
+        return count_units(where, self.reduction)
 
     def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
         """Return the likeliest labelling of each sentence, -1 at padding."""

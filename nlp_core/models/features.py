@@ -5,7 +5,7 @@ split; layers that share parameters share it, and it then counts the words of al
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,9 @@ class Batch:
             answer); what the split has no labels of is left out.
         rows: row numbers of the examples in their split, [B].
         group: question number of each candidate, [B]; None when the kind has no groups.
+        shares: by head, the share of a step's terms that is in this part of its batch; without
+            any the batch is whole.
+        portion: the share of the step's examples that is in this part.
     """
 
     features: dict[str, tuple[Tensor, ...]]
@@ -46,6 +49,8 @@ class Batch:
     targets: dict[str, Tensor]
     rows: np.ndarray
     group: Tensor | None = None
+    shares: Mapping[str, Tensor] = field(default_factory=dict)
+    portion: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """A model graph as a torch module, built from its plan."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from nlp_core.blocks import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.config.model import find_axes
 from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import Decoded, Head, LanguageModelHead
@@ -87,8 +89,34 @@ class GraphModel(nn.Module):
             assert head.target in batch.targets, f"the loss of head '{name}' needs {head.target}"
             where = batch.group if head.grouped else mask
             loss = head.loss(score, batch.targets[head.target], where)
-            losses.append(self.plan.heads[name].weight * loss)
+            loss = self.plan.heads[name].weight * loss
+            losses.append(batch.shares[name] * loss if batch.shares else loss)
         return torch.stack(losses).sum()
+
+    def share_terms(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Return the parts of a step's batch, each with its share of the whole.
+
+        The losses of the parts, and their gradients, then add up to those of the whole batch.
+        """
+        rows = sum(len(batch.rows) for batch in batches)
+        counts = [
+            {name: self._count_terms(name, batch) for name in self.plan.heads} for batch in batches
+        ]
+        total = {name: sum(count[name] for count in counts) for name in self.plan.heads}
+        return [
+            replace(
+                batch,
+                shares={name: count[name] / max(total[name], 1e-12) for name in count},
+                portion=len(batch.rows) / rows,
+            )
+            for batch, count in zip(batches, counts, strict=True)
+        ]
+
+    def _count_terms(self, name: str, batch: Batch) -> Tensor:
+        head, axes = self._head(name), self.plan.heads[name].axes
+        inputs = [item for item, column in self.plan.inputs.items() if find_axes(column) == axes]
+        mask = batch.masks.get(inputs[0]) if inputs else None
+        return head.count_terms(batch.targets[head.target], batch.group if head.grouped else mask)
 
     def outputs(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch

@@ -48,10 +48,17 @@ class Average:
         self.early_momentum = early_momentum
         self.momentum = momentum
         self.num_early = num_early
+        self.followed = -1
 
     @torch.no_grad()
     def follow(self, model: GraphModel, step: int) -> None:
-        """Move towards the weights of the model, before a step that is counted from 0."""
+        """Move towards the weights of the model, before a step that is counted from 0.
+
+        A step that trains on its batch in parts asks for each of them; the average moves once.
+        """
+        if step == self.followed:
+            return
+        self.followed = step
         momentum = self.early_momentum if step < self.num_early else self.momentum
         current = dict(model.named_parameters())
         for name, average in self.weights.items():

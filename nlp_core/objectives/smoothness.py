@@ -84,7 +84,8 @@ class SmoothObjective(AdversarialObjective):
         clean = self._pass_clean(batch)
         found = self.find_perturbations(batch, clean)
         outputs = self._pass_perturbed(batch, clean, clean.vectors, [item.delta for item in found])
-        loss = clean.loss + self.weight * self._compare(self.choose_reference(clean), outputs)
+        moved = self._compare(self.choose_reference(clean), outputs)
+        loss = clean.loss + batch.portion * self.weight * moved
         loss = loss + self.add_terms(batch, clean, step)
         loss.backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
@@ -208,7 +209,7 @@ class Smart(SmoothObjective):
             return 0.0
         self.average.follow(self.model, step)
         said = self.average.outputs(batch, clean.random_state)
-        return self.average.weight * self._compare(clean.outputs, said)
+        return batch.portion * self.average.weight * self._compare(clean.outputs, said)
 
     def state(self) -> dict[str, Tensor]:
         """Return the state of the noise and the averaged weights."""

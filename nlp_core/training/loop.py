@@ -19,7 +19,7 @@ from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
-from nlp_core.models.features import EncodedSplit
+from nlp_core.models.features import Batch, EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives import build_objective
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
@@ -226,11 +226,12 @@ class Trainer:
         self.model.train()
         lr = self.learning_rate.at(progress.step)
         set_learning_rate(self.optimizer, lr)
-        batch = self.tasks[name].train.batch(rows)
+        batches = self._read_batches(name, rows)
         if progress.step == 0:
-            log.info("finetune first batch task=%s rows=%d", name, len(batch.rows))
+            log.info("finetune first batch task=%s rows=%d", name, len(rows))
         self.optimizer.zero_grad(set_to_none=True)
-        value = self.objectives[name].backward(batch, progress.step)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision is not None):
+            value = sum(self.objectives[name].backward(item, progress.step) for item in batches)
         if not math.isfinite(value):
             raise TrainingError(self._describe_divergence(name, value, lr))
         weight = (self.recipe.task_weights or {}).get(name)
@@ -247,6 +248,17 @@ class Trainer:
         self.losses.append(value)
         if self.average is not None:
             self.average.update(self.model, progress.step)
+
+    def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
+        """Return the batch of a step, or its parts: whole questions where heads compare them."""
+        item = self.tasks[name]
+        if self.recipe.accumulate is None:
+            return [item.train.batch(rows)]
+        units = rows if item.group is None else np.unique(item.group[rows])
+        parts = [part for part in np.array_split(units, self.recipe.accumulate) if len(part)]
+        if item.group is not None:
+            parts = [rows[np.isin(item.group[rows], part)] for part in parts]
+        return item.model.share_terms([item.train.batch(part) for part in parts])
 
     def _refuse_idle_tasks(self) -> None:
         if len(self.tasks) > 1:
