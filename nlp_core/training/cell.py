@@ -12,7 +12,7 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,7 @@ from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.loop import HONEST, PAPER, TaskRun, Trained, Trainer, load_weights
 from nlp_core.training.prediction import predict, write_predictions
+from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.progress import show_progress
 
 log = logging.getLogger(__name__)
@@ -188,9 +189,14 @@ def train_cell(cell: Cell) -> Path:
     """
     place = f"{cell.experiment.table}/{cell.name}"
     work = Path("artifacts/work") / place / cell.key[:16]
-    with locked(work, "cell"):
-        finished = {seed: _train_seed(cell, seed, work) for seed in cell.experiment.seeds}
-        target = Path("artifacts/finetune") / place
+    target = Path("artifacts/finetune") / place
+    processes = find_processes()
+    with locked(work, "cell") if processes.is_first else nullcontext():
+        finished = {
+            seed: _train_seed(cell, seed, work, processes) for seed in cell.experiment.seeds
+        }
+        if not processes.is_first:
+            return target
         with replacing_folder(target) as folder:
             for seed, done in finished.items():
                 shutil.copytree(done, folder / f"seed-{seed}")
@@ -202,9 +208,10 @@ def train_cell(cell: Cell) -> Path:
     return target
 
 
-def _train_seed(cell: Cell, seed: int, work: Path) -> Path:
+def _train_seed(cell: Cell, seed: int, work: Path, processes: Processes) -> Path:
     """Train one seed unless it is finished, and return the folder that holds it."""
     done = work / f"seed-{seed}"
+    processes.wait()
     if done.exists():
         log.info("finetune kept cell=%s seed=%d", cell.name, seed)
         return done
@@ -212,9 +219,13 @@ def _train_seed(cell: Cell, seed: int, work: Path) -> Path:
     seed_everything(seed)
     model, featurizers, tasks = prepare_tasks(cell)
     checkpoint = work / f"seed-{seed}.safetensors"
-    trainer = Trainer(model, tasks, recipe=cell.recipe, seed=seed, checkpoint=checkpoint)
+    trainer = Trainer(
+        model, tasks, recipe=cell.recipe, seed=seed, checkpoint=checkpoint, processes=processes
+    )
     with show_progress(f"{cell.name} seed {seed}", trainer.num_steps) as on_step:
         trained = trainer.run(on_step)
+    if not processes.is_first:
+        return done
     with replacing_folder(done) as folder:
         save_model(folder, trained.states[HONEST], featurizers)
         _write_history(folder, trained.progress)

@@ -1,7 +1,7 @@
 """The whole state of a run in one safetensors file, written whole or not at all."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,26 +63,46 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
 
 
 def save_checkpoint(
-    path: Path, progress: Progress, states: Mapping[str, Mapping[str, Tensor]], optimizer: Optimizer
+    path: Path,
+    progress: Progress,
+    states: Mapping[str, Mapping[str, Tensor]],
+    optimizer: Optimizer,
+    generators: Sequence[Tensor],
 ) -> None:
-    """Write progress, states by name (model, average, best ...), optimiser and generator."""
+    """Write progress, states by name (model, average, best ...), optimiser and generators.
+
+    Args:
+        path: the file.
+        progress: where the run stands.
+        states: tensors by the name of what they belong to.
+        optimizer: whose slots are kept.
+        generators: state of torch's generator in each process of the run.
+    """
     tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
     for idx, slots in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{idx}/{name}": value for name, value in slots.items()}
-    tensors["generator/torch"] = torch.get_rng_state()
+    tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
     save_tensors(path, tensors, asdict(progress))
 
 
 def load_checkpoint(
-    path: Path, optimizer: Optimizer
+    path: Path, optimizer: Optimizer, rank: int = 0
 ) -> tuple[Progress, dict[str, dict[str, Tensor]]]:
-    """Read a checkpoint: set optimiser and generator, return progress and states."""
+    """Read a checkpoint: set optimiser and generator, return progress and states.
+
+    Args:
+        path: the file.
+        optimizer: gets its slots back.
+        rank: of this process; one that the run did not have keeps its generator.
+    """
     tensors, note = load_tensors(path)
     states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         part, _, name = key.partition("/")
         states.setdefault(part, {})[name] = value
-    torch.set_rng_state(states.pop("generator")["torch"])
+    generators = states.pop("generator")
+    if str(rank) in generators:
+        torch.set_rng_state(generators[str(rank)])
     slots: dict[int, dict[str, Tensor]] = {}
     for key, value in states.pop("optimizer", {}).items():
         idx, _, name = key.partition("/")

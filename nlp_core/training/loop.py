@@ -31,11 +31,13 @@ from nlp_core.training.optimizer import (
     update_weights,
 )
 from nlp_core.training.prediction import score_predictions
+from nlp_core.training.processes import Processes
 from nlp_core.training.threshold import predict_with_best_threshold
 
 log = logging.getLogger(__name__)
 
 LOGS_PER_EPOCH = 10
+ALONE = Processes()
 HONEST = "honest"
 PAPER = "paper"
 """Ways of choosing the epoch: on a split that is not reported, or as the paper did, on that one."""
@@ -102,6 +104,7 @@ class Trainer:
         seed: orders the data.
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
+        processes: those that take part in each step.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Trainer:
         seed: int,
         checkpoint: Path,
         max_steps: int | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         self.model = model
         self.tasks = {item.task.name: item for item in tasks}
@@ -120,6 +124,7 @@ class Trainer:
         self.seed = seed
         self.checkpoint = checkpoint
         self.max_steps = max_steps
+        self.processes = processes
         self.sizes = {
             name: item.count_batches(self._batch_size(name)) for name, item in self.tasks.items()
         }
@@ -153,6 +158,7 @@ class Trainer:
         Raises:
             TrainingError: a loss is not finite, or a task had no step.
         """
+        self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():
             self._restore()
         while self.progress.epoch <= self.recipe.epochs and not self._is_over():
@@ -232,6 +238,8 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision is not None):
             value = sum(self.objectives[name].backward(item, progress.step) for item in batches)
+        self.processes.add_gradients(self.model)
+        value = self.processes.add_value(value)
         if not math.isfinite(value):
             raise TrainingError(self._describe_divergence(name, value, lr))
         weight = (self.recipe.task_weights or {}).get(name)
@@ -250,15 +258,17 @@ class Trainer:
             self.average.update(self.model, progress.step)
 
     def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
-        """Return the batch of a step, or its parts: whole questions where heads compare them."""
+        """Return this process's part of a step's batch, or its parts: whole questions, if any."""
         item = self.tasks[name]
-        if self.recipe.accumulate is None:
+        number = (self.recipe.accumulate or 1) * self.processes.count
+        if number == 1:
             return [item.train.batch(rows)]
         units = rows if item.group is None else np.unique(item.group[rows])
-        parts = [part for part in np.array_split(units, self.recipe.accumulate) if len(part)]
+        parts = [part for part in np.array_split(units, number) if len(part)]
         if item.group is not None:
             parts = [rows[np.isin(item.group[rows], part)] for part in parts]
-        return item.model.share_terms([item.train.batch(part) for part in parts])
+        batches = item.model.share_terms([item.train.batch(part) for part in parts])
+        return self.processes.take_own(batches)
 
     def _refuse_idle_tasks(self) -> None:
         if len(self.tasks) > 1:
@@ -358,10 +368,14 @@ class Trainer:
         for name, objective in self.objectives.items():
             states[f"objective-{name}"] = objective.state()
         states |= {f"best-{name}": state for name, state in self.best_states.items()}
-        save_checkpoint(self.checkpoint, self.progress, states, self.optimizer)
+        generators = self.processes.gather_states(torch.get_rng_state())
+        if self.processes.is_first:
+            save_checkpoint(self.checkpoint, self.progress, states, self.optimizer, generators)
+        self.processes.wait()
 
     def _restore(self) -> None:
-        self.progress, states = load_checkpoint(self.checkpoint, self.optimizer)
+        rank = self.processes.rank
+        self.progress, states = load_checkpoint(self.checkpoint, self.optimizer, rank)
         self.model.load_state_dict(states["model"])
         if self.average is not None:
             self.average.state = {name: states["average"][name] for name in self.average.state}

@@ -1,0 +1,99 @@
+"""Training by several processes at once: each takes a part of every batch.
+
+The processes are those of `accelerate launch`. Each holds the whole model and the same weights:
+they start from the same seed, add their gradients up and make the same update. A step of N
+processes is the step of one on the same batch, whatever N is; only their dropout differs.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+T = TypeVar("T")
+SEED_STRIDE = 1_000_003
+"""Between the seeds of the processes' dropout; a prime, so that no two runs share a stream soon."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a run, and which of them this is.
+
+    Attributes:
+        rank: number of this process, from 0; only the first one writes files.
+        count: how many there are.
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes the files."""
+        return self.rank == 0
+
+    def take_own(self, parts: Sequence[T]) -> list[T]:
+        """Return the parts of a batch that are this process's."""
+        return list(parts[self.rank :: self.count])
+
+    def seed_dropout(self, seed: int) -> None:
+        """Give each process random numbers of its own; the first one keeps those of the run."""
+        if not self.is_first:
+            torch.manual_seed(seed + SEED_STRIDE * self.rank)
+
+    def add_gradients(self, model: nn.Module) -> None:
+        """Replace the gradients by their sums over the processes; where none has one stays none."""
+        if self.count == 1:
+            return
+        trained = [item for item in model.parameters() if item.requires_grad]
+        has_one = torch.tensor([item.grad is not None for item in trained], dtype=torch.float32)
+        asked = [item for item, number in zip(trained, _add(has_one), strict=True) if number > 0]
+        if not asked:
+            return
+        grads = [torch.zeros_like(item) if item.grad is None else item.grad for item in asked]
+        summed = _add(torch.cat([grad.flatten() for grad in grads]))
+        parts = torch.split(summed, [item.numel() for item in asked])
+        for item, part in zip(asked, parts, strict=True):
+            item.grad = part.view_as(item).clone()
+
+    def add_value(self, value: float) -> float:
+        """Return the sum of a number over the processes."""
+        return value if self.count == 1 else float(_add(torch.tensor(value, dtype=torch.float64)))
+
+    def gather_states(self, state: Tensor) -> list[Tensor]:
+        """Return a state of each process, in the order of their ranks."""
+        if self.count == 1:
+            return [state]
+        from accelerate.utils import gather
+
+        return list(gather(state.unsqueeze(0)))
+
+    def wait(self) -> None:
+        """Wait until all processes are here."""
+        if self.count > 1:
+            _start().wait_for_everyone()
+
+
+def find_processes() -> Processes:
+    """Return the processes that `accelerate launch` started; this one alone without it."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return Processes()
+    state = _start()
+    return Processes(state.process_index, state.num_processes)
+
+
+def _start() -> Any:  # Any: accelerate has no types
+    # Half a second of a start-up that one process alone does not need.
+    from accelerate import PartialState
+
+    return PartialState(cpu=True)
+
+
+def _add(value: Tensor) -> Tensor:
+    from accelerate.utils import reduce
+
+    total: Tensor = reduce(value.clone(), "sum")
+    return total

@@ -1,0 +1,74 @@
+"""Several processes that train one model: the same steps as those of one."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from nlp_core.training.processes import Processes, find_processes
+from tests.test_training import make_params, project
+from tests.tiny import make_recipe, write_task
+
+__all__ = ["project"]
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def launch(root: Path, number: int) -> None:
+    """Train the cell `tiny` of params.yaml in so many processes, as a user would."""
+    launcher = ["accelerate.commands.launch", "--cpu", "--num_processes", str(number)]
+    launcher += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    more = [*launcher, "--module"] if number > 1 else []
+    command = [sys.executable, "-m", *more, "stages.finetune", "tiny"]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_result_of_one(project: Path) -> None:
+    write_task(project, "tagging")
+    params = make_params("tagging", make_recipe(batch_size=12), seeds=(1,))
+    (project / "params.yaml").write_text(yaml.safe_dump(params.model_dump(mode="json")))
+    ends = []
+    for number in (1, 2):
+        launch(project, number)
+        folder = project / "artifacts/finetune/sample/tiny"
+        ends.append(load_file(folder / "seed-1/model.safetensors"))
+        lines = (folder / "seed-1/history.jsonl").read_text().splitlines()
+        losses = [json.loads(line)["loss"] for line in lines if "loss" in line]
+        ends[-1]["losses"] = torch.tensor(losses)
+        (project / "artifacts").rename(project / f"by-{number}")
+    torch.testing.assert_close(ends[1], ends[0], rtol=1e-3, atol=1e-4)
+
+
+def test_one_process_alone_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    alone = find_processes()
+    assert alone == Processes(0, 1)
+    assert alone.is_first
+    assert alone.take_own([1, 2, 3]) == [1, 2, 3]
+    assert alone.add_value(0.1) == 0.1
+    layer = torch.nn.Linear(2, 2)
+    layer(torch.ones(1, 2)).sum().backward()
+    before = layer.weight.grad
+    alone.add_gradients(layer)
+    assert layer.weight.grad is before
+
+
+def test_parts_are_dealt_in_turns_and_dropout_differs() -> None:
+    parts = ["a", "b", "c", "d", "e"]
+    assert Processes(0, 2).take_own(parts) == ["a", "c", "e"]
+    assert Processes(1, 2).take_own(parts) == ["b", "d"]
+    drawn = []
+    for rank in (0, 1, 2):
+        torch.manual_seed(5)
+        Processes(rank, 3).seed_dropout(5)
+        drawn.append(torch.rand(4).tolist())
+    torch.manual_seed(5)
+    assert drawn[0] == torch.rand(4).tolist()
+    assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
