@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block, Shape
 from nlp_core.blocks.masking import zero_padding
-from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.blocks.option import PositiveFloat, PositiveInt, Probability, read_option
+from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError
@@ -23,6 +24,17 @@ from nlp_core.errors import ConfigError
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 Frozen = Literal["nothing", "embeddings", "everything"]
 """What of an encoder is not trained."""
+
+
+class LoraConfig(ClosedModel):
+    """Low-rank additions to the linear maps of an encoder."""
+
+    rank: PositiveInt
+    """Rank of each addition."""
+    alpha: PositiveFloat
+    """Additions are scaled by alpha / rank."""
+    dropout: Probability = 0.0
+    """Probability of a zero in what an addition reads, in [0, 1)."""
 
 
 @BLOCKS.register("pretrained_encoder")
@@ -47,6 +59,9 @@ class PretrainedEncoder(Block):
         stride: the pieces that two windows have in common, less than half of one; None: a quarter.
         dropout: probability of a zero in states and attention weights; None: the encoder's own.
         frozen: what is not trained: `nothing`, `embeddings` or `everything`.
+        lora: train low-rank additions to all linear maps of the encoder and leave the rest as it
+            is: W + alpha / rank B A, with A [rank, in] and B [out, rank], B = 0 at first; None:
+            none.
         checkpointing: compute the states of a layer again in the backward pass, to save memory.
 
     Shape: ids, segments and mask of windows [W, L], places [B, T] and mask [B, T] to [B, T, D].
@@ -54,7 +69,7 @@ class PretrainedEncoder(Block):
     Raises:
         ConfigError: the encoder has another width, or fewer layers.
 
-    Source: Devlin et al. 2019 (BERT), section 3.2, for fine-tuning; Sec. 4.2 for windows.
+    Source: Devlin et al. 2019 (BERT), sections 3.2 and 4.2; Hu et al. 2022 (LoRA), section 4.1.
     Note: the encoder's own pooling layer is left out; a model says itself how it pools.
     """
 
@@ -72,6 +87,7 @@ class PretrainedEncoder(Block):
         stride: PositiveInt | None = None,
         dropout: Probability | None = None,
         frozen: Frozen = "nothing",
+        lora: LoraConfig | None = None,
         checkpointing: bool = False,
     ) -> None:
         super().__init__()
@@ -83,8 +99,10 @@ class PretrainedEncoder(Block):
         if frozen != "nothing":
             part = self.encoder if frozen == "everything" else self.encoder.embeddings
             part.requires_grad_(False)
+        if lora is not None:
+            _add_lora(self.encoder, lora)
         if checkpointing:
-            self.encoder.gradient_checkpointing_enable({"use_reentrant": False})
+            self.encoder.activation_checkpointing_enable()
 
     @classmethod
     def start(cls, vocabulary: Vocabulary, **options: Any) -> "PretrainedEncoder":
@@ -166,6 +184,22 @@ def _build_encoder(
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
+
+
+def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:
+    """Freeze an encoder and put trained additions of low rank beside its linear maps."""
+    # As large a library as transformers, which only such models need.
+    from peft import LoraConfig as PeftConfig
+    from peft import inject_adapter_in_model
+
+    linear = [name for name, module in encoder.named_modules() if isinstance(module, nn.Linear)]
+    peft = PeftConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=linear,
+    )
+    inject_adapter_in_model(peft, encoder)
 
 
 def _check(config: Any, dim: int, num_layers: int | None) -> None:  # Any: any encoder's class
