@@ -86,7 +86,7 @@ def split_panels(part: ComparedPart, shared: Container[str] = ()) -> list[Panel]
         return []
     values = [value for entry in entries for value in _values(entry)]
     columns = list(dict.fromkeys(entry.column for entry in entries))
-    has_both = part.config.selection == "paper"
+    has_both = part.config.selection != "honest"
     if len(columns) == 1:
         lines = _group(entries, "{0.row}")
         return [Panel(f"{part.config.title}: {columns[0]}", lines, has_both)]
