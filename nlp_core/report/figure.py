@@ -185,9 +185,9 @@ def _draw_gain(axes: Axes, entry: Entry, height: float, color: str) -> None:
     other = entry.ours.mean - gain.difference
     band = [other + gain.interval.low, other + gain.interval.high]
     ends = [height - 0.16, height + 0.16]
-    style = {"color": color, "solid_capstyle": "butt"}
-    axes.plot(band, [height] * 2, linewidth=7.0, alpha=PALE, zorder=1.5, **style)
-    axes.plot([other, other], ends, linewidth=1.2, zorder=2.5, **style)
+    (line,) = axes.plot(band, [height] * 2, color=color, linewidth=7.0, zorder=1.5)
+    line.set(alpha=PALE, solid_capstyle="butt")
+    axes.plot([other, other], ends, color=color, linewidth=1.2, zorder=2.5)
 
 
 def _widen(axes: Axes) -> None:
