@@ -106,3 +106,22 @@ def test_a_trend_needs_both_rows(root: Path) -> None:
     )
     open_one = find(compare(read_published(path), results), "Epsilon", "AUC")
     assert open_one.verdict.text == "trend: nothing to compare with in Delta"
+
+
+def test_a_row_of_another_tables_cells_says_where_they_are(root: Path) -> None:
+    text = PUBLISHED.replace("cell: epsilon", "cell: epsilon\n        table: sample")
+    path = make_published(root)
+    results = read_comparison("trial", root).results
+    path.write_text(text)
+    entry = find(compare(read_published(path), results), "Epsilon", "AUC")
+    assert entry.verdict == ("reference", "see table sample")
+    path.write_text(text.replace("cell: epsilon", "cell: alpha"))
+    assert find(compare(read_published(path), results), "Epsilon", "AUC").ours is not None
+
+
+def test_where_no_paper_chose_the_honest_number_comes_first(root: Path) -> None:
+    path = make_published(root)
+    results = read_comparison("trial", root).results
+    path.write_text(PUBLISHED.replace("selection: paper", "selection: both"))
+    entries = compare(read_published(path), results).parts[1].entries
+    assert [entry.selection for entry in entries] == ["honest", "paper"]

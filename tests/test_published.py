@@ -49,6 +49,31 @@ def test_each_experiment_has_its_place_in_the_published_table(table: str) -> Non
         assert {metric.rpartition(".")[2] for metric in part.columns.values()} <= NAMES
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_row_of_another_tables_cells_names_cells_that_it_has(path: Path) -> None:
+    for part in read_published(path).parts:
+        for row in part.rows:
+            if row.table is None:
+                continue
+            other = read_published(path.with_name(f"{row.table}.yaml"))
+            cells = {cell for shown in other.parts for cell in list_cells(shown)}
+            assert {item.cell for item in row.numbers.values()} | {row.cell} <= cells | {None}
+
+
+def test_each_cell_of_several_tasks_says_the_task_of_each_number() -> None:
+    part = read_published(ROOT / "reports" / "published" / "mtdnn.yaml").parts[0]
+    rows = {row.name: row for row in part.rows}
+    small = {"CoLA": "cola", "SST-2": "sst2", "MRPC F1": "mrpc", "STS-B Pearson": "stsb"}
+    tasks = small | {"RTE": "rte", "MNLI": "mnli", "QNLI": "qnli", "QQP": "qqp"}
+    for name, cell in (("MiniLM+MTL", "mtl_minilm"), ("MiniLM+MTL+AdvTrain", "mtl_minilm_adv")):
+        numbers = rows[name].numbers
+        assert {column: number.task for column, number in numbers.items()} == tasks
+        assert rows[name].cell == cell
+    for name, suffix in (("MiniLM", ""), ("MiniLM+AdvTrain", "_adv")):
+        cells = {column: number.cell for column, number in rows[name].numbers.items()}
+        assert cells == {column: f"{task}_minilm{suffix}" for column, task in tasks.items()}
+
+
 def test_wikiqa_prints_the_numbers_of_the_paper() -> None:
     part = read_published(ROOT / "reports" / "published" / "wikiqa.yaml").parts[0]
     numbers = {row.name: row.numbers["AUC"].value for row in part.rows}

@@ -1,6 +1,8 @@
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nlp_core.cli import main
 from nlp_core.report.zoo import list_zoo, render_zoo
@@ -23,6 +25,42 @@ def test_every_model_is_there_with_task_weights_and_result() -> None:
     assert (result.table, result.cell) == ("sample", "sample_answer_cnn")
     assert result.number.startswith("test.auc ")
     assert models["sentence/textcnn.json"].tasks == ["any classification"]
+
+
+def test_a_model_of_several_tasks_names_them() -> None:
+    models = {model.path: model for model in list_zoo(ROOT)}
+    shared = models["mtdnn/minilm_mtl.json"]
+    assert shared.tasks == ["cola", "mrpc", "rte", "sst2", "stsb"]
+    assert shared.has_encoder
+    assert "| cola, mrpc, rte, sst2, stsb | 0 + encoder |" in render_zoo([shared])
+    assert models["mtdnn/minilm_span.json"].tasks == ["any span"]
+    assert not models["sentence/textcnn.json"].has_encoder
+
+
+def test_the_tasks_of_a_group_are_those_of_its_model(tmp_path: Path) -> None:
+    for name in ("params.yaml", "reports/published", "zoo"):
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["groups"] = {"two": ["cola", "sst2"]}
+    params["recipes"]["mixed"] = params["recipes"]["sst2_fast"] | {
+        "mixing": {"name": "proportional"}
+    }
+    params["experiments"]["pair"] = {
+        "table": "glue",
+        "model": "zoo/mtdnn/minilm_mtl.json",
+        "data": "two",
+        "init": "data/processed/glove",
+        "recipe": "mixed",
+        "seeds": [1],
+    }
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    models = {model.path: model for model in list_zoo(tmp_path)}
+    shared = models["mtdnn/minilm_mtl.json"]
+    assert shared.tasks == ["cola", "sst2"]
+    assert [result.number for result in shared.results] == ["not run"]
 
 
 def test_the_zoo_is_listed(

@@ -52,6 +52,8 @@ class NumberConfig(ClosedModel):
     """Standard deviation, where it was printed."""
     cell: Name | None = None
     """The experiment that it is compared with; null: the row's."""
+    task: Name | None = None
+    """The task of the cell that it is of, where the cell is trained on several; null: its one."""
     claim: Claim = "reproduce"
     """reproduce: our mean is within the tolerance, or above. trend: our difference to the row
     `against` has the sign that the paper's has. not_run: see reason; should results exist all the
@@ -83,6 +85,10 @@ class RowConfig(ClosedModel):
     """A key of papers; null: the part's."""
     reason: Name | None = None
     """A key of reasons: why its numbers are not run that give no reason of their own."""
+    table: Name | None = None
+    """The table that its cells belong to, whose report has our numbers; null: this one."""
+    gain_over: Text | None = None
+    """Another row of the part: each of our numbers is compared with the one of that row."""
     numbers: dict[Text, NumberConfig] = Field(default_factory=dict)
     """By column. A column that is left out shows what we measured, with nothing beside it."""
 
@@ -95,16 +101,18 @@ class PartConfig(ClosedModel):
     """What a reader must know of all its numbers."""
     paper: Name | None = None
     """A key of papers: where its numbers were printed; null: nowhere."""
-    selection: Literal["honest", "paper"] = "honest"
+    selection: Literal["honest", "paper", "both"] = "honest"
     """How the paper chose the epoch. honest: on a split that it does not report. paper: on the
-    reported split itself; then both of our numbers are shown, each with its verdict."""
+    reported split itself; then both of our numbers are shown, each with its verdict. both: no
+    paper chose; both are shown, and the honest one comes first."""
     tolerance: Spread = 0.0
     """Points that a mean may be below a published number and still reproduce it; where lower is
     better, units of the metric that it may be above."""
     decimals: Annotated[int, Field(ge=0, le=4)] = 2
     """Decimals that the paper prints."""
     columns: Annotated[dict[Text, Metric], Field(min_length=1)]
-    """Each column's metric: '<split>.<metric>', as results/<table>.json names it."""
+    """Each column's metric: '<split>.<metric>', as results/<table>.json names it. Of a cell of
+    several tasks the name there begins with the task, which the number says: see `task`."""
     rows: Annotated[list[RowConfig], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -113,6 +121,8 @@ class PartConfig(ClosedModel):
         for row in self.rows:
             if names.count(row.name) > 1:
                 raise ValueError(f"rows: found '{row.name}' twice; each row has its own name.")
+            others = [name for name in names if name != row.name]
+            _check_optional(f"rows '{row.name}', gain_over", "row", row.gain_over, others)
             for column, number in row.numbers.items():
                 where = f"rows '{row.name}', column '{column}'"
                 _check_known(where, "column", column, self.columns)

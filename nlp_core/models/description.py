@@ -57,7 +57,7 @@ def describe_plan(plan: ModelPlan) -> list[Node]:
             name,
             HEADS.name_of(head.head),
             None,
-            _list_options(head.options),
+            [*([f"task={head.task}"] if head.task else []), *_list_options(head.options)],
             [_key_of(layer, plan) for layer in head.inputs],
             ", ".join(map(format_shape, head.shapes)),
             None,

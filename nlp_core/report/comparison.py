@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, RowConfig
 from nlp_core.metrics import is_lower_better
+from nlp_core.report.gain import Gain, measure_gain
 from nlp_core.report.results import CellResult, Results, Score
 
 Outcome = Literal["above", "reproduced", "below", "trend", "no trend", "ours", "reference", "open"]
@@ -13,6 +14,12 @@ Selection = Literal["honest", "paper"]
 
 NO_EXPERIMENT = "no experiment of params.yaml has that cell"
 NO_METRIC = "the task is not measured by it"
+SHOWN: Mapping[str, list[Selection]] = {
+    "honest": ["honest"],
+    "paper": ["paper", "honest"],
+    "both": ["honest", "paper"],
+}
+"""By how a part says that the epoch was chosen: which of our numbers it shows, in their order."""
 SMALLEST = 1e-6  # results are rounded to 6 places: a smaller difference is none
 
 
@@ -43,6 +50,8 @@ class Entry:
         number: what was printed; without a value where the paper has none.
         ours: what we measured; None where it was not.
         verdict: what came of it.
+        gain: what our number gains over another row; None where the row is compared with none, or
+            nothing was measured.
     """
 
     row: str
@@ -53,6 +62,7 @@ class Entry:
     number: NumberConfig
     ours: Score | None
     verdict: Verdict
+    gain: Gain | None = None
 
     @property
     def difference(self) -> float | None:
@@ -167,8 +177,9 @@ class _Place:
         return self.cell is not None and all(other.value is None for other in others)
 
     def name_metric(self, selection: Selection) -> str:
+        prefix = "" if self.number.task is None else f"{self.number.task}."
         suffix = ".paper" if selection == "paper" else ""
-        return f"{self.part.columns[self.column]}{suffix}"
+        return f"{prefix}{self.part.columns[self.column]}{suffix}"
 
     def find_score(self, selection: Selection) -> Score | None:
         if self.cell is None or self.cell not in self.results.cells:
@@ -186,6 +197,23 @@ class _Place:
             number=self.number,
             ours=ours,
             verdict=self._explain_absence() if ours is None else self._judge(ours, selection),
+            gain=None if ours is None else self._measure_gain(ours, selection),
+        )
+
+    def _find_place(self, name: str) -> "_Place":
+        """Return the place of another row in the same column."""
+        row = next(row for row in self.part.rows if row.name == name)
+        return _Place(self.part, row, self.column, self.results)
+
+    def _measure_gain(self, ours: Score, selection: Selection) -> Gain | None:
+        over = self.row.gain_over
+        if over is None:
+            return None
+        return measure_gain(
+            ours,
+            self._find_place(over).find_score(selection),
+            over,
+            lower_is_better=is_lower_better(self.part.columns[self.column]),
         )
 
     def _judge(self, ours: Score, selection: Selection) -> Verdict:
@@ -197,26 +225,29 @@ class _Place:
         return judge(number, ours.mean, tolerance, lower_is_better=lower_is_better)
 
     def _judge_trend(self, ours: Score, selection: Selection) -> Verdict:
-        row = next(row for row in self.part.rows if row.name == self.number.against)
-        base = _Place(self.part, row, self.column, self.results)
+        assert self.number.against is not None, self.number
+        base = self._find_place(self.number.against)
         score = base.find_score(selection)
         if score is None or base.number.value is None or self.number.value is None:
-            return Verdict("open", f"trend: nothing to compare with in {row.name}")
+            return Verdict("open", f"trend: nothing to compare with in {base.row.name}")
         published = self.number.value - base.number.value
-        return judge_trend(ours.mean - score.mean, published, row.name)
+        return judge_trend(ours.mean - score.mean, published, base.row.name)
 
     def _explain_absence(self) -> Verdict:
         reason = self.number.reason or self.row.reason
-        if self.cell is None and reason is None:
-            return Verdict("reference", "for reference")
+        if self.cell in self.results.cells and self.number.claim != "not_run":
+            return Verdict("open", f"not run: {NO_METRIC}")
         if reason is not None:
             return Verdict("open", f"not run [{reason}]")
-        absence = NO_METRIC if self.cell in self.results.cells else NO_EXPERIMENT
-        return Verdict("open", f"not run: {absence}")
+        if self.cell is None:
+            return Verdict("reference", "for reference")
+        if self.row.table is not None:
+            return Verdict("reference", f"see table {self.row.table}")
+        return Verdict("open", f"not run: {NO_EXPERIMENT}")
 
 
 def _compare_part(part: PartConfig, results: Results) -> list[Entry]:
-    selections: list[Selection] = ["paper", "honest"] if part.selection == "paper" else ["honest"]
+    selections = SHOWN[part.selection]
     entries = []
     for row in part.rows:
         for column in part.columns:

@@ -1,5 +1,8 @@
 """Draw a compared table: what was published as ticks, what we measured as dots.
 
+Behind the dots of a row that is compared with another one stands a pale band: the other row's mean,
+a thin tick, moved by the interval of the difference. A gain's band does not reach its tick.
+
 The figure's bytes depend on its content alone: no date, ids hashed with a fixed salt, and text
 kept as text, so that the fonts of a machine do not matter.
 """
@@ -33,6 +36,8 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
 WIDE_SPAN = 20.0  # points: numbers further apart than this cannot share an axis and be read
 PANEL_COLUMNS = 3
 LEAST_SPAN = 2.0
+LEGEND_LETTERS = 90  # more of them do not fit into the width
+PALE = 0.22  # opacity of a band, behind dots of the same colour
 WIDTH = 9.0  # inches, as are the heights
 LINE_HEIGHT = 0.27
 FRAME_HEIGHT = 0.6
@@ -86,7 +91,7 @@ def split_panels(part: ComparedPart, shared: Container[str] = ()) -> list[Panel]
         return []
     values = [value for entry in entries for value in _values(entry)]
     columns = list(dict.fromkeys(entry.column for entry in entries))
-    has_both = part.config.selection == "paper"
+    has_both = part.config.selection != "honest"
     if len(columns) == 1:
         lines = _group(entries, "{0.row}")
         return [Panel(f"{part.config.title}: {columns[0]}", lines, has_both)]
@@ -129,7 +134,10 @@ def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
             for column, panel in enumerate(shown):
                 _draw_panel(figure.add_subplot(grid[row, column]), panel)
     handles = _build_legend(panels)
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    letters = sum(len(str(handle.get_label())) for handle in handles)
+    lines = 1 if letters <= LEGEND_LETTERS else 2
+    columns = -(-len(handles) // lines)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
 
@@ -161,12 +169,25 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 
 def _draw_entry(axes: Axes, entry: Entry, height: float, color: str) -> None:
     assert entry.ours is not None, entry
+    _draw_gain(axes, entry, height, color)
     mean, sd, values = entry.ours.mean, entry.ours.sd, entry.ours.values
     axes.plot([mean - sd, mean + sd], [height] * 2, color=color, linewidth=1.6, zorder=3)
     if len(values) > 1:
         (dots,) = axes.plot(values, [height] * len(values), "o", color=color, zorder=4, ms=3.6)
         dots.set(markerfacecolor="white", markeredgewidth=0.9, alpha=0.75)
     axes.plot([mean], [height], "o", color=color, ms=6.5, mec="white", mew=0.8, zorder=5)
+
+
+def _draw_gain(axes: Axes, entry: Entry, height: float, color: str) -> None:
+    gain = entry.gain
+    if entry.ours is None or gain is None or gain.difference is None or gain.interval is None:
+        return
+    other = entry.ours.mean - gain.difference
+    band = [other + gain.interval.low, other + gain.interval.high]
+    ends = [height - 0.16, height + 0.16]
+    (line,) = axes.plot(band, [height] * 2, color=color, linewidth=7.0, zorder=1.5)
+    line.set(alpha=PALE, solid_capstyle="butt")
+    axes.plot([other, other], ends, color=color, linewidth=1.2, zorder=2.5)
 
 
 def _widen(axes: Axes) -> None:
@@ -206,7 +227,17 @@ def _build_legend(panels: Sequence[Panel]) -> list[Line2D]:
         seed = Line2D([], [], marker="o", mec=OURS, mfc="white", mew=0.9, ms=3.6, ls="")
         seed.set_label("each seed")
         handles.append(seed)
+    if any(entry.gain is not None and entry.gain.interval is not None for entry in entries):
+        handles += _build_gain_handles()
     return handles
+
+
+def _build_gain_handles() -> list[Line2D]:
+    label = "difference to it, 95 % interval"
+    return [
+        Line2D([], [], color=OURS, marker="|", ms=7, mew=1.2, ls="", label="compared row"),
+        Line2D([], [], color=OURS, alpha=PALE, lw=7.0, solid_capstyle="butt", label=label),
+    ]
 
 
 def _dot(color: str, label: str) -> Line2D:

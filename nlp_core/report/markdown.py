@@ -7,6 +7,7 @@ from typing import NamedTuple
 from nlp_core.config.params import RecipeConfig
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
+from nlp_core.report.gain import Gain
 from nlp_core.report.results import CellResult, Score
 
 PLUS_MINUS = "\u00b1"
@@ -70,6 +71,8 @@ def summarise_outcomes(entries: Sequence[Entry]) -> str:
             noun = "number" if len(chosen) == 1 else "numbers"
             way = f", epoch chosen {EPOCHS[selection]}" if has_both else ""
             parts.append(f"{len(chosen)} {noun} measured{way}: {_count(chosen)}")
+            gains = _count_gains(chosen)
+            parts += [f"beside another row{way}: {gains}"] if gains else []
     if any(entry.verdict.outcome == "open" for entry in entries):
         parts.append(f"{sum(entry.verdict.outcome == 'open' for entry in entries)} not run")
     return f"{'; '.join(parts)}." if parts else "Nothing measured."
@@ -85,6 +88,28 @@ def _count(entries: Sequence[Entry]) -> str:
         "with no published number": outcomes.count("ours"),
     }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def _count_gains(entries: Sequence[Entry]) -> str:
+    outcomes = [entry.gain.outcome for entry in entries if entry.gain is not None]
+    counts = {
+        ("gain", "gains"): outcomes.count("gain"),
+        ("loss", "losses"): outcomes.count("loss"),
+        ("without a difference",) * 2: outcomes.count("no gain here"),
+        ("without an interval",) * 2: outcomes.count("one seed") + outcomes.count("no spread"),
+        ("with nothing to compare with",) * 2: outcomes.count("open"),
+    }
+    return ", ".join(f"{n} {one if n == 1 else many}" for (one, many), n in counts.items() if n)
+
+
+def format_gain(gain: Gain) -> str:
+    """Return a difference, its interval and its outcome: `+2.1 over A, +0.2 to +4.0: gain`."""
+    if gain.difference is None:
+        return f"nothing to compare with in {gain.over}"
+    begin = f"{gain.difference:+.2f} over {gain.over}"
+    if gain.interval is None:
+        return f"{begin}, no interval: {gain.outcome}"
+    return f"{begin}, {gain.interval.low:+.2f} to {gain.interval.high:+.2f}: {gain.outcome}"
 
 
 def format_score(score: Score, decimals: int = 2) -> str:
@@ -107,9 +132,10 @@ def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
         "number": True,
         "published": has_published,
         "literature": any(entry.number.literature for entry in part.entries),
-        "epoch": part.config.selection == "paper",
+        "epoch": part.config.selection != "honest",
         f"ours, mean {PLUS_MINUS} sd (seeds)": True,
         "difference": has_published,
+        "gain, 95 % interval": any(entry.gain is not None for entry in part.entries),
         "verdict": True,
     }
     rows = [_describe_entry(entry, part, comparison) for entry in part.entries]
@@ -127,6 +153,7 @@ def _render_part(part: ComparedPart, comparison: Comparison) -> str:
             (part.config.note or "").strip(),
             render_rows(*build_grid(part, comparison)),
             _explain_verdicts(part),
+            _explain_gains(part),
             render_notes(part, comparison),
         )
         if text
@@ -149,6 +176,7 @@ def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) ->
         "" if ours is None else SELECTIONS[entry.selection],
         "" if ours is None else format_score(ours),
         "" if difference is None else f"{difference:+.2f}",
+        "" if entry.gain is None else format_gain(entry.gain),
         entry.verdict.text,
     ]
 
@@ -170,6 +198,21 @@ def _explain_verdicts(part: ComparedPart) -> str:
     return (
         f"{explained} Of {', '.join(lower)} less is better: reproduced is at most "
         f"{part.config.tolerance:g} above the published number, in the metric's own unit."
+    )
+
+
+def _explain_gains(part: ComparedPart) -> str:
+    compared = [entry for entry in part.entries if entry.gain is not None]
+    if not compared:
+        return ""
+    lower = sorted({entry.column for entry in compared if is_lower_better(entry.metric)})
+    reverse = f" Of {', '.join(lower)} less is better, and the two words are the other way."
+    return (
+        "Gain: the difference to the mean of another row, with its 95 % confidence interval over "
+        "seeds by Welch's t. It is a gain where the whole interval is above 0, a loss where it is "
+        f"below, and no gain here where it holds 0.{reverse if lower else ''} An interval covers "
+        "the chance of seeds, not of the examples that were measured, and each stands alone: where "
+        "nothing differs, one in twenty still misses 0."
     )
 
 
@@ -207,8 +250,8 @@ def _render_making(
             cell.recipe,
             ", ".join(map(str, cell.seeds)),
             f"{cell.parameters['total']:,}",
-            ", ".join(task.select_split for task in cell.tasks.values()),
-            ", ".join(task.report_split for task in cell.tasks.values()),
+            ", ".join(dict.fromkeys(task.select_split for task in cell.tasks.values())),
+            ", ".join(dict.fromkeys(task.report_split for task in cell.tasks.values())),
             _describe_epochs(cell),
         ]
         for name, cell in cells.items()

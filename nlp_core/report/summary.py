@@ -15,6 +15,7 @@ from nlp_core.report.table import read_comparison
 
 BLOCK = re.compile(r"^<!-- table:(\w+) -->\n(.*?)^<!-- /table -->$", re.MULTILINE | re.DOTALL)
 LEGEND = " Our mean, and in brackets the published number; bold: reproduced or above; -: not run."
+GAINS = " Gain, loss: the 95 % interval of the difference to another row is on one side of 0."
 GOOD = ("above", "reproduced", "trend")
 
 
@@ -23,6 +24,8 @@ def render_summary(comparison: Comparison) -> str:
     title = f"[{comparison.published.title}](reports/{comparison.results.table}.md)"
     has_published = any(entry.number.value is not None for entry in comparison.entries)
     legend = LEGEND if has_published else ""
+    has_gains = any(_has_word(entry) for entry in comparison.entries)
+    legend += GAINS if has_gains else ""
     head = f"**{title}**: {summarise_outcomes(comparison.entries)}{legend}"
     return "\n\n".join([head, *(_render_grid(part) for part in comparison.parts)])
 
@@ -94,4 +97,10 @@ def _describe(entry: Entry | None, decimals: int) -> str:
     if entry.ours is None:
         return f"-{published}"
     mean = f"{entry.ours.mean:.{decimals}f}"
-    return f"**{mean}**{published}" if entry.verdict.outcome in GOOD else f"{mean}{published}"
+    mean = f"**{mean}**" if entry.verdict.outcome in GOOD else mean
+    word = f", {entry.gain.outcome}" if entry.gain is not None and _has_word(entry) else ""
+    return f"{mean}{published}{word}"
+
+
+def _has_word(entry: Entry) -> bool:
+    return entry.gain is not None and entry.gain.outcome in ("gain", "loss")

@@ -4,6 +4,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from nlp_core.blocks import PIECES
 from nlp_core.config.model import read_model
 from nlp_core.config.params import Params, read_params
 from nlp_core.models.description import count_layer
@@ -20,9 +21,10 @@ Each file is a network as a graph of blocks: take one as it is, or copy it and c
 `reglue heads` say what a file may be made of.
 
 Weights are the parameters between the tables of words and characters, whose size the data decides,
-and the heads, whose size the labels decide. A task is one of `reglue data list`; a model without an
-experiment in params.yaml names the kinds of task that it serves. A result is the first number of a
-cell's report, the epoch chosen on a split that it is not measured on.
+and the heads, whose size the labels decide; a pretrained encoder has its own on top. A task is one
+of `reglue data list`; a model without an experiment in params.yaml names the tasks that its heads
+are for, or the kinds of task that it serves. A result is the first number of a cell's report, the
+epoch chosen on a split that it is not measured on.
 
 `reglue zoo --readme` writes this page.
 """
@@ -35,8 +37,10 @@ class ZooModel(NamedTuple):
         path: below zoo/.
         description: what it is.
         source: what it is taken from.
-        tasks: the tasks that params.yaml trains it on, or the kinds that it serves.
-        weights: parameters of its layers without vocabularies.
+        tasks: the tasks that params.yaml trains it on, or those that its heads name, or the kinds
+            that it serves.
+        weights: parameters of its layers without vocabularies and a pretrained encoder.
+        has_encoder: whether a pretrained encoder is among its layers.
         results: for each cell that trains it table, cell and first number.
     """
 
@@ -45,6 +49,7 @@ class ZooModel(NamedTuple):
     source: str
     tasks: list[str]
     weights: int
+    has_encoder: bool
     results: list["ZooResult"]
 
 
@@ -86,7 +91,7 @@ def render_zoo(models: list[ZooModel]) -> str:
                 model.description,
                 model.source,
                 ", ".join(model.tasks),
-                f"{model.weights:,}",
+                f"{model.weights:,}{' + encoder' if model.has_encoder else ''}",
                 "; ".join(
                     f"[{result.cell}](../reports/{result.table}.md): {result.number}"
                     for result in model.results
@@ -104,13 +109,14 @@ def _describe(path: Path, root: Path, params: Params, tables: dict[str, Comparis
     config = read_model(path)
     plan = plan_model(config, where=name)
     found = {key: item for key, item in params.experiments.items() if item.model == name}
-    tasks = sorted({experiment.data for experiment in found.values()})
+    tasks = {task for item in found.values() for task in params.list_tasks(item.data)}
     return ZooModel(
         name.removeprefix("zoo/"),
         config.description,
         config.source,
-        tasks or [f"any {kind}" for kind in plan.kinds],
+        sorted(tasks) or plan.tasks or [f"any {kind}" for kind in plan.kinds],
         sum(count_layer(layer) or 0 for layer in plan.layers),
+        any(shape.rank == PIECES for layer in plan.layers for shape in layer.shapes),
         [
             ZooResult(item.table, cell, _find_number(cell, tables[item.table]))
             for cell, item in found.items()

@@ -1,0 +1,89 @@
+"""What one row of a table gains over another: a difference of means, and how sure it is."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from scipy.stats import t as student
+
+from nlp_core.report.results import Score
+
+GainOutcome = Literal["gain", "no gain here", "loss", "one seed", "no spread", "open"]
+
+CONFIDENCE = 0.95
+SMALLEST = 1e-6  # results are rounded to 6 places: a smaller spread is none
+
+
+class Interval(NamedTuple):
+    """From where to where a difference may lie."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One of our numbers beside that of another row of its column.
+
+    Attributes:
+        over: name of the other row.
+        outcome: `gain` and `loss` where the whole interval is on one side of 0, `no gain here`
+            where it holds 0; without an interval `one seed` or `no spread`; `open` where the other
+            row has no number.
+        difference: our mean less the other row's, in the metric's units; None without one of them.
+        interval: the 95 % confidence interval of the difference over seeds; None: there is none.
+    """
+
+    over: str
+    outcome: GainOutcome
+    difference: float | None = None
+    interval: Interval | None = None
+
+
+def measure_gain(
+    score: Score, other: Score | None, over: str, *, lower_is_better: bool = False
+) -> Gain:
+    """Return what a number gains over that of another row.
+
+    Args:
+        score: the number.
+        other: the other row's; None where it was not measured.
+        over: name of the other row.
+        lower_is_better: whether less of the metric is better; then a gain lies below 0.
+    """
+    if other is None:
+        return Gain(over, "open")
+    difference = score.mean - other.mean
+    interval = find_interval(score, other)
+    if interval is None:
+        return Gain(over, "one seed" if min(score.n, other.n) == 1 else "no spread", difference)
+    better, worse = interval.low > 0, interval.high < 0
+    if lower_is_better:
+        better, worse = worse, better
+    outcome: GainOutcome = "gain" if better else "loss" if worse else "no gain here"
+    return Gain(over, outcome, difference, interval)
+
+
+def find_interval(score: Score, other: Score) -> Interval | None:
+    """Return the confidence interval of a difference of two means, each over seeds of its own.
+
+    d - q e to d + q e with e^2 = s1^2 / n1 + s2^2 / n2 and q the quantile of Student's t with
+    e^4 / ((s1^2 / n1)^2 / (n1 - 1) + (s2^2 / n2)^2 / (n2 - 1)) degrees of freedom.
+
+    Args:
+        score: the number that the other one is taken from.
+        other: the other one.
+
+    Returns:
+        None where one of them has one seed alone, or neither has any spread.
+
+    Source: Welch 1947 (several population variances), with Satterthwaite's degrees of freedom.
+    """
+    if min(score.n, other.n) < 2 or max(score.sd, other.sd) < SMALLEST:
+        return None
+    shares = [(item.sd**2 / item.n, item.n - 1) for item in (score, other)]
+    variance = sum(share for share, _ in shares)
+    freedom = variance**2 / sum(share**2 / degrees for share, degrees in shares)
+    reach = float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance)
+    difference = score.mean - other.mean
+    return Interval(difference - reach, difference + reach)
