@@ -97,7 +97,7 @@ def test_checkpointing_changes_no_gradient(folder: Path) -> None:
 
 def test_low_rank_additions_are_all_that_is_trained(folder: Path) -> None:
     fields = read(folder, ["good film"])
-    block = start(folder, lora=LoraConfig(rank=2, alpha=4.0))
+    block = start(folder, lora=LoraConfig(rank=2, alpha=4))
     assert trained(block)
     assert all("lora_" in name for name in trained(block))
     torch.testing.assert_close(block.eval()(*fields), start(folder).eval()(*fields))

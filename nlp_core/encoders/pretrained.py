@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block, Shape
 from nlp_core.blocks.masking import zero_padding
-from nlp_core.blocks.option import PositiveFloat, PositiveInt, Probability, read_option
+from nlp_core.blocks.option import PositiveInt, Probability, read_option
 from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ class LoraConfig(ClosedModel):
 
     rank: PositiveInt
     """Rank of each addition."""
-    alpha: PositiveFloat
+    alpha: PositiveInt
     """Additions are scaled by alpha / rank."""
     dropout: Probability = 0.0
     """Probability of a zero in what an addition reads, in [0, 1)."""
