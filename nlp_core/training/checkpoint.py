@@ -81,7 +81,7 @@ def save_checkpoint(
     tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
     for idx, slots in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{idx}/{name}": value for name, value in slots.items()}
-    tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
+    tensors |= {f"generator/{_name(rank)}": state for rank, state in enumerate(generators)}
     save_tensors(path, tensors, asdict(progress))
 
 
@@ -101,8 +101,8 @@ def load_checkpoint(
         part, _, name = key.partition("/")
         states.setdefault(part, {})[name] = value
     generators = states.pop("generator")
-    if str(rank) in generators:
-        torch.set_rng_state(generators[str(rank)])
+    if rank == 0 or _name(rank) in generators:
+        torch.set_rng_state(generators[_name(rank)])
     slots: dict[int, dict[str, Tensor]] = {}
     for key, value in states.pop("optimizer", {}).items():
         idx, _, name = key.partition("/")
@@ -110,3 +110,7 @@ def load_checkpoint(
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
     best = {name: Best(**item) for name, item in note.pop("best").items()}
     return Progress(**note, best=best), states
+
+
+def _name(rank: int) -> str:
+    return f"torch-{rank}" if rank else "torch"
