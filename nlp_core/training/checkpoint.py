@@ -14,6 +14,8 @@ from torch.optim import Optimizer
 
 from nlp_core.files import replacing
 
+OPTIMIZER, GENERATOR = "optimizer", "generator"
+
 
 @dataclass
 class Best:
@@ -66,27 +68,48 @@ def save_checkpoint(
     path: Path, progress: Progress, states: Mapping[str, Mapping[str, Tensor]], optimizer: Optimizer
 ) -> None:
     """Write progress, states by name (model, average, best ...), optimiser and generator."""
-    tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
-    for idx, slots in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer/{idx}/{name}": value for name, value in slots.items()}
-    tensors["generator/torch"] = torch.get_rng_state()
-    save_tensors(path, tensors, asdict(progress))
+    save_state(path, asdict(progress), states, optimizer)
 
 
 def load_checkpoint(
     path: Path, optimizer: Optimizer
 ) -> tuple[Progress, dict[str, dict[str, Tensor]]]:
     """Read a checkpoint: set optimiser and generator, return progress and states."""
+    note, states = load_state(path)
+    restore_optimizer(optimizer, states.pop(OPTIMIZER, {}))
+    best = {name: Best(**item) for name, item in note.pop("best").items()}
+    return Progress(**note, best=best), states
+
+
+def save_state(
+    path: Path, note: object, states: Mapping[str, Mapping[str, Tensor]], optimizer: Optimizer
+) -> None:
+    """Write a note (JSON), states by name, optimiser and torch's generator."""
+    tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
+    for idx, slots in optimizer.state_dict()["state"].items():
+        tensors |= {f"{OPTIMIZER}/{idx}/{name}": value for name, value in slots.items()}
+    tensors[f"{GENERATOR}/torch"] = torch.get_rng_state()
+    save_tensors(path, tensors, note)
+
+
+def load_state(path: Path) -> tuple[Any, dict[str, dict[str, Tensor]]]:
+    """Read what `save_state` wrote: set the generator, return note and states by name.
+
+    That of the optimiser is among them, for `restore_optimizer`.
+    """
     tensors, note = load_tensors(path)
     states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         part, _, name = key.partition("/")
         states.setdefault(part, {})[name] = value
-    torch.set_rng_state(states.pop("generator")["torch"])
+    torch.set_rng_state(states.pop(GENERATOR)["torch"])
+    return note, states
+
+
+def restore_optimizer(optimizer: Optimizer, state: Mapping[str, Tensor]) -> None:
+    """Give an optimiser the state that `load_state` returned."""
     slots: dict[int, dict[str, Tensor]] = {}
-    for key, value in states.pop("optimizer", {}).items():
+    for key, value in state.items():
         idx, _, name = key.partition("/")
         slots.setdefault(int(idx), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
-    best = {name: Best(**item) for name, item in note.pop("best").items()}
-    return Progress(**note, best=best), states
