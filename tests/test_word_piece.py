@@ -41,7 +41,7 @@ def test_capitals_are_kept_where_they_are_to_be() -> None:
 
 
 def test_learnt_tokenizer_is_the_same_again_and_frames_texts(tmp_path: Path) -> None:
-    corpus = read_corpus(write_corpus(tmp_path, make_documents(30)))
+    corpus = read_corpus(write_corpus(tmp_path, make_documents(120)))
     learnt = [
         learn_from_corpus(corpus, vocab_size=120, lowercase=True, seed=1, where="t")
         for _ in range(2)

@@ -36,7 +36,7 @@ from nlp_core.files import (
     write_json,
     write_text,
 )
-from nlp_core.training.cell import locked
+from nlp_core.training.cell import locked, name_stage
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.pretraining_loop import AFTER, Pretrainer, PretrainingProgress
@@ -120,11 +120,10 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     if config.begins_from_nothing:
         return digest_json(read_mapping(init))
     path = init / "manifest.json"
-    stage = "pretrain" if init.parent.name == "pretrain" else "preprocess"
     if not path.exists():
         raise DataError(
             f"{path}: there is no such file, so '{init}', the init of encoder '{name}', is not "
-            f"made yet; run `dvc repro {stage}@{init.name}`."
+            f"made yet; run `dvc repro {name_stage(init)}`."
         )
     manifest = read_mapping(path)
     if manifest["kind"] != "encoder":
