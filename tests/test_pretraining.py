@@ -61,6 +61,7 @@ def list_digests(folder: Path) -> dict[str, str]:
     return {path.name: digest_file(path) for path in sorted(folder.iterdir())}
 
 
+@pytest.mark.slow
 def test_a_tiny_encoder_learns(project: Path) -> None:
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     write_json(project / "encoders/tiny.json", ARCHITECTURE | still)
