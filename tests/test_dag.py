@@ -107,7 +107,8 @@ def test_record_built_takes_only_what_is_newer(
 def test_repository_grid_stays_small_enough_for_dvc() -> None:
     stages = dag.load_stages(Path(__file__).resolve().parent.parent)
     assert 5 <= len(stages) <= 120
-    assert {stage.name.split("@")[0] for stage in stages} == {
+    names = {stage.name.split("@")[0] for stage in stages}
+    assert names - {"pretrain", "evaluate_encoders", "report_encoders"} == {
         "download",
         "preprocess",
         "finetune",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.corpus import CorpusConfig
 from nlp_core.config.reader import PATH_PART, READER_KINDS, FileName, ReaderConfig
 from nlp_core.errors import ConfigError, suggest
 
@@ -325,13 +326,16 @@ class DatasetConfig(ClosedModel):
     """Tables of word vectors by name."""
     encoder: list[FileName] | None = None
     """Members that make up a pretrained encoder."""
+    corpus: CorpusConfig | None = None
+    """Documents for pre-training."""
 
     @property
     def kind(self) -> str:
         """Return the kind of what preprocessing makes, or "source" for a bare source."""
         if self.task:
             return self.task.kind
-        return "vectors" if self.vectors else "encoder" if self.encoder else "source"
+        parts = {"vectors": self.vectors, "encoder": self.encoder, "corpus": self.corpus}
+        return next((kind for kind, part in parts.items() if part), "source")
 
     @property
     def member_names(self) -> list[str]:
@@ -344,8 +348,9 @@ class DatasetConfig(ClosedModel):
     def _check_origin(self) -> "DatasetConfig":
         if bool(self.files) == (self.generator is not None):
             raise ValueError("expected either files or a generator, not both and not neither.")
-        if sum(part is not None for part in (self.task, self.vectors, self.encoder)) > 1:
-            raise ValueError("expected at most one of task, vectors and encoder.")
+        parts = (self.task, self.vectors, self.encoder, self.corpus)
+        if sum(part is not None for part in parts) > 1:
+            raise ValueError("expected at most one of task, vectors, encoder and corpus.")
         known = self.member_names
         for name in self._list_used():
             if name not in known:
@@ -353,7 +358,7 @@ class DatasetConfig(ClosedModel):
         return self
 
     def _list_used(self) -> list[str]:
-        used = list(self.encoder or [])
+        used = [*(self.encoder or []), *(self.corpus.files if self.corpus else [])]
         used += [table.file for table in (self.vectors or {}).values()]
         if self.task:
             for split in self.task.splits.values():

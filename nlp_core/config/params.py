@@ -10,6 +10,7 @@ from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, read_config
 from nlp_core.config.mixing import MainRatioMixing, Mixing
 from nlp_core.config.number import Count, NonNegative, Positive, Share
+from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -166,6 +167,10 @@ class Params(ClosedModel):
     """Tasks that are trained together, by the name of their group."""
     tables: Annotated[list[Name], Field(min_length=1)]
     """The tables, each with a file under reports/published/."""
+    encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
+    """What the pretrain stage makes; none is in the tables above."""
+    encoder_tables: list[Name] = Field(default_factory=list)
+    """The tables of encoders, each of all of them; with a file under reports/published/."""
     recipes: dict[Name, RecipeConfig]
     experiments: dict[Name, ExperimentConfig]
 
@@ -188,6 +193,27 @@ class Params(ClosedModel):
             folder, _, name = experiment.init.rpartition("/")
             if folder == "data/processed":
                 _check_known(f"{where}.init", "task", name, self.tasks)
+            if folder == "artifacts/pretrain":
+                _check_known(f"{where}.init", "encoder", name, self.encoders)
+        return self
+
+    @model_validator(mode="after")
+    def _check_encoders(self) -> "Params":
+        for encoder, config in self.encoders.items():
+            where = f"encoders.{encoder}"
+            _check_known(f"{where}.data", "task", config.data, self.tasks)
+            _check_known(f"{where}.measured_on", "task", config.measured_on, self.tasks)
+            folder, _, name = config.init.rpartition("/")
+            if folder == "data/processed":
+                _check_known(f"{where}.init", "task", name, self.tasks)
+            if folder == "artifacts/pretrain":
+                others = [other for other in self.encoders if other != encoder]
+                _check_known(f"{where}.init", "encoder", name, others)
+        for table in self.encoder_tables:
+            if table in self.tables:
+                raise ValueError(f"encoder_tables: found '{table}', which is in tables as well.")
+            if not self.encoders:
+                raise ValueError(f"encoder_tables: found '{table}' and no encoders.")
         return self
 
     def list_tasks(self, data: str) -> list[str]:

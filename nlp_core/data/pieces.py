@@ -127,7 +127,7 @@ class PieceVocabulary:
         cls, tokenizer: str, config: dict[str, Any], options: Mapping[str, Any], init: Path | None
     ) -> "PieceVocabulary":
         max_length = options.get("max_length", MAX_LENGTH)
-        limit = _count_positions(config)
+        limit = count_positions(config)
         if max_length > limit:
             raise ConfigError(
                 f"max_length: found {max_length}, expected at most {limit}, the positions that the "
@@ -223,7 +223,7 @@ class PieceVocabulary:
         )
 
 
-def _count_positions(config: Mapping[str, Any]) -> int:
+def count_positions(config: Mapping[str, Any]) -> int:
     """Return the most pieces that an encoder reads at once."""
     positions = int(config.get("max_position_embeddings", 512))
     # these count their positions from behind the id of padding

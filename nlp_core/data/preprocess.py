@@ -36,6 +36,7 @@ from nlp_core.config.reader import (
     TsvReaderConfig,
 )
 from nlp_core.data.columns import write_examples, write_questions, write_sentences
+from nlp_core.data.corpus import write_corpus
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
 from nlp_core.data.readers.conll import read_conll
 from nlp_core.data.readers.example import Example, Question, Sentence
@@ -85,10 +86,12 @@ def preprocess_source(name: str, dataset: DatasetConfig, data_dir: Path = Path("
             manifest = _write_vectors(dataset, raw_dir, folder)
         elif dataset.encoder:
             manifest = _write_encoder(dataset.encoder, raw_dir, folder)
+        elif dataset.corpus:
+            manifest = write_corpus(dataset.corpus, raw_dir, folder)
         else:
             raise DataError(
-                f"datasets/{name}.yaml: has neither task, vectors nor encoder, so there is nothing "
-                "to preprocess. Remove it from tasks in params.yaml."
+                f"datasets/{name}.yaml: has neither task, vectors, encoder nor corpus, so there is "
+                "nothing to preprocess. Remove it from tasks in params.yaml."
             )
         manifest |= {"task": name, "kind": dataset.kind, "source": source}
         write_json(folder / MANIFEST, manifest)

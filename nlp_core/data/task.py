@@ -27,6 +27,7 @@ from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 
 DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split", "tags")
+NO_EXAMPLES = {"vectors": "word vectors", "encoder": "an encoder", "corpus": "a corpus"}
 LABEL = "label"
 LABELS = "labels"
 TAGS = "tags"
@@ -279,10 +280,10 @@ def read_task(folder: Path) -> Task:
             f"`dvc repro preprocess@{folder.name}`."
         )
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    if manifest["kind"] == "vectors":
+    if manifest["kind"] in NO_EXAMPLES:
         raise DataError(
-            f"{path}: found word vectors, expected a task with examples; name the vectors in "
-            "'init' and a task in 'data'."
+            f"{path}: found {NO_EXAMPLES[manifest['kind']]}, expected a task with examples; name "
+            "vectors or an encoder in 'init' and a task in 'data'."
         )
     splits = {name: split["sha256"] for name, split in manifest["splits"].items()}
     return Task(

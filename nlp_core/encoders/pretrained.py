@@ -5,7 +5,8 @@ Shape letters: W windows of a batch, L pieces in a window, B batch, T places of 
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -91,7 +92,7 @@ class PretrainedEncoder(Block):
         checkpointing: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder = _build_encoder(config, weights, num_layers=num_layers, dropout=dropout)
+        self.encoder = build_encoder(config, weights, num_layers=num_layers, dropout=dropout)
         _check(self.encoder.config, dim, num_layers)
         allowed = inspect.signature(self.encoder.forward).parameters
         types = getattr(self.encoder.config, "type_vocab_size", 0)
@@ -152,17 +153,23 @@ class PretrainedEncoder(Block):
         return zero_padding(hidden_BTD, mask_BT)
 
 
-def _build_encoder(
+def build_encoder(
     config: Mapping[str, Any],
     weights: Path | None,
     *,
-    num_layers: int | None,
-    dropout: float | None,
+    num_layers: int | None = None,
+    dropout: float | None = None,
 ) -> Any:  # Any: a class of its own for each sort of encoder
-    """Return the module of transformers, in float32, without a pooling layer."""
+    """Return the module of transformers, in float32, without a pooling layer.
+
+    Args:
+        config: the encoder's configuration.
+        weights: folder of the pretrained weights; None leaves random ones.
+        num_layers: the first layers that are kept; None: all.
+        dropout: probability of a zero; None: the encoder's own.
+    """
     # A large library that only models with a pretrained encoder need.
     from transformers import AutoConfig, AutoModel
-    from transformers.utils import logging
 
     kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
     found = AutoConfig.for_model(config["model_type"], **kept)
@@ -174,13 +181,9 @@ def _build_encoder(
     if weights is None:
         encoder: Any = AutoModel.from_config(found)  # type: ignore[no-untyped-call]
     else:
-        # It draws a bar and lists the layers that were left out, which the model file asked for.
-        level = logging.get_verbosity()
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        encoder = AutoModel.from_pretrained(weights, config=found, dtype=torch.float32)
-        logging.set_verbosity(level)
-        logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        # It lists the layers that were left out, which the model file asked for.
+        with _quiet():
+            encoder = AutoModel.from_pretrained(weights, config=found, dtype=torch.float32)
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
@@ -200,6 +203,25 @@ def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:
         target_modules=linear,
     )
     inject_adapter_in_model(peft, encoder)
+
+
+def save_encoder(encoder: Any, folder: Path) -> None:  # Any: any encoder's class
+    """Write config.json and model.safetensors, as `build_encoder` reads them."""
+    with _quiet():
+        encoder.save_pretrained(folder)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let the library draw no bar and write no warning."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    yield
+    logging.set_verbosity(level)
+    logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _check(config: Any, dim: int, num_layers: int | None) -> None:  # Any: any encoder's class

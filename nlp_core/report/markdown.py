@@ -5,6 +5,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from nlp_core.config.params import RecipeConfig
+from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.gain import Gain
@@ -44,10 +45,10 @@ def render_report(comparison: Comparison, recipes: Mapping[str, RecipeConfig]) -
         published.description.strip(),
         f"**{summarise_outcomes(comparison.entries)}**",
         f"![Published and measured numbers]({table}.svg)",
-        *(_render_part(part, comparison) for part in comparison.parts),
+        *(render_part(part, comparison) for part in comparison.parts),
         *_render_making(comparison.results.cells, recipes),
         _render_commands(table, sorted(comparison.results.cells)),
-        _render_papers(comparison),
+        render_papers(comparison),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -145,7 +146,13 @@ def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
     )
 
 
-def _render_part(part: ComparedPart, comparison: Comparison) -> str:
+def render_part(part: ComparedPart, comparison: Comparison) -> str:
+    """Return a part of the table as markdown, with its notes.
+
+    Args:
+        part: a part of the comparison.
+        comparison: the whole table.
+    """
     return "\n\n".join(
         text
         for text in (
@@ -259,9 +266,9 @@ def _render_making(
     return [
         "## How our numbers were made",
         render_rows(header, rows),
-        _render_recipes(cells, recipes),
-        _render_data(cells),
-        _render_machines(cells),
+        render_recipes(cells, recipes),
+        render_data(cells),
+        render_machines(cells),
     ]
 
 
@@ -273,7 +280,16 @@ def _describe_epochs(cell: CellResult) -> str:
     )
 
 
-def _render_recipes(cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]) -> str:
+def render_recipes(
+    cells: Mapping[str, CellResult],
+    recipes: Mapping[str, RecipeConfig] | Mapping[str, EncoderConfig],
+) -> str:
+    """Return the values that the cells were trained by, and where these come from.
+
+    Args:
+        cells: what was measured.
+        recipes: by the name that a cell has for its recipe.
+    """
     lines = ["Recipes, and where their values come from (what is not named is at its default):", ""]
     for name in sorted({cell.recipe for cell in cells.values()}):
         values = recipes[name].model_dump(mode="json", exclude_defaults=True, exclude={"source"})
@@ -294,7 +310,8 @@ def flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, object]
     return flat
 
 
-def _render_data(cells: Mapping[str, CellResult]) -> str:
+def render_data(cells: Mapping[str, CellResult]) -> str:
+    """Return the digests of the data of all cells, and what is not the official release."""
     digests = {name: digest for cell in cells.values() for name, digest in cell.data.items()}
     for init in (cell.init for cell in cells.values() if cell.init is not None):
         digests[init["path"].removeprefix("data/processed/")] = init["sha256"]
@@ -309,7 +326,8 @@ def _render_data(cells: Mapping[str, CellResult]) -> str:
     return "\n".join(lines)
 
 
-def _render_machines(cells: Mapping[str, CellResult]) -> str:
+def render_machines(cells: Mapping[str, CellResult]) -> str:
+    """Return on what sort of machine the cells were trained."""
     machines: dict[str, list[str]] = {}
     for name, cell in cells.items():
         facts = ", ".join(f"{key} {value}" for key, value in sorted(cell.fingerprint.items()))
@@ -346,7 +364,8 @@ def _render_commands(table: str, cells: Sequence[str]) -> str:
     return "\n\n".join(sections)
 
 
-def _render_papers(comparison: Comparison) -> str:
+def render_papers(comparison: Comparison) -> str:
+    """Return the sources of the published numbers."""
     papers = comparison.published.papers
     if not papers:
         return ""

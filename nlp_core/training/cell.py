@@ -120,7 +120,7 @@ def read_cell(name: str, params: Params) -> Cell:
     if not (init / "manifest.json").exists():
         raise DataError(
             f"{init / 'manifest.json'}: there is no such file, so '{init}', the init of cell "
-            f"'{name}', is not made yet; run `dvc repro preprocess@{init.name}`."
+            f"'{name}', is not made yet; run `dvc repro {name_stage(init)}`."
         )
     kind = read_mapping(init / "manifest.json")["kind"]
     if kind not in (VECTORS, ENCODER):
@@ -149,6 +149,11 @@ def read_cell(name: str, params: Params) -> Cell:
         tasks=tasks,
         init=init,
     )
+
+
+def name_stage(init: Path) -> str:
+    """Return the DVC stage that makes a folder of vectors or of an encoder."""
+    return f"{'pretrain' if init.parent.name == 'pretrain' else 'preprocess'}@{init.name}"
 
 
 def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:

@@ -14,6 +14,8 @@ from torch.optim import Optimizer
 
 from nlp_core.files import replacing
 
+OPTIMIZER, GENERATOR = "optimizer", "generator"
+
 
 @dataclass
 class Best:
@@ -78,11 +80,7 @@ def save_checkpoint(
         optimizer: whose slots are kept.
         generators: state of torch's generator in each process of the run.
     """
-    tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
-    for idx, slots in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer/{idx}/{name}": value for name, value in slots.items()}
-    tensors |= {f"generator/{_name(rank)}": state for rank, state in enumerate(generators)}
-    save_tensors(path, tensors, asdict(progress))
+    save_state(path, asdict(progress), states, optimizer, generators)
 
 
 def load_checkpoint(
@@ -95,21 +93,59 @@ def load_checkpoint(
         optimizer: gets its slots back.
         rank: of this process; one that the run did not have keeps its generator.
     """
+    note, states = load_state(path, rank)
+    restore_optimizer(optimizer, states.pop(OPTIMIZER, {}))
+    best = {name: Best(**item) for name, item in note.pop("best").items()}
+    return Progress(**note, best=best), states
+
+
+def save_state(
+    path: Path,
+    note: object,
+    states: Mapping[str, Mapping[str, Tensor]],
+    optimizer: Optimizer,
+    generators: Sequence[Tensor] = (),
+) -> None:
+    """Write a note (JSON), states by name, optimiser and torch's generators.
+
+    Args:
+        path: the file.
+        note: what `load_state` returns.
+        states: tensors by the name of what they belong to.
+        optimizer: whose slots are kept.
+        generators: state of the generator in each process of a run; none: that of this one.
+    """
+    tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
+    for idx, slots in optimizer.state_dict()["state"].items():
+        tensors |= {f"{OPTIMIZER}/{idx}/{name}": value for name, value in slots.items()}
+    for rank, state in enumerate(generators or [torch.get_rng_state()]):
+        tensors[f"{GENERATOR}/{_name(rank)}"] = state
+    save_tensors(path, tensors, note)
+
+
+def load_state(path: Path, rank: int = 0) -> tuple[Any, dict[str, dict[str, Tensor]]]:
+    """Read what `save_state` wrote: set the generator, return note and states by name.
+
+    That of the optimiser is among them, for `restore_optimizer`.
+    """
     tensors, note = load_tensors(path)
     states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         part, _, name = key.partition("/")
         states.setdefault(part, {})[name] = value
-    generators = states.pop("generator")
+    generators = states.pop(GENERATOR)
     if rank == 0 or _name(rank) in generators:
         torch.set_rng_state(generators[_name(rank)])
+    return note, states
+
+
+def restore_optimizer(optimizer: Optimizer, state: Mapping[str, Tensor]) -> None:
+    """Give an optimiser the state that `load_state` returned."""
     slots: dict[int, dict[str, Tensor]] = {}
-    for key, value in states.pop("optimizer", {}).items():
+    for key, value in state.items():
         idx, _, name = key.partition("/")
         slots.setdefault(int(idx), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
-    best = {name: Best(**item) for name, item in note.pop("best").items()}
-    return Progress(**note, best=best), states
 
 
 def _name(rank: int) -> str:

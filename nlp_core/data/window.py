@@ -1,0 +1,285 @@
+"""Documents as pieces, and the windows of them that an encoder is pretrained on.
+
+Shape letters: B batch, L pieces of a window, P pieces of all documents, S sentences, N documents,
+E windows.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from nlp_core.data.masking import FIXED
+from nlp_core.data.sentence import split_sentences
+from nlp_core.data.word_piece import PieceSet
+from nlp_core.errors import DataError
+
+Pairs = Literal["next_sentence", "sentence_order"]
+"""What is asked of two segments: does the second follow the first; is the first one first?"""
+
+SENTENCES_A_CHUNK = 256
+NUM_SPECIAL = {1: 2, 2: 3}
+"""Special pieces around one segment, and around two."""
+LEAST_PIECES = 2
+YES, NO = 1, 0
+
+
+@dataclass(frozen=True)
+class EncodedDocuments:
+    """Documents as pieces, flat.
+
+    Attributes:
+        ids: the pieces, [P].
+        words: the number of each piece's word in its sentence, FIXED where it is special, [P].
+        sentences: where each sentence begins in `ids`, and the end, [S + 1].
+        documents: where each document begins in `sentences`, and the end, [N + 1].
+    """
+
+    ids: np.ndarray
+    words: np.ndarray
+    sentences: np.ndarray
+    documents: np.ndarray
+
+
+class Window(NamedTuple):
+    """One or two stretches of pieces; an empty second one means that there is one.
+
+    Attributes:
+        first: begin and end of the first segment in the flat pieces.
+        second: begin and end of the second one.
+        answer: YES or NO to what the pair asks; NO where there is no pair.
+    """
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    answer: int
+
+    @property
+    def num_pieces(self) -> int:
+        """Pieces of both segments, without the special ones."""
+        return self.first[1] - self.first[0] + self.second[1] - self.second[0]
+
+
+class WindowBatch(NamedTuple):
+    """Windows side by side.
+
+    Attributes:
+        ids: pieces, [B, L].
+        segments: 1 at the second segment, [B, L].
+        inside: True at real pieces, [B, L].
+        words: the number of each piece's word in its window, FIXED where none is, [B, L].
+        answers: the answer to each pair, [B].
+    """
+
+    ids: np.ndarray
+    segments: np.ndarray
+    inside: np.ndarray
+    words: np.ndarray
+    answers: np.ndarray
+
+
+def encode_documents(documents: Iterable[Sequence[str]], pieces: PieceSet) -> EncodedDocuments:
+    """Cut documents, each a list of paragraphs, into sentences and these into pieces."""
+    is_ordinary = pieces.is_ordinary
+    ids: list[np.ndarray] = []
+    words: list[np.ndarray] = []
+    sizes: list[int] = []
+    ends = [0]
+    for paragraphs in documents:
+        sentences = [sentence for text in paragraphs for sentence in split_sentences(text)]
+        for start in range(0, len(sentences), SENTENCES_A_CHUNK):
+            chunk = sentences[start : start + SENTENCES_A_CHUNK]
+            for found in pieces.tokenizer.encode_batch(chunk, add_special_tokens=False):
+                if not found.ids:
+                    continue
+                own = np.array(found.ids, dtype=np.int32)
+                numbers = [FIXED if word is None else word for word in found.word_ids]
+                ids.append(own)
+                words.append(np.where(is_ordinary[own], np.array(numbers, np.int32), FIXED))
+                sizes.append(len(own))
+        if len(sizes) > ends[-1]:
+            ends.append(len(sizes))
+    empty = np.zeros(0, dtype=np.int32)
+    return EncodedDocuments(
+        ids=np.concatenate([empty, *ids]),
+        words=np.concatenate([empty, *words]),
+        sentences=np.cumsum([0, *sizes]),
+        documents=np.array(ends),
+    )
+
+
+def cut_windows(
+    encoded: EncodedDocuments, length: int, generator: np.random.Generator, *, short_prob: float
+) -> list[Window]:
+    """Cut each document into windows of one segment, one behind the other.
+
+    Args:
+        encoded: the documents.
+        length: most pieces of a window, the special ones among them.
+        generator: draws the short windows.
+        short_prob: probability that a window is of a random shorter length.
+    """
+    most, windows = length - NUM_SPECIAL[1], []
+    for begin, end in _list_stretches(encoded):
+        place = begin
+        while end - place >= LEAST_PIECES:
+            stop = min(place + _draw_size(most, generator, short_prob), end)
+            windows.append(Window((place, stop), (stop, stop), NO))
+            place = stop
+    return windows
+
+
+def pair_windows(
+    encoded: EncodedDocuments,
+    length: int,
+    generator: np.random.Generator,
+    *,
+    short_prob: float,
+    pairs: Pairs,
+) -> list[Window]:
+    """Cut each document into windows of two segments of whole sentences.
+
+    Sentences are gathered until a window is full and parted at a random place. For next_sentence
+    the second segment is, in one half of all windows, from another document instead (answer NO),
+    and the sentences that it displaced begin the next window. For sentence_order the two segments
+    change places in one half of all windows (answer NO).
+
+    Args:
+        encoded: the documents.
+        length: most pieces of a window, the special ones among them.
+        generator: draws all of it.
+        short_prob: probability that a window is of a random shorter length.
+        pairs: what is asked.
+
+    Raises:
+        DataError: there is no second document that another segment could come from.
+
+    Source: Devlin et al. 2019 (BERT), appendix A.2; Lan et al. 2020 (ALBERT), section 3.1.
+    Note: a window of a single sentence has no order, and is left out of sentence_order.
+    """
+    num_documents = len(encoded.documents) - 1
+    if pairs == "next_sentence" and num_documents < 2:
+        raise DataError(
+            f"next_sentence: found {num_documents} documents of text together, expected at least "
+            "two, since a segment of another document stands in place of the next one. Choose "
+            "`pairs: sentence_order` or null for a corpus of so few documents."
+        )
+    most, windows = length - NUM_SPECIAL[2], []
+    for number in range(num_documents):
+        start, end = encoded.documents[number], encoded.documents[number + 1]
+        while start < end:
+            size = _draw_size(most, generator, short_prob)
+            stop = _gather(encoded, start, end, size)
+            middle = start + 1 if stop - start < 2 else int(generator.integers(start + 1, stop))
+            first = _span(encoded, start, middle)
+            if pairs == "next_sentence":
+                is_next = stop > middle and generator.random() < 0.5
+                if is_next:
+                    second = _span(encoded, middle, stop)
+                else:
+                    second = _draw_other(encoded, number, size, generator)
+                    stop = middle
+                windows.append(_fit(Window(first, second, int(is_next)), most, generator))
+            elif stop > middle:
+                second = _span(encoded, middle, stop)
+                window = _fit(Window(first, second, YES), most, generator)
+                if generator.random() < 0.5:
+                    window = Window(window.second, window.first, NO)
+                windows.append(window)
+            start = stop
+    return windows
+
+
+def build_batch(
+    encoded: EncodedDocuments, windows: Sequence[Window], pieces: PieceSet
+) -> WindowBatch:
+    """Put windows side by side, with the special pieces around their segments."""
+    rows = [_build_row(encoded, window, pieces) for window in windows]
+    shape = len(rows), max(len(ids) for ids, _, _ in rows)
+    ids = np.full(shape, pieces.padding, dtype=np.int64)
+    words = np.full(shape, FIXED, dtype=np.int64)
+    segments = np.zeros(shape, dtype=np.int64)
+    inside = np.zeros(shape, dtype=bool)
+    for row, (own, numbers, num_first) in enumerate(rows):
+        ids[row, : len(own)] = own
+        words[row, : len(own)] = numbers
+        segments[row, num_first : len(own)] = 1
+        inside[row, : len(own)] = True
+    return WindowBatch(ids, segments, inside, words, np.array([item.answer for item in windows]))
+
+
+def _build_row(
+    encoded: EncodedDocuments, window: Window, pieces: PieceSet
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return pieces and words of a window, and the pieces of its first segment."""
+    spans = [window.first] + ([window.second] if window.second[0] < window.second[1] else [])
+    ids: list[np.ndarray | list[int]] = [[pieces.first]]
+    words: list[np.ndarray | list[int]] = [[FIXED]]
+    num_words = 0
+    for begin, end in spans:
+        own = _number_words(encoded, begin, end)
+        words += [np.where(own == FIXED, FIXED, own + num_words), [FIXED]]
+        num_words += int(own.max(initial=FIXED)) + 1
+        ids += [encoded.ids[begin:end], [pieces.last]]
+    num_first = window.first[1] - window.first[0] + NUM_SPECIAL[1]
+    return np.concatenate(ids), np.concatenate(words), num_first
+
+
+def _number_words(encoded: EncodedDocuments, begin: int, end: int) -> np.ndarray:
+    """Return the numbers of the words of a stretch, counted through all its sentences."""
+    words = encoded.words[begin:end]
+    borders = encoded.sentences[
+        np.searchsorted(encoded.sentences, begin, "right") : np.searchsorted(encoded.sentences, end)
+    ]
+    is_new = np.diff(words, prepend=FIXED) != 0
+    is_new[borders - begin] = True
+    return np.where(words == FIXED, FIXED, np.cumsum(is_new & (words != FIXED)) - 1)
+
+
+def _list_stretches(encoded: EncodedDocuments) -> Iterator[tuple[int, int]]:
+    """Yield where the pieces of each document begin and end."""
+    bounds = encoded.sentences[encoded.documents]
+    yield from zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+
+
+def _draw_size(most: int, generator: np.random.Generator, short_prob: float) -> int:
+    if short_prob and generator.random() < short_prob:
+        return int(generator.integers(LEAST_PIECES, most, endpoint=True))
+    return most
+
+
+def _gather(encoded: EncodedDocuments, start: int, end: int, size: int) -> int:
+    """Return where a run of sentences ends that has at least `size` pieces, or the document."""
+    wanted = encoded.sentences[start] + size
+    stop = int(np.searchsorted(encoded.sentences[start + 1 : end + 1], wanted)) + start + 1
+    return min(stop, int(end))
+
+
+def _span(encoded: EncodedDocuments, start: int, stop: int) -> tuple[int, int]:
+    return int(encoded.sentences[start]), int(encoded.sentences[stop])
+
+
+def _draw_other(
+    encoded: EncodedDocuments, number: int, size: int, generator: np.random.Generator
+) -> tuple[int, int]:
+    """Return sentences of a random other document, from a random one on."""
+    other = int(generator.integers(len(encoded.documents) - 2))
+    other += int(other >= number)
+    begin, end = encoded.documents[other], encoded.documents[other + 1]
+    start = int(generator.integers(begin, end))
+    return _span(encoded, start, _gather(encoded, start, end, size))
+
+
+def _fit(window: Window, most: int, generator: np.random.Generator) -> Window:
+    """Shorten the longer segment, at its begin and its end at random, until both fit."""
+    sizes = [window.first[1] - window.first[0], window.second[1] - window.second[0]]
+    kept = [
+        max(min(sizes[0], most - min(sizes[1], most // 2)), 1),
+        max(min(sizes[1], most - min(sizes[0], most - most // 2)), 1),
+    ]
+    spans = []
+    for (begin, end), size in zip((window.first, window.second), kept, strict=True):
+        begin += int(generator.binomial(end - begin - size, 0.5))
+        spans.append((begin, begin + size))
+    return Window(spans[0], spans[1], window.answer)

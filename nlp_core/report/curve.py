@@ -1,0 +1,62 @@
+"""Draw how the held-out perplexity of encoders fell while they were pretrained."""
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from nlp_core.report.figure import GRID, HONEST, OURS, PUBLISHED, QUIET, STYLE, WIDTH
+
+Curves = dict[str, dict[str, list[tuple[int, float]]]]
+"""For each encoder and each text its points: step and perplexity."""
+
+COLORS = (OURS, HONEST, PUBLISHED, QUIET)
+PANEL_HEIGHT = 2.6  # inches
+
+
+def draw_curves(curves: Curves, *, file_format: str = "svg") -> bytes:
+    """Return a figure with a panel for each encoder and a line for each text.
+
+    Args:
+        curves: the points.
+        file_format: svg, or png to look at.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
+        mpl.rcParams.update(STYLE)
+        height = PANEL_HEIGHT * max(len(curves), 1) + 0.6
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        figure.suptitle("Held-out masked perplexity", fontsize=12, fontweight="bold")
+        for idx, (name, lines) in enumerate(sorted(curves.items())):
+            _draw_panel(figure.add_subplot(len(curves), 1, idx + 1), name, lines)
+        file = BytesIO()
+        metadata = {"Date": None, "Creator": None} if file_format == "svg" else None
+        figure.savefig(file, format=file_format, metadata=metadata, dpi=110)
+    return file.getvalue()
+
+
+def _draw_panel(axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, float]]]) -> None:
+    for idx, (text, points) in enumerate(sorted(lines.items())):
+        steps, values = [step for step, _ in points], [value for _, value in points]
+        color = COLORS[idx % len(COLORS)]
+        axes.plot(steps, values, "-o", color=color, label=text, linewidth=1.6, ms=3.6)
+        axes.annotate(
+            f"{values[-1]:.4g}",
+            (steps[-1], values[-1]),
+            xytext=(5, 0),
+            textcoords="offset points",
+            color=color,
+        )
+    axes.set_yscale("log")
+    axes.set_title(name, loc="left")
+    axes.set_xlabel("steps")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines["bottom"].set_color(GRID)
+    axes.legend(frameon=False)

@@ -1,0 +1,161 @@
+"""The table of pretrained encoders: artifacts/pretrain -> results, report and two figures."""
+
+import json
+import logging
+from pathlib import Path
+
+from nlp_core.config.params import Params, read_params
+from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.errors import DataError
+from nlp_core.files import replacing, write_json, write_text
+from nlp_core.report.curve import Curves, draw_curves
+from nlp_core.report.evaluation import summarise
+from nlp_core.report.figure import draw_figure
+from nlp_core.report.markdown import (
+    PLUS_MINUS,
+    render_data,
+    render_machines,
+    render_papers,
+    render_part,
+    render_recipes,
+    render_rows,
+    summarise_outcomes,
+)
+from nlp_core.report.results import CellResult, Record, Results, TaskSplits, read_record
+from nlp_core.report.table import read_comparison
+
+log = logging.getLogger(__name__)
+
+KIND = "masked_language_model"
+
+
+class EncoderNote(Record):
+    """The content of encoder.json, which pre-training writes."""
+
+    encoder: str
+    config: dict[str, object]
+    numerics: int
+    data: dict[str, str]
+    init: dict[str, str]
+    fingerprint: dict[str, str]
+    parameters: dict[str, int]
+    footnotes: list[str]
+    metrics: dict[str, float]
+
+
+class EncoderResults(Results):
+    """The content of results/<table>.json for encoders."""
+
+    curves: Curves
+    """For each encoder and text the points of held-out perplexity: step and value."""
+
+
+def evaluate_encoders(table: str, root: Path) -> None:
+    """Gather what was measured of all encoders of params.yaml into results/<table>.json.
+
+    Args:
+        table: a name among params.yaml's encoder_tables.
+        root: the project's root.
+
+    Raises:
+        DataError: an encoder is not trained, or otherwise than params.yaml says.
+    """
+    params = read_params(root / "params.yaml")
+    folders = {name: root / "artifacts/pretrain" / name for name in sorted(params.encoders)}
+    results = EncoderResults(
+        table=table,
+        cells={name: _evaluate(folder, name, params) for name, folder in folders.items()},
+        curves={name: _read_curves(folder) for name, folder in folders.items()},
+    )
+    write_json(root / "results" / f"{table}.json", results.model_dump())
+
+
+def write_encoder_report(table: str, root: Path) -> None:
+    """Write the markdown, the figure and the curves of a table of encoders.
+
+    Args:
+        table: its name.
+        root: the project's root.
+
+    Raises:
+        ConfigError: a file that a person writes is missing or wrong.
+        DataError: results/<table>.json is missing or is no results file.
+    """
+    comparison = read_comparison(table, root)
+    path = root / "results" / f"{table}.json"
+    curves = read_record(path, EncoderResults, stage=f"evaluate_encoders@{table}").curves
+    published, cells = comparison.published, comparison.results.cells
+    encoders = read_params(root / "params.yaml").encoders
+    sections = [
+        f"# {published.title}",
+        published.description.strip(),
+        f"**{summarise_outcomes(comparison.entries)}**",
+        f"![Published and measured numbers]({table}.svg)",
+        f"![Held-out perplexity over the steps]({table}_curve.svg)",
+        *(render_part(part, comparison) for part in comparison.parts),
+        "## How our numbers were made",
+        _render_encoders(cells, encoders),
+        render_recipes(cells, encoders),
+        render_data(cells),
+        render_machines(cells),
+        "## Again",
+        f"```\ndvc repro report_encoders@{table}\n"
+        f"snakemake --cores 2 reports/{table}.md\n```\n\n"
+        "Both do only what is not done.",
+        render_papers(comparison),
+    ]
+    text = "\n\n".join(section for section in sections if section) + "\n"
+    write_text(root / "reports" / f"{table}.md", text.replace(f" {PLUS_MINUS} sd (seeds)", ""))
+    figures = {table: draw_figure(comparison), f"{table}_curve": draw_curves(curves)}
+    for name, content in figures.items():
+        with replacing(root / "reports" / f"{name}.svg") as temporary:
+            temporary.write_bytes(content)
+    log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))
+
+
+def _evaluate(folder: Path, name: str, params: Params) -> CellResult:
+    config, path, stage = params.encoders[name], folder / "encoder.json", f"pretrain@{name}"
+    note = read_record(path, EncoderNote, stage=stage)
+    said = {"config": config.model_dump(mode="json"), "numerics": params.numerics}
+    for key, expected in said.items():
+        if getattr(note, key) != expected:
+            raise DataError(
+                f"{path}: {key}: not as params.yaml says; train the encoder as it is described now "
+                f"with `dvc repro {stage}`."
+            )
+    splits = TaskSplits(kind=KIND, select_split="", report_split=config.measured_on)
+    return CellResult(
+        metrics={key: summarise([value]) for key, value in sorted(note.metrics.items())},
+        seeds=[config.seed],
+        epochs={},
+        model=config.init,
+        recipe=name,
+        data=note.data,
+        init=note.init,
+        tasks={config.data: splits},
+        parameters=note.parameters,
+        footnotes=note.footnotes,
+        fingerprint=note.fingerprint,
+        numerics=note.numerics,
+    )
+
+
+def _read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for line in (folder / "history.jsonl").read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["event"] == "point":
+            point = (int(event["step"]), float(event["perplexity"]))
+            curves.setdefault(event["text"], []).append(point)
+    return curves
+
+
+def _render_encoders(cells: dict[str, CellResult], encoders: dict[str, EncoderConfig]) -> str:
+    header = ["encoder", "begins with", "corpus", "steps of the head alone", "steps", "parameters"]
+    rows = []
+    for name, cell in cells.items():
+        config = encoders[name]
+        head = str(config.head_start.steps) if config.head_start else ""
+        total = f"{cell.parameters['total']:,}"
+        rows.append([f"`{name}`", cell.model, config.data, head, str(config.steps), total])
+    return render_rows(header, rows)

@@ -1,0 +1,28 @@
+"""Pretrain an encoder of params.yaml on a corpus: `python -m stages.pretrain ENCODER`.
+
+Reads data/processed/CORPUS/ and what the encoder begins with; writes artifacts/pretrain/ENCODER/.
+"""
+
+import argparse
+from pathlib import Path
+
+from nlp_core.config.params import read_params
+from nlp_core.training.pretraining import pretrain_encoder, read_encoder
+from stages._cli import run_stage
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the stage's command line."""
+    parser = argparse.ArgumentParser(prog="stages.pretrain", description=__doc__)
+    parser.add_argument("encoder", help="a key of encoders in params.yaml")
+    return parser
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Pretrain the encoder."""
+    params = read_params(Path("params.yaml"))
+    pretrain_encoder(read_encoder(arguments.encoder, params))
+
+
+if __name__ == "__main__":
+    run_stage(main, build_parser())

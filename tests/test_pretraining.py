@@ -1,0 +1,392 @@
+"""Pre-training: what is learnt, what is repeated, what comes out, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from nlp_core.config.params import ExperimentConfig, Params
+from nlp_core.encoders.masked_language_model import MaskedLanguageModel
+from nlp_core.errors import ConfigError, DataError, TrainingError
+from nlp_core.files import digest_file, write_json
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model as build_graph
+from nlp_core.training.cell import read_cell
+from nlp_core.training.masked_perplexity import measure_masked
+from nlp_core.training.pretraining import pretrain_encoder, read_encoder, summarise_history
+from nlp_core.training.pretraining_loop import Pretrainer, find_phase, group_parameters
+from tests.tiny import make_recipe, write_task
+from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan, write_project
+from tests.tiny_encoder import PIECES
+
+FURTHER: dict[str, Any] = {
+    "init": "data/processed/tiny_encoder",
+    "tokenizer": None,
+    "head_start": {"steps": 4, "lr": 0.01},
+}
+
+
+class KilledError(Exception):
+    """Stands for a kill signal in the middle of a run."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_project(tmp_path)
+    return tmp_path
+
+
+def write_start(project: Path) -> None:
+    """Write an encoder without heads, as one that comes from elsewhere."""
+    folder = pretrain_encoder(make_plan(project, steps=1))
+    (folder / "lm_head.safetensors").unlink()
+    shutil.copytree(folder, project / "data/processed/tiny_encoder")
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+
+
+def read_note(folder: Path) -> dict[str, Any]:
+    note: dict[str, Any] = json.loads((folder / "encoder.json").read_text())
+    return note
+
+
+def list_digests(folder: Path) -> dict[str, str]:
+    return {path.name: digest_file(path) for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.slow
+def test_a_tiny_encoder_learns(project: Path) -> None:
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    write_json(project / "encoders/tiny.json", ARCHITECTURE | still)
+    phases = [{"length": 16, "share": 1.0, "batch_size": 32}]
+    folder = pretrain_encoder(make_plan(project, steps=200, validate_every=50, phases=phases))
+    metrics = read_note(folder)["metrics"]
+    for text in ("tiny_text", "held_out"):
+        assert metrics[f"{text}.perplexity"] < 0.25 * metrics[f"before.{text}.perplexity"]
+        assert metrics[f"{text}.accuracy"] > metrics[f"before.{text}.accuracy"] + 20
+    train = [event["loss"] for event in read_history(folder) if event["event"] == "train"]
+    assert train[-1] < 0.6 * train[0]
+
+
+def test_folder_is_that_of_an_encoder(project: Path) -> None:
+    folder = pretrain_encoder(make_plan(project))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["kind"] == "encoder"
+    assert manifest["model_type"] == "bert"
+    assert sorted(manifest["files"]) == ["config.json", "model.safetensors", "tokenizer.json"]
+    for name, digest in manifest["files"].items():
+        assert digest_file(folder / name) == digest
+    note = read_note(folder)
+    assert note["footnotes"] == ["documents.jsonl: made up"]
+    assert note["parameters"]["total"] == sum(
+        tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
+    )
+    assert not any((project / "artifacts/work/pretrain/tiny").iterdir())
+    points = [event for event in read_history(folder) if event["event"] == "point"]
+    assert [event["step"] for event in points] == [0, 0, 4, 4, 8, 8, 12, 12]
+
+
+@pytest.mark.parametrize("changes", [{}, {"optimizer": ENCODER["optimizer"] | {"name": "lamb"}}])
+@pytest.mark.parametrize("pairs", [None, "sentence_order"])
+def test_a_killed_run_ends_with_the_same_bytes(
+    project: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], pairs: str | None
+) -> None:
+    phases = [
+        {"length": 12, "share": 0.6, "batch_size": 16},
+        {"length": 24, "share": 0.4, "batch_size": 8},
+    ]
+    plan = make_plan(project, phases=phases, pairs=pairs, short_prob=0.1, **changes)
+    whole = list_digests(pretrain_encoder(plan))
+    original = Pretrainer.step
+    for kill in (2, 7, 11):
+
+        def step(self: Pretrainer, kill: int = kill) -> None:
+            if self.progress.step == kill:
+                raise KilledError
+            original(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Pretrainer, "step", step)
+            with pytest.raises(KilledError):
+                pretrain_encoder(plan)
+        assert list_digests(pretrain_encoder(plan)) == whole
+
+
+def test_head_is_fitted_first_and_the_encoder_waits(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_start(project)
+    plan = make_plan(project, **FURTHER)
+    began = load_file(plan.init / "model.safetensors")
+    states: dict[int, dict[str, torch.Tensor]] = {}
+    original = Pretrainer.step
+
+    def step(self: Pretrainer) -> None:
+        states[self.progress.step] = {
+            name: tensor.clone() for name, tensor in self.model.state_dict().items()
+        }
+        original(self)
+
+    monkeypatch.setattr(Pretrainer, "step", step)
+    folder = pretrain_encoder(plan)
+    for name, tensor in began.items():
+        if f"encoder.{name}" in states[4]:
+            torch.testing.assert_close(states[4][f"encoder.{name}"], tensor, rtol=0, atol=0)
+    table = "encoder.embeddings.word_embeddings.weight"
+    assert (states[5][table] != states[4][table]).any()
+    assert (states[4]["heads.piece.bias"] != 0).any()
+    measured = [event for event in read_history(folder) if event["event"] == "measure"]
+    assert [(event["at"], event["step"]) for event in measured[::2]] == [
+        ("fresh", 0),
+        ("before", 4),
+        ("after", 16),
+    ]
+    assert (folder / "tokenizer.json").read_text() == (plan.init / "tokenizer.json").read_text()
+
+
+def test_a_killed_head_start_ends_with_the_same_bytes(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_start(project)
+    plan = make_plan(project, **FURTHER | {"head_start": {"steps": 6, "lr": 0.01}})
+    whole = list_digests(pretrain_encoder(plan))
+    original = Pretrainer.step
+
+    def step(self: Pretrainer) -> None:
+        if self.progress.step in kills:
+            kills.remove(self.progress.step)
+            raise KilledError
+        original(self)
+
+    kills = [5, 6, 7]
+    monkeypatch.setattr(Pretrainer, "step", step)
+    for _ in range(3):
+        with pytest.raises(KilledError):
+            pretrain_encoder(plan)
+    assert list_digests(pretrain_encoder(plan)) == whole
+
+
+def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
+    write_start(project)
+    params = make_params(project, tiny=FURTHER)
+    folder = pretrain_encoder(read_encoder("tiny", params))
+    write_task(project)
+    graph = {
+        "inputs": {"texts": "texts"},
+        "layers": [
+            {"name": "all", "block": "pretrained_encoder", "inputs": ["texts"], "dim": 24}
+            | {"max_length": 12},
+            {"name": "top", "block": "pooling", "inputs": ["all"], "pool": "mean"},
+        ],
+        "heads": {"out": {"head": "classification", "inputs": ["top"]}},
+    }
+    path = project / "zoo/tiny.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"description": "d", "source": "s", **graph}))
+    experiment = ExperimentConfig(
+        table="glue",
+        model="zoo/tiny.json",
+        data="tiny_classification",
+        init="artifacts/pretrain/tiny",
+        recipe="short",
+        seeds=[1],
+    )
+    values = params.model_dump() | {
+        "sources": [*params.sources, "tiny_classification"],
+        "tasks": [*params.tasks, "tiny_classification"],
+        "recipes": {"short": make_recipe().model_dump()},
+    }
+    cells = {"cell": experiment.model_dump()}
+    cell = read_cell("cell", Params.model_validate({**values, "experiments": cells}))
+    train = cell.task.read_split("train")
+    featurizer = Featurizer.build(cell.plan, cell.task, train, cell.init)
+    state = build_graph(cell.plan, featurizer, kind="classification").state_dict()
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        (own,) = [key for key in state if key.endswith(f"encoder.{name}")]
+        torch.testing.assert_close(state[own], tensor, rtol=0, atol=0)
+    cells["cell"]["init"] = "artifacts/pretrain/tinny"
+    with pytest.raises(ValueError, match="unknown encoder 'tinny'"):
+        Params.model_validate({**values, "experiments": cells})
+
+
+def test_accumulated_parts_make_the_gradient_of_the_batch(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    write_json(project / "encoders/tiny.json", ARCHITECTURE | still)
+    gradients: dict[int, list[torch.Tensor]] = {}
+    for parts in (1, 4):
+        plan = make_plan(project, accumulation=parts, pairs="next_sentence", steps=1)
+
+        def keep(optimizer: torch.optim.Optimizer, parts: int = parts) -> None:
+            groups = optimizer.param_groups
+            gradients[parts] = [p.grad.clone() for g in groups for p in g["params"]]
+
+        with monkeypatch.context() as patch:
+            patch.setattr("nlp_core.training.pretraining_loop.update_weights", keep)
+            pretrain_encoder(plan)
+    for one, many in zip(gradients[1], gradients[4], strict=True):
+        torch.testing.assert_close(one, many, rtol=1e-3, atol=1e-6)  # sums in another order
+
+
+def test_decoder_is_the_table_of_embeddings(project: Path) -> None:
+    folder = pretrain_encoder(make_plan(project))
+    heads = load_file(folder / "lm_head.safetensors")
+    size = json.loads((folder / "config.json").read_text())["vocab_size"]
+    assert {name: tuple(tensor.shape) for name, tensor in heads.items()} == {
+        "piece.bias": (size,),
+        "piece.dense.bias": (24,),
+        "piece.dense.weight": (24, 24),
+        "piece.norm.bias": (24,),
+        "piece.norm.weight": (24,),
+    }
+
+
+def test_an_encoder_that_is_trained_on_keeps_its_head(project: Path) -> None:
+    params = make_params(
+        project,
+        first={},
+        second={"init": "artifacts/pretrain/first", "tokenizer": None, "steps": 4},
+    )
+    first = read_note(pretrain_encoder(read_encoder("first", params)))["metrics"]
+    second = read_note(pretrain_encoder(read_encoder("second", params)))["metrics"]
+    for key in ("tiny_text.perplexity", "held_out.accuracy"):
+        assert second[f"before.{key}"] == pytest.approx(first[key], abs=1e-5)
+
+
+def test_score_does_not_depend_on_the_batches(project: Path) -> None:
+    from nlp_core.data.masked_text import mask_text
+    from nlp_core.data.word_piece import read_pieces
+    from nlp_core.encoders.pretrained import build_encoder
+    from tests.tiny_encoder import TINY_ENCODER, make_tokenizer
+
+    torch.manual_seed(1)
+    model = MaskedLanguageModel(build_encoder(TINY_ENCODER, None), has_pairs=False)
+    documents = [["The film is good."] * size for size in (1, 5, 8)]
+    text = mask_text("t", documents, read_pieces(make_tokenizer().to_str(), "t"), length=16)
+    whole, single = measure_masked(model, text), measure_masked(model, text, batch_size=1)
+    assert whole.pieces == single.pieces > 5
+    assert whole.accuracy == single.accuracy
+    assert whole.perplexity == pytest.approx(single.perplexity, rel=1e-5)
+    for head in model.heads.values():
+        torch.nn.init.zeros_(head.norm.weight)
+    # all scores are 0: each piece has one chance in V
+    assert measure_masked(model, text).perplexity == pytest.approx(len(PIECES), rel=1e-5)
+
+
+def test_phases_take_their_shares() -> None:
+    plan = {
+        **ENCODER,
+        "steps": 10,
+        "phases": [
+            {"length": 8, "share": 0.7, "batch_size": 4},
+            {"length": 16, "share": 0.3, "batch_size": 2},
+        ],
+    }
+    from nlp_core.config.pretraining import EncoderConfig
+
+    config = EncoderConfig.model_validate(plan)
+    assert [find_phase(config, step)[0] for step in range(10)] == [0] * 7 + [1] * 3
+
+
+def test_biases_and_norms_do_not_decay() -> None:
+    layer = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
+    matrices, others = group_parameters(layer, 0.1)
+    assert [tuple(p.shape) for p in matrices["params"]] == [(3, 2)]
+    assert (matrices["weight_decay"], others["weight_decay"]) == (0.1, 0.0)
+    assert len(others["params"]) == 3
+
+
+def test_history_is_summed_up() -> None:
+    events = [
+        {"event": "measure", "at": "before", "text": "t", "perplexity": 9.0, "accuracy": 1.0},
+        *({"event": "train", "step": step, "accuracy": 1.0 * step} for step in range(20)),
+        {"event": "measure", "at": "after", "text": "t", "perplexity": 3.0, "accuracy": 5.0},
+    ]
+    assert summarise_history(events) == {
+        "before.t.perplexity": 9.0,
+        "before.t.accuracy": 1.0,
+        "t.perplexity": 3.0,
+        "t.accuracy": 5.0,
+        "train.accuracy": 14.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data": "tiny_crpus"}, r"encoders.tiny.data: unknown task 'tiny_crpus'. Did you mean"),
+        ({"init": "data/processed/other"}, r"encoders.tiny: init: .* and a tokenizer; an encoder"),
+        ({"phases": [{"length": 16, "share": 0.5, "batch_size": 2}]}, "found shares of 0.5"),
+        ({"accumulation": 3}, "found 3 with a batch_size of 16, expected a divisor"),
+        ({"mask": {}}, "encoders.tiny.mask: unknown key. Did you mean 'masking'?"),
+        ({"optimizer": {"name": "adam"}}, "found 'adam'. Did you mean 'adamw'?"),
+        ({"init": "artifacts/pretrain/tiny", "tokenizer": None}, "unknown encoder 'tiny'"),
+        ({"masking": {"share": 0.1, "most": 2, "random_prob": 0.3}}, "at most 1 together"),
+        ({"head_start": {"steps": 2, "lr": 0.1}}, "begins from nothing, whose head is as new"),
+    ],
+)
+def test_wrong_values_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_params(tmp_path, tiny=changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "hiden_size",
+            8,
+            r"encoders/tiny.json: hiden_size: unknown key of bert. Did you mean 'hidd",
+        ),
+        ("vocab_size", 8, r"vocab_size: found a value; the tokenizer gives it"),
+        ("hidden_size", "a", r"encoders/tiny.json: .*hidden_size"),
+        ("model_type", "brt", r"model_type: found 'brt'. Did you mean 'bert'"),
+        ("max_position_embeddings", 12, r"phases.0.length: found 16, expected at most 12"),
+    ],
+)
+def test_wrong_architecture_is_refused(
+    project: Path, key: str, value: object, message: str
+) -> None:
+    write_json(project / "encoders/tiny.json", ARCHITECTURE | {key: value})
+    with pytest.raises(ConfigError, match=message):
+        pretrain_encoder(make_plan(project))
+
+
+def test_what_is_missing_is_named(project: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown encoder 'tinny'\. Did you mean 'tiny'"):
+        read_encoder("tinny", make_params(project, tiny={}))
+    with pytest.raises(DataError, match="run `dvc repro preprocess@tiny_encoder`"):
+        make_plan(project, **FURTHER)
+    (project / "data/processed/tiny_text").rename(project / "gone")
+    write_task(project).rename(project / "data/processed/tiny_text")
+    plan = make_plan(project)
+    with pytest.raises(ConfigError, match="expected language_model, such as"):
+        pretrain_encoder(plan)
+    (project / "data/processed/tiny_corpus/manifest.json").unlink()
+    with pytest.raises(DataError, match="run `dvc repro preprocess@tiny_corpus`"):
+        make_plan(project)
+
+
+def test_too_few_pieces_are_refused(project: Path) -> None:
+    plan = make_plan(project, tokenizer={"vocab_size": 16, "lowercase": True})
+    with pytest.raises(ConfigError, match=r"encoders\.tiny\.tokenizer\.vocab_size: found 16"):
+        pretrain_encoder(plan)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(self: Pretrainer, *given: object) -> torch.Tensor:
+        return torch.tensor(float("nan"))
+
+    monkeypatch.setattr(Pretrainer, "_find_loss", spoil)
+    with pytest.raises(TrainingError, match="tiny: found a loss of nan at step 1"):
+        pretrain_encoder(make_plan(project))

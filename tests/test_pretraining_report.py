@@ -1,0 +1,113 @@
+"""The table of encoders: what is gathered, what is written, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import write_json
+from nlp_core.report.pretraining import evaluate_encoders, write_encoder_report
+from nlp_core.report.table import read_comparison
+from tests.tiny_corpus import make_params
+
+METRICS = {
+    "fresh.text.perplexity": 900.0,
+    "before.text.perplexity": 90.0,
+    "text.perplexity": 30.0,
+    "text.accuracy": 40.0,
+    "train.accuracy": 45.0,
+}
+PUBLISHED = """
+title: Trial
+description: Of encoders.
+papers:
+  first: {name: First, citation: A log}
+parts:
+  - title: Perplexity
+    columns: {before: before.text.perplexity, after: text.perplexity}
+    rows: [{name: Tiny, cell: tiny}]
+  - title: Accuracy
+    columns: {in training: train.accuracy}
+    rows:
+      - {name: Tiny, cell: tiny}
+      - {name: Large, paper: first, numbers: {in training: {value: 70.0}}}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    params = make_params(tmp_path, tiny={"head_start": None})
+    folder = tmp_path / "artifacts/pretrain/tiny"
+    note = {
+        "encoder": "tiny",
+        "config": params.encoders["tiny"].model_dump(mode="json"),
+        "numerics": 1,
+        "data": {"tiny_corpus": "sha256:" + "ab" * 32},
+        "init": {"path": "encoders/tiny.json", "sha256": "sha256:" + "cd" * 32},
+        "fingerprint": {"device": "cpu", "isa": "avx2"},
+        "parameters": {"total": 12345, "heads": 345},
+        "footnotes": ["documents.jsonl: made up"],
+        "metrics": METRICS,
+    }
+    write_json(folder / "encoder.json", note)
+    events: list[dict[str, Any]] = [
+        {"event": "point", "step": step, "text": "text", "perplexity": 100.0 / (step + 1)}
+        for step in (0, 4, 12)
+    ]
+    events.insert(1, {"event": "train", "step": 2, "loss": 1.0})
+    (folder / "history.jsonl").write_text("".join(json.dumps(item) + "\n" for item in events))
+    path = tmp_path / "reports/published/pretrain.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(PUBLISHED)
+    return tmp_path
+
+
+def test_results_are_what_training_measured(root: Path) -> None:
+    evaluate_encoders("pretrain", root)
+    results = json.loads((root / "results/pretrain.json").read_text())
+    cell = results["cells"]["tiny"]
+    assert {key: score["mean"] for key, score in cell["metrics"].items()} == METRICS
+    assert results["curves"] == {"tiny": {"text": [[0, 100.0], [4, 20.0], [12, 7.692308]]}}
+    entries = {
+        (entry.row, entry.column): entry.verdict.text
+        for entry in read_comparison("pretrain", root).entries
+    }
+    assert entries == {
+        ("Tiny", "before"): "no published number",
+        ("Tiny", "after"): "no published number",
+        ("Tiny", "in training"): "no published number",
+        ("Large", "in training"): "for reference",
+    }
+
+
+def test_report_has_numbers_making_and_curves(root: Path) -> None:
+    evaluate_encoders("pretrain", root)
+    write_encoder_report("pretrain", root)
+    text = (root / "reports/pretrain.md").read_text()
+    assert "| Tiny | before | 90.00 (1) | no published number |" in text
+    assert "| `tiny` | encoders/tiny.json | tiny_corpus |  | 12 | 12,345 |" in text
+    assert "- **tiny**: a test. data tiny_corpus, measured_on tiny_text" in text
+    assert "- documents.jsonl: made up" in text
+    assert "`dvc repro finetune" not in text
+    names = ["pretrain.svg", "pretrain_curve.svg"]
+    first = [(root / "reports" / name).read_bytes() for name in names]
+    assert b"Held-out masked perplexity" in first[1]
+    assert b"7.692" in first[1]
+    write_encoder_report("pretrain", root)
+    assert [(root / "reports" / name).read_bytes() for name in names] == first
+
+
+def test_an_encoder_that_is_not_as_described_is_refused(root: Path) -> None:
+    make_params(root, tiny={"steps": 99})
+    with pytest.raises(DataError, match=r"config: not as params\.yaml says; .*pretrain@tiny"):
+        evaluate_encoders("pretrain", root)
+    make_params(root, tiny={}, other={})
+    with pytest.raises(DataError, match=r"other/encoder\.json: there is no such file"):
+        evaluate_encoders("pretrain", root)
+
+
+def test_tables_of_encoders_are_no_other_tables(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="found 'pretrain' and no encoders"):
+        make_params(tmp_path)
