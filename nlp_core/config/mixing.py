@@ -33,7 +33,7 @@ class TemperatureMixing(ClosedModel):
 class AnnealedMixing(ClosedModel):
     """As temperature, with an exponent that falls from 1 in equal steps from epoch to epoch.
 
-    Source: Stickland and Murray 2019 (PALs), section 4.1, whose last exponent is 0.2.
+    Source: Stickland and Murray 2019 (PALs), annealed sampling; its last exponent is 0.2.
     """
 
     name: Literal["annealed"]
@@ -44,8 +44,7 @@ class AnnealedMixing(ClosedModel):
 class MainRatioMixing(ClosedModel):
     """All batches of one task, and for each of them so many of the others, at random.
 
-    Source: Xu et al. 2019 (multi-task learning with sample re-weighting for reading comprehension),
-        section 3.2.
+    Source: Xu et al. 2019 (multi-task learning with sample re-weighting for reading comprehension).
     """
 
     name: Literal["main_ratio"]

@@ -135,7 +135,7 @@ class Featurizer:
         columns: dict[str, list[Column]] = {}
         for task, train in trained:
             _check_columns(parts[task.name], task, train)
-            for owner in {layer.owner for layer in raw_layers(parts[task.name])}:
+            for owner in sorted({layer.owner for layer in raw_layers(parts[task.name])}):
                 sources = _list_sources(parts[task.name], owner)
                 columns.setdefault(owner, []).extend(train.columns[name] for name in sources)
         vocabularies: dict[str, Vocabulary] = {}

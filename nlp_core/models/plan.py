@@ -19,6 +19,12 @@ from nlp_core.config.reader import TEXTS
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
+from nlp_core.models.order import (
+    refuse_heads_without_tasks,
+    refuse_twice,
+    refuse_unread,
+    sort_layers,
+)
 from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
 
 Axes = tuple[str, ...]
@@ -159,11 +165,11 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         ConfigError: a name used twice or unknown, a cycle, a layer that nothing reads, a wrong
             rank, widths or lengths that do not fit together, a wrong option.
     """
-    _refuse_twice(config, where)
+    refuse_twice(config, where)
     shapes = {name: shape_input(column) for name, column in config.inputs.items()}
     axes: dict[str, Axes] = {name: find_axes(column) for name, column in config.inputs.items()}
     plans: dict[str, LayerPlan] = {}
-    for layer in _sort_layers(config, where):
+    for layer in sort_layers(config, where):
         place = f"{where}: layer '{layer.name}'"
         plans[layer.name] = _plan_layer(layer, plans, shapes, place)
         shapes[layer.name] = plans[layer.name].shape
@@ -174,64 +180,10 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         heads[name] = _plan_head(name, head, shapes, axes, place)
         if heads[name].head.causal:
             check_causal(heads[name], plans, where=place)
-    _refuse_unread(config, where)
-    _refuse_heads_without_tasks(config, where)
+    refuse_unread(config, where)
+    refuse_heads_without_tasks(config, where)
     _refuse_two_encoders(config, plans, where)
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
-
-
-def _refuse_twice(config: ModelConfig, where: str) -> None:
-    seen = set(config.inputs)
-    for layer in config.layers:
-        if layer.name in seen:
-            raise ConfigError(
-                f"{where}: layer '{layer.name}': this name stands twice; give each input and "
-                "each layer a name of its own."
-            )
-        seen.add(layer.name)
-
-
-def _sort_layers(config: ModelConfig, where: str) -> list[LayerConfig]:
-    """Return the layers so that each follows what it reads and what it shares."""
-    layers = {layer.name: layer for layer in config.layers}
-    known = {*config.inputs, *layers}
-    done: set[str] = set(config.inputs)
-    ordered: list[LayerConfig] = []
-    waiting = list(config.layers)
-    for layer in config.layers:
-        for name in layer.inputs:
-            if name not in known:
-                raise ConfigError(
-                    f"{where}: layer '{layer.name}': inputs: unknown input or layer '{name}'. "
-                    f"{suggest(name, known - {layer.name})}"
-                )
-    while waiting:
-        ready = [layer for layer in waiting if _needs(layer, layers) <= done]
-        if not ready:
-            cycle = _find_cycle(waiting[0].name, layers, done)
-            raise ConfigError(
-                f"{where}: layer '{cycle[0]}': inputs: {' waits for '.join([*cycle, cycle[0]])}, a "
-                "cycle; expected each layer to read only inputs and layers that do not read it."
-            )
-        ordered.extend(ready)
-        done.update(layer.name for layer in ready)
-        waiting = [layer for layer in waiting if layer.name not in done]
-    return ordered
-
-
-def _find_cycle(name: str, layers: dict[str, LayerConfig], done: set[str]) -> list[str]:
-    """Follow what a layer waits for until a name comes again."""
-    path = [name]
-    while True:
-        name = min(_needs(layers[name], layers) - done)
-        if name in path:
-            return path[path.index(name) :]
-        path.append(name)
-
-
-def _needs(layer: LayerConfig, layers: dict[str, LayerConfig]) -> set[str]:
-    shared = layer.block in layers and layer.block != layer.name
-    return {*layer.inputs, *([layer.block] if shared else [])}
 
 
 def _plan_layer(
@@ -404,16 +356,6 @@ def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> 
         )
 
 
-def _refuse_heads_without_tasks(config: ModelConfig, where: str) -> None:
-    """Refuse a model some of whose heads name a task and some do not."""
-    without = [name for name, head in config.heads.items() if head.task is None]
-    if without and len(without) < len(config.heads):
-        raise ConfigError(
-            f"{where}: head '{without[0]}': task: found none, expected the name of a task, as the "
-            "other heads have one."
-        )
-
-
 def _refuse_two_encoders(config: ModelConfig, plans: Mapping[str, LayerPlan], where: str) -> None:
     """Refuse texts that more than one tokenizer cuts into pieces: their lengths would differ."""
     inputs = {name for name, column in config.inputs.items() if column == TEXTS}
@@ -423,14 +365,3 @@ def _refuse_two_encoders(config: ModelConfig, plans: Mapping[str, LayerPlan], wh
             f"{where}: found the layers {' and '.join(sorted(owners))} on {TEXTS}, expected one "
             "encoder of texts in a model; let others share its parameters, or read tokens.pieces."
         )
-
-
-def _refuse_unread(config: ModelConfig, where: str) -> None:
-    read = {name for layer in config.layers for name in layer.inputs}
-    read |= {name for head in config.heads.values() for name in head.inputs}
-    for name in [*config.inputs, *(layer.name for layer in config.layers)]:
-        if name not in read:
-            raise ConfigError(
-                f"{where}: layer or input '{name}': nothing reads it; remove it, or name it in the "
-                "inputs of a layer or a head."
-            )
