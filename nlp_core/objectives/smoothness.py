@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.adversarial import DivergenceName
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
@@ -89,8 +90,7 @@ class SmoothObjective(AdversarialObjective):
         loss = clean.loss + self.add_terms(batch, clean, step)
         if step % self.every == 0:
             loss = loss + batch.portion * self.every * self.weight * self._move(batch, clean)
-        loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+        return self.follow(loss)
 
     def _move(self, batch: Batch, clean: CleanPass) -> Tensor:
         """Return the divergence between the outputs as they are and the perturbed ones."""
@@ -119,10 +119,10 @@ class SmoothObjective(AdversarialObjective):
         reference = {name: item.detach() for name, item in clean.outputs.items()}
         with freeze(self.model):
             outputs = self._pass_perturbed(batch, clean, vectors, deltas)
-            return torch.autograd.grad(self._compare(reference, outputs), deltas)
+            return torch.autograd.grad(self.scale(self._compare(reference, outputs)), deltas)
 
     def _pass_clean(self, batch: Batch) -> CleanPass:
-        random_state = torch.get_rng_state()
+        random_state = get_random_state()
         vectors: list[Tensor] = []
         masks: list[Tensor] = []
 
