@@ -115,7 +115,11 @@ class Featurizer:
 
     @classmethod
     def build_all(
-        cls, plan: ModelPlan, trained: Sequence[tuple[Task, Examples]], init: Path
+        cls,
+        plan: ModelPlan,
+        trained: Sequence[tuple[Task, Examples]],
+        init: Path,
+        known: Mapping[str, Vocabulary] | None = None,
     ) -> dict[str, "Featurizer"]:
         """Make the vocabularies from the training splits of all tasks, which share them.
 
@@ -123,6 +127,7 @@ class Featurizer:
             plan: the model.
             trained: each task with its training split.
             init: folder of the vectors or the encoder that the model starts from.
+            known: vocabularies of layers that are trained already; the others are made.
 
         Returns:
             For each task, by name, what reads its texts for the part of the model that serves it.
@@ -138,9 +143,9 @@ class Featurizer:
             for owner in sorted({layer.owner for layer in raw_layers(parts[task.name])}):
                 sources = _list_sources(parts[task.name], owner)
                 columns.setdefault(owner, []).extend(train.columns[name] for name in sources)
-        vocabularies: dict[str, Vocabulary] = {}
+        vocabularies = dict(known or {})
         for layer in raw_layers(plan):
-            if layer.owner == layer.name:
+            if layer.owner == layer.name and layer.name not in vocabularies:
                 kind = choose_vocabulary(layer)
                 vocabularies[layer.owner] = kind.learn(
                     columns.get(layer.owner, []), layer.options, init
