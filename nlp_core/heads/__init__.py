@@ -7,6 +7,7 @@ from nlp_core.heads.multi_label import MultiLabelHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
 from nlp_core.heads.span import SpanHead
+from nlp_core.heads.stochastic_answer import SANClassificationHead, SANRegressionHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "MultiLabelHead",
     "PairwiseRankingHead",
     "RegressionHead",
+    "SANClassificationHead",
+    "SANRegressionHead",
     "SpanHead",
     "TaggingHead",
 ]

@@ -57,6 +57,10 @@ class Head(nn.Module):
     scores_target: ClassVar[bool] = False
     """True when `forward` always takes the right answer: it says how likely that is."""
 
+    reads_parts: ClassVar[bool] = False
+    """True when `forward` takes, behind the mask, which text each place is of: 1 the first, 2 the
+    second, 0 none; such a head reads a layer over whole texts."""
+
     causal: ClassVar[bool] = False
     """True when no layer below may look at tokens behind the one that it stands at."""
 

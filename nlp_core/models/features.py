@@ -42,6 +42,8 @@ class Batch:
         shares: by head, the share of a step's terms that is in this part of its batch; without
             any the batch is whole.
         portion: the share of the step's examples that is in this part.
+        parts: which text each place of the input `texts` is of, 1 or 2, and 0 at special pieces and
+            padding, [B, T]; None where no pairs are read so.
     """
 
     features: dict[str, tuple[Tensor, ...]]
@@ -51,6 +53,7 @@ class Batch:
     group: Tensor | None = None
     shares: Mapping[str, Tensor] = field(default_factory=dict)
     portion: float = 1.0
+    parts: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,14 @@ class EncodedSplit:
         features: for each raw-input layer what it reads.
         inputs: for each model input that has tokens, the lengths of its texts.
         targets: by column (label, tags) label ids or values; without labels left out.
+        parts: which text each place of the input `texts` is of; None where no pairs are read so.
     """
 
     split: Examples
     features: dict[str, Feature]
     inputs: dict[str, Ragged]
     targets: dict[str, Ragged | Rows]
+    parts: Ragged | None = None
 
     @property
     def lengths(self) -> np.ndarray:
@@ -91,7 +96,8 @@ class EncodedSplit:
             for name, item in self.targets.items()
         }
         group = None if self.split.group is None else torch.from_numpy(self.split.group[rows])
-        return Batch(features, masks, targets, rows, group)
+        parts = None if self.parts is None else torch.from_numpy(self.parts.take(rows))
+        return Batch(features, masks, targets, rows, group, parts=parts)
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,8 @@ class Featurizer:
             if column != TEXTS
             for axis in find_axes(column)
         }
-        inputs |= self._outline_texts(features)
+        texts = self._find_texts(features)
+        inputs |= {name: pieces.outline() for name, pieces in texts.items()}
         targets = {
             name: _shift(self.predicted_words, split.texts["tokens"])
             if name == NEXT_WORD
@@ -189,15 +196,16 @@ class Featurizer:
             for name, labels in self.targets.items()
         }
         given = {name: item for name, item in targets.items() if item is not None}
-        return EncodedSplit(split, features, inputs, given)
+        parts = next((pieces.parts for pieces in texts.values()), None)
+        return EncodedSplit(split, features, inputs, given, parts)
 
-    def _outline_texts(self, features: Mapping[str, Feature]) -> dict[str, Ragged]:
-        """Return the lengths of texts in pieces, which the tokenizer of their encoder decides."""
+    def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
+        """Return for each input of whole texts their pieces, which set its lengths."""
         found = {}
         for layer in raw_layers(self.plan):
             feature = features[layer.name]
             if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] == TEXTS:
-                found[layer.inputs[0]] = feature.outline()
+                found[layer.inputs[0]] = feature
         return found
 
 

@@ -69,6 +69,9 @@ class GraphModel(nn.Module):
             head, mask = self._head(name), masks[plan.inputs[0]]
             is_told = head.scores_target or (informed and head.reads_target)
             told = [batch.targets[head.target]] if is_told else []
+            if head.reads_parts:
+                assert batch.parts is not None, f"head '{name}' needs pairs of whole texts"
+                told.insert(0, batch.parts)
             if isinstance(head, LanguageModelHead):
                 told.append(self._find_table(head.vocabulary))
             read = [values[layer] for layer in plan.inputs]
