@@ -56,7 +56,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "multi_label": _MULTI_LABEL,
     "regression": _REGRESSION,
     "pair_regression": _REGRESSION,
-    "ranking": ("auc", "map", "mrr"),
+    "ranking": ("accuracy", "auc", "map", "mrr"),
     "tagging": ("accuracy", "f1", "precision", "recall"),
     "language_model": ("perplexity",),
     "intent_slots": ("frame_accuracy", "intent_accuracy", "slot_f1"),
