@@ -15,6 +15,7 @@ from nlp_core.heads import (
     ClassificationHead,
     CRFTaggingHead,
     Head,
+    MaskedLanguageModelHead,
     RegressionHead,
     SpanHead,
     TaggingHead,
@@ -26,6 +27,7 @@ KINDS = {
     "classification",
     "intent_slots",
     "language_model",
+    "masked_language_model",
     "multi_label",
     "pair_classification",
     "pair_regression",
@@ -49,6 +51,7 @@ ROWS = [
     Row("classification", {"loss": {"name": "cross_entropy", "label_smoothing": 0.1}}),
     Row("classification", {"loss": {"name": "focal", "gamma": 0.5}, "class_weights": [1.0, 2, 3]}),
     Row("language_model", {"vocabulary": "word", "tied": False}),
+    Row("masked_language_model", {"share": 0.2, "whole_words": True}),
     Row("multi_label", {}),
     Row("multi_label", {"hidden_dims": [5], "class_weights": [0.5, 1.0, 2.0], "threshold": 0.3}),
     Row("pairwise_ranking", {"hidden_dims": [5], "activation": "tanh"}),
@@ -162,6 +165,8 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
 def score(head: Head, batch: Batch) -> Tensor:
     told = [batch.target] if head.scores_target else []
     told += [batch.parts] if batch.parts is not None else []
+    if isinstance(head, MaskedLanguageModelHead):
+        told.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).double())
     scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *told)
     return scores
 
@@ -216,7 +221,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
     decoded = head.decode(scores, batch.mask)
     assert run(head).loss.shape == ()
     if head.scores_target:
-        assert scores.shape == batch.target.shape
+        assert scores.shape[:2] == batch.target.shape
         assert decoded.prediction.shape == (3,)
         return
     assert decoded.prediction.shape == batch.target.shape

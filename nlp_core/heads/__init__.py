@@ -3,6 +3,7 @@
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
 from nlp_core.heads.encoder_decoder import EncoderDecoderTaggingHead
 from nlp_core.heads.language_model import LanguageModelHead
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.heads.multi_label import MultiLabelHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
@@ -20,6 +21,7 @@ __all__ = [
     "Head",
     "LanguageModelHead",
     "ListwiseRankingHead",
+    "MaskedLanguageModelHead",
     "MultiLabelHead",
     "PairwiseRankingHead",
     "RegressionHead",

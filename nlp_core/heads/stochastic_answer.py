@@ -107,6 +107,7 @@ class StochasticAnswerHead(Head):
 
     comparable = True
     reads_parts = True
+    reads_texts = True
     ranks = ((SEQUENCE,),)
 
     def __init__(

@@ -82,6 +82,10 @@ class EncodedSplit:
         )
         return total
 
+    def draw(self, seed: int, step: int) -> "EncodedSplit":
+        """Return the split as a step of training reads it; the same unless something is drawn."""
+        return self
+
     def batch(self, rows: np.ndarray) -> Batch:
         """Return some examples as tensors."""
         features = {

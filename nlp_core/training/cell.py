@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
 from nlp_core.data.batching import Ragged
+from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
-from nlp_core.data.task import NEXT_WORD, Task, list_footnotes, read_task
+from nlp_core.data.task import NEXT_WORD, Task, list_footnotes
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
 from nlp_core.files import (
@@ -33,6 +34,7 @@ from nlp_core.files import (
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
+from nlp_core.models.masked_split import encode_split, give_pretrained_head
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, load_model, save_model
 from nlp_core.training.checkpoint import Progress
@@ -139,7 +141,7 @@ def read_cell(name: str, params: Params) -> Cell:
     folder = Path("data/processed") / experiment.data
     is_group = experiment.data in params.groups
     members = params.list_tasks(experiment.data)
-    tasks = [read_task(folder / member if is_group else folder) for member in members]
+    tasks = [read_any_task(folder / member if is_group else folder) for member in members]
     for task in tasks:
         where = str(task.folder / "manifest.json")
         check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
@@ -272,14 +274,15 @@ def prepare_tasks(
         {named[name]: featurizer for name, featurizer in featurizers.items()},
         {named[task.name]: task.kind for task in cell.tasks},
     )
+    give_pretrained_head(model, cell.init)
     if cell.start is not None:
         cell.start.give(model, seed)
     runs = []
     for task, train in trained:
         featurizer = featurizers[task.name]
-        names = (task.select_split, task.report_split)
-        splits = {name: featurizer.encode(task.read_split(name)) for name in names}
-        splits = {"train": featurizer.encode(train), **splits}
+        names = dict.fromkeys((task.select_split, task.report_split))
+        splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
+        splits = {"train": encode_split(featurizer, train), **splits}
         _log_words(featurizer, splits)
         part = model.select(featurizer.plan) if cell.plan.tasks else model
         runs.append(TaskRun(task, part, splits, _selections(task)))
@@ -304,7 +307,7 @@ def _selections(task: Task) -> dict[str, str]:
     cell then has both numbers.
     """
     selections = {HONEST: task.select_split}
-    if task.select_split == "held_out":
+    if task.select_split == "held_out" != task.report_split:
         selections[PAPER] = task.report_split
     return selections
 
@@ -313,8 +316,8 @@ def _write_predictions(item: TaskRun, model: GraphModel, trained: Trained, folde
     task, predictions = item.task, {}
     for selection in sorted(trained.states):
         load_weights(model, trained.states[selection])
-        names = [task.select_split, task.report_split] if selection == HONEST else []
-        names = names or [task.report_split]
+        chosen = (task.select_split, task.report_split)
+        names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
         predictions[selection] = [
             predict(item.model, item.splits[name], task.targets) for name in names
         ]

@@ -34,6 +34,7 @@ from nlp_core.files import (
     write_json,
     write_text,
 )
+from nlp_core.models.masked_split import HEADS
 from nlp_core.training.cell import locked, name_stage
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import describe_machine, seed_everything
@@ -44,7 +45,6 @@ from nlp_core.training.run_note import write_run_note
 log = logging.getLogger(__name__)
 
 HELD_OUT = "held_out"
-HEADS = "lm_head.safetensors"
 ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
 LAST_EVENTS = 10
 """Lines of history over which the accuracy in training is given."""
