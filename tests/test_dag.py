@@ -47,6 +47,23 @@ def test_folder_that_gathers_cells_is_given_as_the_cells(stages: dict[str, dag.S
     )
 
 
+def test_a_cell_that_starts_from_another_one_waits_for_it(tmp_path: Path) -> None:
+    project = make_stub_project(tmp_path)
+    text = (tmp_path / "params.yaml").read_text(encoding="utf-8")
+    head, _, last = text.rpartition("init: data/processed/vectors")
+    changed = f"{head}init: artifacts/finetune/large/large_one{last}"
+    (tmp_path / "params.yaml").write_text(changed, encoding="utf-8")
+    stages = {stage.name: stage for stage in dag.load_stages(tmp_path)}
+    assert "artifacts/finetune/large/large_one" in stages["finetune@small_one"].inputs
+    ran = project.build("dvc", "repro", "finetune@small_one")
+    assert [line for line in ran if line.startswith("finetune")] == [
+        "finetune large_one",
+        "finetune small_one",
+    ]
+    planned = project.run("snakemake", "--cores", "1", "--dry-run", "reports/small.md")
+    assert planned.returncode == 0, planned.stderr
+
+
 def test_rule_name_is_an_identifier(stages: dict[str, dag.Stage]) -> None:
     names = [stage.rule_name for stage in stages.values()]
     assert all(name.isidentifier() for name in names)

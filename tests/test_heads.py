@@ -15,6 +15,7 @@ from nlp_core.heads import (
     ClassificationHead,
     CRFTaggingHead,
     Head,
+    MaskedLanguageModelHead,
     RegressionHead,
     SpanHead,
     TaggingHead,
@@ -26,6 +27,7 @@ KINDS = {
     "classification",
     "intent_slots",
     "language_model",
+    "masked_language_model",
     "multi_label",
     "pair_classification",
     "pair_regression",
@@ -49,6 +51,7 @@ ROWS = [
     Row("classification", {"loss": {"name": "cross_entropy", "label_smoothing": 0.1}}),
     Row("classification", {"loss": {"name": "focal", "gamma": 0.5}, "class_weights": [1.0, 2, 3]}),
     Row("language_model", {"vocabulary": "word", "tied": False}),
+    Row("masked_language_model", {"share": 0.2, "whole_words": True}),
     Row("multi_label", {}),
     Row("multi_label", {"hidden_dims": [5], "class_weights": [0.5, 1.0, 2.0], "threshold": 0.3}),
     Row("pairwise_ranking", {"hidden_dims": [5], "activation": "tanh"}),
@@ -56,6 +59,10 @@ ROWS = [
     Row("listwise_ranking", {"hidden_dims": [5]}),
     Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
     Row("regression", {"output": "sigmoid", "low": 0.0, "high": 5.0}),
+    Row("san_classification", {"steps": 3, "dropout": 0.0}),
+    Row("san_classification", {"steps": 1, "class_weights": [0.5, 1.0, 2.0]}),
+    Row("san_classification", {"loss": {"name": "focal"}, "dropout": 0.3, "step_dropout": 0.5}),
+    Row("san_regression", {"step_dropout": 0.4}),
     Row("span", {}, num_labels=1),
     Row("span", {"max_answer_tokens": 2}, num_labels=2),
     Row("tagging", {}),
@@ -77,6 +84,17 @@ each_tagger = pytest.mark.parametrize(
 each_on_tokens = pytest.mark.parametrize(
     "row",
     [row for row in ROWS if SEQUENCE in HEADS.get(row.head).ranks[0]],
+    ids=lambda row: f"{row.head}-{row.options}",
+)
+
+
+each_of_tokens = pytest.mark.parametrize(
+    "row",
+    [
+        row
+        for row in ROWS
+        if HEADS.get(row.head).target != "label" and SEQUENCE in HEADS.get(row.head).ranks[0]
+    ],
     ids=lambda row: f"{row.head}-{row.options}",
 )
 
@@ -109,6 +127,7 @@ class Batch(NamedTuple):
     target: Tensor
     mask: Tensor | None
     group: Tensor | None = None
+    parts: Tensor | None = None
 
 
 def make_batch(head: Head, *, extra: int = 0) -> Batch:
@@ -125,6 +144,13 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
             second = -1 if head.has_none else 0
             ends = torch.tensor([[1, 2], [second, second], [0, 2]])
             return Batch(x.requires_grad_(), ends, mask)
+        if head.reads_parts:
+            parts = torch.tensor([0, 1, 2, 2, 1] + [0] * extra).expand(3, -1) * mask
+            target = torch.tensor([2, 0, 1])
+            is_value = "pair_regression" in head.kinds
+            return Batch(
+                x.requires_grad_(), target.double() if is_value else target, mask, None, parts
+            )
         return Batch(x.requires_grad_(), target.masked_fill(~mask, -1), mask)
     x = torch.randn(3, DIM, generator=generator).double().requires_grad_()
     if "regression" in head.kinds:
@@ -138,6 +164,9 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
 
 def score(head: Head, batch: Batch) -> Tensor:
     told = [batch.target] if head.scores_target else []
+    told += [batch.parts] if batch.parts is not None else []
+    if isinstance(head, MaskedLanguageModelHead):
+        told.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).double())
     scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *told)
     return scores
 
@@ -160,7 +189,7 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
     if batch.mask is not None:
         assert not grad[~batch.mask].any(), "padding gets a gradient"
         grad = grad[:, : max(LENGTHS)]
-        if not head.scores_target and not isinstance(head, SpanHead):
+        if not head.scores_target and not isinstance(head, SpanHead) and not head.reads_parts:
             assert (prediction[~batch.mask] == -1).all()
             prediction = prediction[:, : max(LENGTHS)]
     grads = {name: p.grad for name, p in head.named_parameters() if p.grad is not None}
@@ -192,7 +221,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
     decoded = head.decode(scores, batch.mask)
     assert run(head).loss.shape == ()
     if head.scores_target:
-        assert scores.shape == batch.target.shape
+        assert scores.shape[:2] == batch.target.shape
         assert decoded.prediction.shape == (3,)
         return
     assert decoded.prediction.shape == batch.target.shape
@@ -200,10 +229,10 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         assert scores.shape == (3, max(LENGTHS) + head.has_none, 2)
         assert decoded.probability is not None
         assert decoded.probability.shape == (3, row.num_labels)
-    elif batch.mask is not None:
+    elif batch.mask is not None and batch.parts is None:
         assert scores.shape == (*batch.target.shape, LABELS)
         assert decoded.probability is None
-    elif "regression" in head.kinds:
+    elif head.kinds & {"regression", "pair_regression"}:
         assert scores.shape == (3,)
         assert decoded.probability is None
     else:
@@ -249,7 +278,7 @@ def test_state_dict_restores_the_head(row: Row) -> None:
     torch.testing.assert_close(first._asdict(), second._asdict(), rtol=0, atol=0)
 
 
-@each_on_tokens
+@each_of_tokens
 def test_empty_sentence_costs_nothing(row: Row) -> None:
     head = build(row)
     batch = make_batch(head)

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nlp_core.cli import Subparsers
-from nlp_core.cli.template import KINDS, build_template
+from nlp_core.cli.template import KINDS, MULTIPLE_CHOICE, build_template
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import find_line, format_model
 from nlp_core.data.guess import Guess, count_rows, guess_data
@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> None:
     output: Path = options.output
     if output.exists() and not options.force:
         raise ConfigError(f"{output}: is there already; name another file, or use --force.")
-    guess = guess_data(options.train, KINDS[options.template])
+    has_choices = options.template == MULTIPLE_CHOICE
+    guess = guess_data(options.train, KINDS[options.template], has_choices=has_choices)
     rows = count_rows(options.train, guess.data)
     model = build_template(options.template, guess.section, rows)
     check_model(parse_model(model, str(output)), str(output), None)

@@ -6,6 +6,7 @@ from typing import Any
 
 from nlp_core.config.dataset import Kind
 
+MULTIPLE_CHOICE = "multiple_choice"
 KINDS: dict[str, Kind] = {
     "classification": "classification",
     "multi_label": "multi_label",
@@ -13,6 +14,7 @@ KINDS: dict[str, Kind] = {
     "matching": "pair_classification",
     "similarity": "pair_regression",
     "ranking": "ranking",
+    MULTIPLE_CHOICE: "ranking",
     "tagging": "tagging",
     "intent_slots": "intent_slots",
 }
@@ -24,6 +26,7 @@ LEARNT = {
     "matching": "A label of two texts",
     "similarity": "A number of two texts",
     "ranking": "Which candidates answer a question",
+    MULTIPLE_CHOICE: "Which of a row's candidates answers its question",
     "tagging": "A tag of each word",
     "intent_slots": "A label of a sentence and a tag of each word",
 }
@@ -96,7 +99,8 @@ def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
         return "tokens", {"label": label, **tags}
     head = {"regression": "regression", "similarity": "regression", "multi_label": "multi_label"}
-    if name in ("matching", "similarity", "ranking"):
+    head[MULTIPLE_CHOICE] = "listwise_ranking"
+    if name in ("matching", "similarity", "ranking", MULTIPLE_CHOICE):
         net, options = "pair", {"inputs": ["pair"], "hidden_dims": [100]}
     else:
         net, options = "text", {"inputs": ["text"]}

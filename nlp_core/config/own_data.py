@@ -31,6 +31,15 @@ OWN_KINDS = tuple(USUAL_METRICS)
 """The kinds that one's own files can be of; the others need a file in datasets/."""
 PLAIN_METRICS = {"tagging": ["accuracy"], "intent_slots": ["frame_accuracy", "intent_accuracy"]}
 """Tags that write no entities have no F1."""
+CHOICE_METRICS = ["accuracy", "mrr"]
+"""Of questions with one right candidate."""
+ONE_KIND_KEYS = {
+    "group": "ranking",
+    "choices": "ranking",
+    "choice_labels": "ranking",
+    "label_separator": "multi_label",
+}
+"""The one kind that has a key."""
 
 
 class DataConfig(ClosedModel):
@@ -51,6 +60,12 @@ class DataConfig(ClosedModel):
     group: str | None = None
     """ranking: column that names the question of a candidate; null: equal first texts that follow
     each other are one question."""
+    choices: Annotated[list[str], Field(min_length=2)] | None = None
+    """ranking: columns of the candidates of a row's question, one of which is right; `texts` is
+    then the question alone, in one column or in two that are read one behind the other. null: a
+    row holds one candidate."""
+    choice_labels: list[str] | None = None
+    """ranking with choices: what the column of the label calls each of them; null: 0, 1, 2 ..."""
     label_separator: Annotated[str, Field(min_length=1)] | None = None
     """multi_label: what stands between the labels of a cell; null: a list (jsonl, parquet)."""
     header: bool = True
@@ -85,14 +100,21 @@ class DataConfig(ClosedModel):
     @model_validator(mode="after")
     def _check_columns(self) -> "DataConfig":
         num_texts = 2 if self.kind in PAIR_KINDS else 1
-        if len(self.texts) != num_texts:
+        if len(self.texts) != num_texts and not self.choices:
             raise ValueError(f"texts: found {self.texts}; the kind {self.kind} needs {num_texts}.")
-        columns = [*self.texts, self.label, *([self.tags] if self.tags else [])]
+        columns = [*self.input_columns, self.label, *([self.tags] if self.tags else [])]
         if len(set(columns)) != len(columns):
             raise ValueError(f"found the columns {columns}; expected each to be another one.")
-        for key, kind in (("group", "ranking"), ("label_separator", "multi_label")):
+        for key, kind in ONE_KIND_KEYS.items():
             if getattr(self, key) is not None and self.kind != kind:
                 raise ValueError(f"{key}: found with kind {self.kind}; only {kind} has one.")
+        if self.choices and self.group is not None:
+            raise ValueError("group: found with choices; each row is a question of its own.")
+        if self.choice_labels and len(set(self.choice_labels)) != len(self.choices or []):
+            raise ValueError(
+                f"choice_labels: found {self.choice_labels}, expected another one for each of "
+                f"{len(self.choices or [])} choices."
+            )
         if (self.kind == "intent_slots") != (self.tags is not None):
             raise ValueError(f"tags: found {self.tags}; intent_slots has them, and it alone.")
         return self
@@ -119,7 +141,17 @@ class DataConfig(ClosedModel):
     @property
     def text_names(self) -> list[str]:
         """Return what a model's inputs call the texts."""
-        return ["tokens"] if len(self.texts) == 1 else ["tokens_a", "tokens_b"]
+        return ["tokens_a", "tokens_b"] if self.kind in PAIR_KINDS else ["tokens"]
+
+    @property
+    def input_columns(self) -> list[str]:
+        """Return the columns of all texts of a row, the candidates of its question among them."""
+        return [*self.texts, *(self.choices or [])]
+
+    @property
+    def choice_names(self) -> list[str]:
+        """Return what the column of the label calls each candidate of a row."""
+        return self.choice_labels or [str(number) for number in range(len(self.choices or []))]
 
     @property
     def separator_or_usual(self) -> str | None:
@@ -140,7 +172,7 @@ class DataConfig(ClosedModel):
     def metrics_or_usual(self) -> list[str]:
         """Return what is measured."""
         usual = PLAIN_METRICS if self.scheme == "plain" else USUAL_METRICS
-        return self.metrics or usual[self.kind]
+        return self.metrics or (CHOICE_METRICS if self.choices else usual[self.kind])
 
 
 class UsualOptimizerConfig(OptimizerConfig):

@@ -14,6 +14,8 @@ from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import suggest
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+TRAINED = "artifacts/finetune/"
+"""Where trained cells are: an init in there is one."""
 
 
 class OptimizerConfig(ClosedModel):
@@ -142,7 +144,12 @@ class ExperimentConfig(ClosedModel):
     data: Name
     """The task: a name under datasets/ and data/processed/; or a group of tasks."""
     init: Annotated[str, Field(pattern=r"^(data/processed|artifacts)/[a-z0-9_/]+$")]
-    """Folder of the vectors or the encoder that the model starts from."""
+    """Folder of the vectors or the encoder that the model starts from; or of a trained cell, whose
+    layers it goes on with: artifacts/finetune/<table>/<cell>."""
+    init_seed: Annotated[int, Field(ge=0)] | None = None
+    """Seed of the trained cell that all seeds start from; null: each from its own."""
+    keep_heads: bool = False
+    """Whether heads of the same name and shapes as in the trained cell go on with its weights."""
     recipe: Name
     """A key of recipes."""
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
@@ -216,6 +223,42 @@ class Params(ClosedModel):
             if not self.encoders:
                 raise ValueError(f"encoder_tables: found '{table}' and no encoders.")
         return self
+
+    @model_validator(mode="after")
+    def _check_starts(self) -> "Params":
+        for cell in self.experiments:
+            chain = [cell]
+            while (start := self.find_start(chain[-1])) is not None:
+                if start in chain:
+                    circle = " from ".join([*chain, start])
+                    raise ValueError(f"experiments.{cell}.init: found a circle: {circle}.")
+                chain.append(start)
+        return self
+
+    def find_start(self, cell: str) -> str | None:
+        """Return the cell that a cell starts from, or None."""
+        experiment, where = self.experiments[cell], f"experiments.{cell}"
+        if not experiment.init.startswith(TRAINED):
+            for key in ("init_seed", "keep_heads"):
+                if getattr(experiment, key) not in (None, False):
+                    raise ValueError(
+                        f"{where}.{key}: found a value, but init is no trained cell; remove it."
+                    )
+            return None
+        name = experiment.init.rpartition("/")[2]
+        _check_known(f"{where}.init", "cell", name, self.experiments)
+        trained = self.experiments[name]
+        folder = f"{TRAINED}{trained.table}/{name}"
+        if experiment.init != folder:
+            raise ValueError(f"{where}.init: found '{experiment.init}', expected '{folder}'.")
+        chosen = experiment.init_seed
+        missing = {*(experiment.seeds if chosen is None else [chosen])} - {*trained.seeds}
+        if missing:
+            raise ValueError(
+                f"{where}: init: '{name}' is not trained with the seed {min(missing)}; add it "
+                f"there, or set init_seed to one of its seeds {trained.seeds}."
+            )
+        return name
 
     def list_tasks(self, data: str) -> list[str]:
         """Return the tasks that the data of an experiment is: one, or those of a group."""

@@ -41,6 +41,8 @@ class Roles:
         label: the label; the tags of tagging.
         tags: the tags of intent_slots, or None.
         group: the question of a candidate, or None.
+        choices: the candidates of a row, or none.
+        choice_labels: what the label calls each of them; None for 0, 1, 2 ...
         doubts: what was not clear, by key of the `data` section.
     """
 
@@ -48,6 +50,8 @@ class Roles:
     label: str
     tags: str | None = None
     group: str | None = None
+    choices: list[str] = field(default_factory=list)
+    choice_labels: list[str] | None = None
     doubts: dict[str, str] = field(default_factory=dict)
 
 
@@ -89,13 +93,13 @@ def assign_roles(columns: dict[str, list[Any]], kind: str) -> Roles:
     looks = {name: Look(values) for name, values in columns.items()}
     if kind in TAGGED_KINDS:
         return _assign_tags(columns, looks, kind)
-    group = _find(GROUP_NAMES, columns) if kind == "ranking" else None
+    group = find_name(GROUP_NAMES, columns) if kind == "ranking" else None
     rest = [name for name in columns if name != group]
     pair = _find_pair(rest) if kind in PAIR_KINDS else []
     doubts: dict[str, str] = {}
     label = _choose_label(looks, [name for name in rest if name not in pair], kind, doubts)
     rest = [name for name in rest if name != label]
-    texts = pair or _choose_texts(looks, rest, 2 if kind in PAIR_KINDS else 1, doubts)
+    texts = pair or choose_texts(looks, rest, 2 if kind in PAIR_KINDS else 1, doubts)
     return Roles(texts, label, group=group, doubts=doubts)
 
 
@@ -131,15 +135,15 @@ def _assign_tags(columns: dict[str, list[Any]], looks: dict[str, Look], kind: st
     names = list(columns)
     usual = SLOT_NAMES if kind == "intent_slots" else TAG_NAMES
     outside = [name for name in names if any("O" in _split(value) for value in columns[name])]
-    tags = _find(usual, names) or (outside or names)[-1]
+    tags = find_name(usual, names) or (outside or names)[-1]
     names.remove(tags)
     sizes = [len(_split(value)) for value in columns[tags]]
     fitting = [name for name in names if [len(_split(value)) for value in columns[name]] == sizes]
-    text = _find(TOKEN_NAMES, names) or (fitting or names)[0]
+    text = find_name(TOKEN_NAMES, names) or (fitting or names)[0]
     names.remove(text)
     if kind == "tagging":
         return Roles([text], tags)
-    label = _find(LABEL_NAMES, names) or min(names, key=lambda name: looks[name].distinct)
+    label = find_name(LABEL_NAMES, names) or min(names, key=lambda name: looks[name].distinct)
     return Roles([text], label, tags)
 
 
@@ -159,7 +163,7 @@ def _choose_label(
     else:
         short = [name for name in names if looks[name].words <= LONGEST_LABEL]
         fitting = [name for name in short if not looks[name].is_count] or names
-    if named := _find(LABEL_NAMES, names if kind == "multi_label" else fitting):
+    if named := find_name(LABEL_NAMES, names if kind == "multi_label" else fitting):
         return named
     label = fitting[-1] if is_number else min(fitting, key=lambda name: looks[name].distinct)
     others = [
@@ -170,10 +174,18 @@ def _choose_label(
     return label
 
 
-def _choose_texts(
+def choose_texts(
     looks: dict[str, Look], names: list[str], number: int, doubts: dict[str, str]
 ) -> list[str]:
-    named = _find(TEXT_NAMES, names)
+    """Return the columns that are the most like texts, and note what else could be.
+
+    Args:
+        looks: of all columns.
+        names: those to choose from.
+        number: how many are wanted.
+        doubts: gets a line where others could be meant.
+    """
+    named = find_name(TEXT_NAMES, names)
     if number == 1 and named:
         chosen = [named]
     else:
@@ -187,7 +199,8 @@ def _choose_texts(
     return chosen
 
 
-def _find(wanted: str, names: Collection[str]) -> str | None:
+def find_name(wanted: str, names: Collection[str]) -> str | None:
+    """Return the first of the wanted names, with spaces between them, that a column has."""
     by_lower = {name.strip().lower(): name for name in reversed(list(names))}
     return next((by_lower[name] for name in wanted.split() if name in by_lower), None)
 

@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.source import MANIFEST
-from nlp_core.data.task import read_task
 from nlp_core.files import replacing_folder, write_json
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ def gather_tasks(group: str, members: Sequence[str], data_dir: Path = Path("data
         DataError: a task is not processed, or is none with examples.
     """
     processed = data_dir / "processed"
-    tasks = [read_task(processed / name) for name in members]
+    tasks = [read_any_task(processed / name) for name in members]
     with replacing_folder(processed / group) as folder:
         for task in tasks:
             shutil.copytree(task.folder, folder / task.name)

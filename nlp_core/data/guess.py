@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS, Kind
 from nlp_core.config.own_data import DataConfig, Format
+from nlp_core.data.choice_guess import assign_choices
 from nlp_core.data.column_guess import GuessError, Look, Roles, assign_roles, is_header
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.own import read_examples
@@ -62,19 +63,23 @@ class Guess:
         return f"NOT SURE: {doubt}" if doubt else self.reasons.get(key, "")
 
 
-def guess_data(path: Path, kind: Kind) -> Guess:
+def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     """Guess format, separator, header, columns and tagging scheme of a file.
 
     Args:
         path: the file to train on.
         kind: what is to be learnt.
+        has_choices: whether a row holds all candidates of its question.
 
     Raises:
         DataError: the file is missing, empty or malformed, or has no columns for that kind.
     """
     check_file(path)
     found = _guess_format(path, kind)
-    guess = _guess_columns(path, found) if found == "conll" else _guess_table(path, kind, found)
+    if found == "conll":
+        guess = _guess_columns(path, found)
+    else:
+        guess = _guess_table(path, kind, found, has_choices=has_choices)
     if kind not in TAGGED_KINDS:
         return guess
     scheme = detect_scheme(read_examples(path, guess.data), path)
@@ -139,7 +144,7 @@ def _guess_columns(path: Path, found: Format) -> Guess:
     return Guess(_build("tagging", values), reasons)
 
 
-def _guess_table(path: Path, kind: Kind, found: Format) -> Guess:
+def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
     if found in ("tsv", "csv"):
         columns = _read_delimited(path, values)
@@ -152,11 +157,12 @@ def _guess_table(path: Path, kind: Kind, found: Format) -> Guess:
             for name, value in record.cells.items():
                 columns.setdefault(name, []).append(value)
     try:
-        found_roles = assign_roles(columns, kind)
+        found_roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
     except GuessError as err:
         raise DataError(f"{path}: {err}. Is it a file for the kind {kind}?") from err
     values |= {"texts": found_roles.texts, "label": found_roles.label}
-    values |= {key: name for key in ("tags", "group") if (name := getattr(found_roles, key))}
+    optional = ("tags", "group", "choices", "choice_labels")
+    values |= {key: name for key in optional if (name := getattr(found_roles, key))}
     if kind == "multi_label":
         values["label_separator"] = _guess_label_separator(columns[found_roles.label])
     data = _build(kind, values)
@@ -228,6 +234,10 @@ def _explain(
         return reasons, doubts
     words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]
     reasons["texts"] = f"{' and '.join(words)} words on average"
+    if data.choices:
+        reasons["choices"] = f"{len(data.choices)} candidates a row"
+        reasons["label"] = f"the right one, by {', '.join(data.choice_names)}"
+        return reasons, doubts
     values = columns[roles.label]
     if data.kind in REGRESSION_KINDS:
         numbers = [float(value) for value in values]

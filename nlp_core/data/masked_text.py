@@ -26,6 +26,8 @@ LENGTH = 128
 RULE = MaskingRule(share=0.15, most=LENGTH, hidden_prob=1.0, random_prob=0.0, whole_words=False)
 """Each chosen piece is hidden: none is left for the encoder to see."""
 SEED = 2018
+MEASURED_WINDOWS = 1024
+"""Windows of a text that are measured in full."""
 MOST_SHARDS = 16
 TITLE = re.compile(r"^\s*= [^=].* =\s*$")
 """The heading of an article; those of its sections have more signs."""
@@ -62,19 +64,27 @@ class MaskedText:
         positions = [self.positions[idx] for idx in kept]
         return MaskedText(self.name, self.encoded, windows, positions, self.pieces)
 
-    def batch(self, rows: range) -> tuple[WindowBatch, Masked]:
-        """Return some windows, and the same with their pieces masked."""
+    def batch(
+        self, rows: Sequence[int], rule: MaskingRule = RULE, key: Sequence[int] = (SEED,)
+    ) -> tuple[WindowBatch, Masked]:
+        """Return some windows, and the same with their pieces masked.
+
+        Args:
+            rows: which windows.
+            rule: how their pieces are masked.
+            key: with the position of a window the seed of its masking.
+        """
         batch = build_batch(self.encoded, [self.windows[row] for row in rows], self.pieces)
         ids, places, targets = batch.ids.copy(), [], []
         for row, number in enumerate(rows):
             found = mask_pieces(
                 batch.ids[row : row + 1],
                 batch.words[row : row + 1],
-                RULE,
+                rule,
                 mask=self.pieces.mask,
                 ordinary=self.pieces.ordinary,
                 # of the real pieces alone, so that what stands beside a window changes nothing
-                generator=np.random.default_rng([SEED, self.positions[number]]),
+                generator=np.random.default_rng([*key, self.positions[number]]),
             )
             ids[row] = found.ids[0]
             places.append(found.places + row * batch.ids.shape[1])

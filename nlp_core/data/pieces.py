@@ -34,6 +34,8 @@ class Pieces:
         places: for each place of an example its window among the example's own, times the longest
             window, plus its position there; None where the places are the pieces of one window.
         padding: id of padding.
+        parts: of pairs of whole texts, 1 or 2 where a piece is of the first or the second one, 0
+            where it is special; else None.
     """
 
     ids: Ragged
@@ -41,6 +43,7 @@ class Pieces:
     windows: np.ndarray
     places: Ragged | None
     padding: int
+    parts: Ragged | None = None
 
     def outline(self) -> Ragged:
         """Return the lengths of the examples in places."""
@@ -71,11 +74,15 @@ class Pieces:
 
 
 class _Row(NamedTuple):
-    """One example: the pieces and segments of its windows, and the places of its words."""
+    """One example: the pieces and segments of its windows, and the places of its words.
+
+    Of a pair of whole texts also the text that each piece is of.
+    """
 
     windows: list[list[int]]
     segments: list[list[int]]
     places: list[tuple[int, int]]
+    parts: list[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,10 @@ class PieceVocabulary:
             if column.second is not None:
                 inputs = list(zip(column.first[chunk], column.second[chunk], strict=True))
             for found in tokenizer.encode_batch(inputs):
-                yield _Row([found.ids], [found.type_ids], [])
+                # not from segments, which some encoders do not have
+                parts = [0 if part is None else part + 1 for part in found.sequence_ids]
+                is_pair = column.second is not None
+                yield _Row([found.ids], [found.type_ids], [], parts if is_pair else None)
 
     def _read_words(self, column: WordText) -> Iterator[_Row]:
         """Yield each example in as many windows as it needs, and the place of each word."""
@@ -220,7 +230,16 @@ class PieceVocabulary:
             np.cumsum([0, *(len(row.windows) for row in rows)]),
             places,
             self.config.get("pad_token_id") or 0,
+            _join_parts(rows),
         )
+
+
+def _join_parts(rows: Sequence[_Row]) -> Ragged | None:
+    found = [row.parts for row in rows if row.parts is not None]
+    if not found:
+        return None
+    values = np.array([part for parts in found for part in parts], dtype=np.int8)
+    return Ragged(values, np.cumsum([0, *map(len, found)]))
 
 
 def count_positions(config: Mapping[str, Any]) -> int:

@@ -33,6 +33,7 @@ LABELS = "labels"
 TAGS = "tags"
 NEXT_WORD = "next_word"
 ANSWERS = "answers"
+MASKED = "masked"
 
 
 class Examples(Protocol):
@@ -257,6 +258,7 @@ def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:
     if kind == "intent_slots":
         return {LABEL: note["labels"], TAGS: note["tags"]}
     names = {"tagging": TAGS, "multi_label": LABELS, "language_model": NEXT_WORD, "span": ANSWERS}
+    names["masked_language_model"] = MASKED
     return {names.get(kind, LABEL): note["labels"]}
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
+
+from nlp_core.blocks.masked_piece import MaskedPieceHead, start_linear
 
 NUM_ANSWERS = 2
 
@@ -25,40 +26,6 @@ class PretrainingScores(NamedTuple):
 
     pieces: Tensor
     answers: Tensor | None
-
-
-class MaskedPieceHead(nn.Module):
-    """Score what stood at masked places: W layer_norm(gelu(A x + a)) + b.
-
-    W is the encoder's own table of embeddings, so that it is learnt from both sides.
-
-    Args:
-        in_dim: width D of the encoder.
-        embedding_dim: width E of its embeddings.
-        num_pieces: V.
-        norm_eps: of the normalisation.
-        std: of the fresh weights A.
-
-    Shape: [M, D] and a table [V, E] to [M, V].
-
-    Source: Devlin et al. 2019 (BERT), appendix A.1; Press and Wolf 2017, section 3.
-    """
-
-    def __init__(
-        self, in_dim: int, embedding_dim: int, num_pieces: int, *, norm_eps: float, std: float
-    ) -> None:
-        super().__init__()
-        self.dense = nn.Linear(in_dim, embedding_dim)
-        self.norm = nn.LayerNorm(embedding_dim, eps=norm_eps)
-        self.bias = nn.Parameter(torch.zeros(num_pieces))
-        _start(self.dense, std)
-
-    def forward(
-        self, x_MD: Float[Tensor, "M D"], table_VE: Float[Tensor, "V E"]
-    ) -> Float[Tensor, "M V"]:
-        """Return the scores of all pieces at each place."""
-        x_ME = self.norm(functional.gelu(self.dense(x_MD)))
-        return functional.linear(x_ME, table_VE, self.bias)
 
 
 class PairHead(nn.Module):
@@ -77,8 +44,8 @@ class PairHead(nn.Module):
         super().__init__()
         self.dense = nn.Linear(in_dim, in_dim)
         self.score = nn.Linear(in_dim, NUM_ANSWERS)
-        _start(self.dense, std)
-        _start(self.score, std)
+        start_linear(self.dense, std)
+        start_linear(self.score, std)
 
     def forward(self, x_BD: Float[Tensor, "B D"]) -> Float[Tensor, "B 2"]:
         """Return the scores of no and yes."""
@@ -149,8 +116,3 @@ class MaskedLanguageModel(nn.Module):
         return PretrainingScores(
             scores_MV, self.heads["pair"](hidden_BLD[:, 0]) if has_pairs else None
         )
-
-
-def _start(layer: nn.Linear, std: float) -> None:
-    nn.init.normal_(layer.weight, std=std)
-    nn.init.zeros_(layer.bias)

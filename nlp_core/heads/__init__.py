@@ -3,10 +3,12 @@
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
 from nlp_core.heads.encoder_decoder import EncoderDecoderTaggingHead
 from nlp_core.heads.language_model import LanguageModelHead
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.heads.multi_label import MultiLabelHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
 from nlp_core.heads.span import SpanHead
+from nlp_core.heads.stochastic_answer import SANClassificationHead, SANRegressionHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 
 __all__ = [
@@ -19,9 +21,12 @@ __all__ = [
     "Head",
     "LanguageModelHead",
     "ListwiseRankingHead",
+    "MaskedLanguageModelHead",
     "MultiLabelHead",
     "PairwiseRankingHead",
     "RegressionHead",
+    "SANClassificationHead",
+    "SANRegressionHead",
     "SpanHead",
     "TaggingHead",
 ]

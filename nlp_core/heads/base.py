@@ -26,8 +26,8 @@ class Decoded(NamedTuple):
         prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; True
             at the chosen ones of several labels, [B, L]; log probabilities [B] of a language model;
             first and last token of an answer, [B, 2], both -1 for none.
-        probability: of each label, [B, L] (of an answer: its own, and that there is none); None for
-            a regression, a language model and tags.
+        probability: of each label, [B, L] (of an answer: its own, and that there is none); of
+            masked pieces the share that was told, [B, 1]; None for values, next words and tags.
     """
 
     prediction: Tensor
@@ -47,7 +47,7 @@ class Head(nn.Module):
     kinds: ClassVar[frozenset[str]] = frozenset()
     """The kinds of task that the head serves."""
 
-    target: ClassVar[Literal["label", "labels", "tags", "next_word", "answers"]] = "label"
+    target: ClassVar[Literal["label", "labels", "tags", "next_word", "answers", "masked"]] = "label"
     """The column of the task that the head predicts."""
 
     reads_target: ClassVar[bool] = False
@@ -56,6 +56,13 @@ class Head(nn.Module):
 
     scores_target: ClassVar[bool] = False
     """True when `forward` always takes the right answer: it says how likely that is."""
+
+    reads_parts: ClassVar[bool] = False
+    """True when `forward` takes, behind the mask, which text each place is of: 1 the first, 2 the
+    second, 0 none."""
+
+    reads_texts: ClassVar[bool] = False
+    """True when its layer must be over whole texts, in the pieces of a pretrained encoder."""
 
     causal: ClassVar[bool] = False
     """True when no layer below may look at tokens behind the one that it stands at."""

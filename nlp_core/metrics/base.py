@@ -56,9 +56,10 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "multi_label": _MULTI_LABEL,
     "regression": _REGRESSION,
     "pair_regression": _REGRESSION,
-    "ranking": ("auc", "map", "mrr"),
+    "ranking": ("accuracy", "auc", "map", "mrr"),
     "tagging": ("accuracy", "f1", "precision", "recall"),
     "language_model": ("perplexity",),
+    "masked_language_model": ("accuracy", "perplexity"),
     "intent_slots": ("frame_accuracy", "intent_accuracy", "slot_f1"),
     "span": ("exact_match", "exact_match@LABEL", "f1", "f1@LABEL"),
 }
@@ -82,10 +83,11 @@ class Predictions:
         labels: every label or tag of the task, in the order of its manifest; empty for regression.
         target: the right answer of each example: a label, a number, a list of tags or of labels, of
             intents and slots a mapping with "label" and "tags", of a language model the number of
-            predicted words, of spans a list of right texts.
+            predicted words or masked pieces, of spans a list of right texts.
         prediction: the model's answer, of the same sort as `target`; of a language model the sum
             of log probabilities, of spans one text.
-        score: probability of each label, [examples, labels]; needed by metrics of a ranking, a
+        score: probability of each label, [examples, labels], or the share of a text's masked pieces
+            that were told, [examples, 1]; needed by metrics of a ranking, a
             threshold or a probability.
         group: number of the question that each candidate belongs to; needed by `map` and `mrr`.
         scheme: how tags write entities, BIO or BIOES; None reads it off the tags.

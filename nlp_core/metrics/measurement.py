@@ -22,6 +22,7 @@ MODULES: Mapping[str, str] = {
     "ranking": "nlp_core.metrics.ranking",
     "tagging": "nlp_core.metrics.tagging",
     "language_model": "nlp_core.metrics.language_model",
+    "masked_language_model": "nlp_core.metrics.masked_language_model",
     "intent_slots": "nlp_core.metrics.intent_slots",
     "span": "nlp_core.metrics.span",
 }

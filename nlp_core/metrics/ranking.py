@@ -25,6 +25,11 @@ def measure_mrr(predictions: Predictions) -> float:
     return float(np.mean([_reciprocal_rank(r, s) for r, s in _questions(predictions)]))
 
 
+def measure_accuracy(predictions: Predictions) -> float:
+    """Return the share of the answerable questions whose right candidate is before all others."""
+    return float(np.mean([_reciprocal_rank(r, s) == 1.0 for r, s in _questions(predictions)]))
+
+
 def _reciprocal_rank(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
     return 1.0 / (1 + np.count_nonzero(score[~relevant] >= score[relevant].max()))
 
@@ -35,18 +40,23 @@ def _questions(
     """Yield, for each answerable question, which candidates are right and all their scores."""
     if predictions.score is None or predictions.group is None:
         raise DataError(
-            "metrics: map, mrr: found no scores or no question numbers, expected both of each "
-            "candidate."
+            "metrics: accuracy, map, mrr: found no scores or no question numbers, expected both of "
+            "each candidate."
         )
     relevant = np.asarray(predictions.target, dtype=np.str_) == predictions.labels[-1]
     if not relevant.any():
         raise DataError(
-            "metrics: map, mrr: found no question with a right candidate, expected at least one. "
-            "Measure a larger split."
+            "metrics: accuracy, map, mrr: found no question with a right candidate, expected at "
+            "least one. Measure a larger split."
         )
     for question in np.unique(predictions.group[relevant]):
         rows = predictions.group == question
         yield relevant[rows], predictions.score[rows, -1]
 
 
-COMPUTE = {"auc": measure_auc, "map": measure_map, "mrr": measure_mrr}
+COMPUTE = {
+    "accuracy": measure_accuracy,
+    "auc": measure_auc,
+    "map": measure_map,
+    "mrr": measure_mrr,
+}

@@ -42,6 +42,8 @@ class Batch:
         shares: by head, the share of a step's terms that is in this part of its batch; without
             any the batch is whole.
         portion: the share of the step's examples that is in this part.
+        parts: which text each place of the input `texts` is of, 1 or 2, and 0 at special pieces and
+            padding, [B, T]; None where no pairs are read so.
     """
 
     features: dict[str, tuple[Tensor, ...]]
@@ -51,6 +53,7 @@ class Batch:
     group: Tensor | None = None
     shares: Mapping[str, Tensor] = field(default_factory=dict)
     portion: float = 1.0
+    parts: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device."""
@@ -78,12 +81,14 @@ class EncodedSplit:
         features: for each raw-input layer what it reads.
         inputs: for each model input that has tokens, the lengths of its texts.
         targets: by column (label, tags) label ids or values; without labels left out.
+        parts: which text each place of the input `texts` is of; None where no pairs are read so.
     """
 
     split: Examples
     features: dict[str, Feature]
     inputs: dict[str, Ragged]
     targets: dict[str, Ragged | Rows]
+    parts: Ragged | None = None
 
     @property
     def lengths(self) -> np.ndarray:
@@ -92,6 +97,10 @@ class EncodedSplit:
             (column.lengths for column in self.inputs.values()), np.zeros(len(self.split), int)
         )
         return total
+
+    def draw(self, seed: int, step: int) -> "EncodedSplit":
+        """Return the split as a step of training reads it; the same unless something is drawn."""
+        return self
 
     def batch(self, rows: np.ndarray) -> Batch:
         """Return some examples as tensors."""
@@ -107,7 +116,8 @@ class EncodedSplit:
             for name, item in self.targets.items()
         }
         group = None if self.split.group is None else torch.from_numpy(self.split.group[rows])
-        return Batch(features, masks, targets, rows, group)
+        parts = None if self.parts is None else torch.from_numpy(self.parts.take(rows))
+        return Batch(features, masks, targets, rows, group, parts=parts)
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,11 @@ class Featurizer:
 
     @classmethod
     def build_all(
-        cls, plan: ModelPlan, trained: Sequence[tuple[Task, Examples]], init: Path
+        cls,
+        plan: ModelPlan,
+        trained: Sequence[tuple[Task, Examples]],
+        init: Path,
+        known: Mapping[str, Vocabulary] | None = None,
     ) -> dict[str, "Featurizer"]:
         """Make the vocabularies from the training splits of all tasks, which share them.
 
@@ -139,6 +153,7 @@ class Featurizer:
             plan: the model.
             trained: each task with its training split.
             init: folder of the vectors or the encoder that the model starts from.
+            known: vocabularies of layers that are trained already; the others are made.
 
         Returns:
             For each task, by name, what reads its texts for the part of the model that serves it.
@@ -154,9 +169,9 @@ class Featurizer:
             for owner in sorted({layer.owner for layer in raw_layers(parts[task.name])}):
                 sources = _list_sources(parts[task.name], owner)
                 columns.setdefault(owner, []).extend(train.columns[name] for name in sources)
-        vocabularies: dict[str, Vocabulary] = {}
+        vocabularies = dict(known or {})
         for layer in raw_layers(plan):
-            if layer.owner == layer.name:
+            if layer.owner == layer.name and layer.name not in vocabularies:
                 kind = choose_vocabulary(layer)
                 vocabularies[layer.owner] = kind.learn(
                     columns.get(layer.owner, []), layer.options, init
@@ -192,7 +207,8 @@ class Featurizer:
             if column != TEXTS
             for axis in find_axes(column)
         }
-        inputs |= self._outline_texts(features)
+        texts = self._find_texts(features)
+        inputs |= {name: pieces.outline() for name, pieces in texts.items()}
         targets = {
             name: _shift(self.predicted_words, split.texts["tokens"])
             if name == NEXT_WORD
@@ -200,15 +216,16 @@ class Featurizer:
             for name, labels in self.targets.items()
         }
         given = {name: item for name, item in targets.items() if item is not None}
-        return EncodedSplit(split, features, inputs, given)
+        parts = next((pieces.parts for pieces in texts.values()), None)
+        return EncodedSplit(split, features, inputs, given, parts)
 
-    def _outline_texts(self, features: Mapping[str, Feature]) -> dict[str, Ragged]:
-        """Return the lengths of texts in pieces, which the tokenizer of their encoder decides."""
+    def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
+        """Return for each input of whole texts their pieces, which set its lengths."""
         found = {}
         for layer in raw_layers(self.plan):
             feature = features[layer.name]
             if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] == TEXTS:
-                found[layer.inputs[0]] = feature.outline()
+                found[layer.inputs[0]] = feature
         return found
 
 

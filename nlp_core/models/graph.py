@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from nlp_core.blocks import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.model import find_axes
+from nlp_core.config.reader import TEXTS
 from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
+from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.heads import Decoded, Head, LanguageModelHead
+from nlp_core.heads import Decoded, Head, LanguageModelHead, MaskedLanguageModelHead
 from nlp_core.models.features import Batch, Featurizer, raw_layers
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
@@ -74,8 +76,13 @@ class GraphModel(nn.Module):
             head, mask = self._head(name), masks[plan.inputs[0]]
             is_told = head.scores_target or (informed and head.reads_target)
             told = [batch.targets[head.target]] if is_told else []
+            if head.reads_parts:
+                assert batch.parts is not None, f"head '{name}' needs pairs of whole texts"
+                told.insert(0, batch.parts)
             if isinstance(head, LanguageModelHead):
                 told.append(self._find_table(head.vocabulary))
+            if isinstance(head, MaskedLanguageModelHead):
+                told.append(find_piece_table(self.plan, self.blocks))
             read = [values[layer] for layer in plan.inputs]
             scores[name] = (head(*read, mask, *told), mask)
         return scores
@@ -206,7 +213,8 @@ def build_shared_model(
                 f"{plan.where}: head '{name}': task: found '{head.task}', which the experiment has "
                 f"no data of. {suggest(str(head.task), [str(task) for task in kinds])}"
             )
-        heads[name] = _build_head(plan.where, head, featurizers[head.task], kinds[head.task])
+        featurizer, kind = featurizers[head.task], kinds[head.task]
+        heads[name] = _build_head(plan, head, featurizer, kind, blocks)
     for task, featurizer in featurizers.items():
         _check_targets(featurizer, kinds[task])
     return GraphModel(plan, blocks, heads)
@@ -219,8 +227,24 @@ def _start(plan: ModelPlan, layer: LayerPlan, vocabulary: Vocabulary) -> Block:
         raise ConfigError(f"{plan.where}: layer '{layer.name}': {err}") from err
 
 
-def _build_head(where: str, head: HeadPlan, featurizer: Featurizer, kind: str) -> Head:
-    place = f"{where}: head '{head.name}'"
+def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module]) -> Tensor:
+    """Return the table of the pieces' vectors of the encoder that reads whole texts."""
+    texts = {name for name, column in plan.inputs.items() if column == TEXTS}
+    owner = next(layer.owner for layer in plan.layers if texts & set(layer.inputs))
+    block = blocks[owner]
+    assert isinstance(block, PretrainedEncoder), owner
+    table: Tensor = block.find_word_table().weight
+    return table
+
+
+def _build_head(
+    plan: ModelPlan,
+    head: HeadPlan,
+    featurizer: Featurizer,
+    kind: str,
+    blocks: Mapping[str, nn.Module],
+) -> Head:
+    place = f"{plan.where}: head '{head.name}'"
     if kind not in head.head.kinds:
         raise ConfigError(
             f"{place}: found a head for {', '.join(sorted(head.head.kinds))}, expected one for a "
@@ -236,6 +260,8 @@ def _build_head(where: str, head: HeadPlan, featurizer: Featurizer, kind: str) -
         targets = featurizer.targets[head.head.target]
         num_labels = len(featurizer.predicted_words if is_causal else targets)
         widths = [shape.dim for shape in head.shapes]
+        if issubclass(head.head, MaskedLanguageModelHead):
+            return head.head(*widths, *find_piece_table(plan, blocks).shape, **head.options)
         return head.head(*widths, num_labels, **head.options)
     except ConfigError as err:
         raise ConfigError(f"{place}: {err}") from err

@@ -305,6 +305,11 @@ def _plan_head(
     shapes = [known[layer] for layer in head.inputs]
     check_ranks(HEADS.get(kind).ranks, head.inputs, shapes, where)
     places = _find_head_axes(head, axes, where)
+    if HEADS.get(kind).reads_texts and places != (TEXTS,):
+        raise ConfigError(
+            f"{where}: inputs: found a layer over {' and '.join(places)}, expected one over "
+            f"{TEXTS}, whole texts as a pretrained encoder reads them."
+        )
     return HeadPlan(
         name, HEADS.get(kind), options, head.inputs, shapes, places, head.weight, head.task
     )

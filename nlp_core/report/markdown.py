@@ -314,7 +314,8 @@ def render_data(cells: Mapping[str, CellResult]) -> str:
     """Return the digests of the data of all cells, and what is not the official release."""
     digests = {name: digest for cell in cells.values() for name, digest in cell.data.items()}
     for init in (cell.init for cell in cells.values() if cell.init is not None):
-        digests[init["path"].removeprefix("data/processed/")] = init["sha256"]
+        place = init["path"].removeprefix("data/processed/").removeprefix("artifacts/finetune/")
+        digests[place] = init["sha256"]
     shown = ", ".join(
         f"{name} `{digest.removeprefix('sha256:')[:DIGEST_LETTERS]}`"
         for name, digest in sorted(digests.items())

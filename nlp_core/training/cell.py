@@ -7,9 +7,7 @@ given one seed more trains that one alone. The cell's own folder appears whole, 
 
 import fcntl
 import logging
-import platform
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,8 +18,9 @@ from typing import Any, NamedTuple
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
 from nlp_core.data.batching import Ragged
+from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
-from nlp_core.data.task import NEXT_WORD, Task, list_footnotes, read_task
+from nlp_core.data.task import NEXT_WORD, Task, list_footnotes
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
 from nlp_core.files import (
@@ -35,6 +34,7 @@ from nlp_core.files import (
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
+from nlp_core.models.masked_split import encode_split, give_pretrained_head
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, load_model, save_model
 from nlp_core.training.checkpoint import Progress
@@ -43,6 +43,8 @@ from nlp_core.training.loop import HONEST, PAPER, TaskRun, Trained, Trainer, loa
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.progress import show_progress
+from nlp_core.training.run_note import write_run_note
+from nlp_core.training.start import Start, check_start, read_start
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,7 @@ class Cell:
         plan: the model.
         tasks: the processed tasks: one, or those of a group.
         init: folder of the vectors or of the encoder.
+        start: the trained cell whose layers it goes on with, or None.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Cell:
     plan: ModelPlan
     tasks: list[Task]
     init: Path
+    start: Start | None = None
 
     @property
     def task(self) -> Task:
@@ -94,6 +98,7 @@ class Cell:
                 "machine": describe_machine(),
             }
             | ({"files": files} if files else {})
+            | ({"start": {"keep_heads": self.start.keep_heads}} if self.start else {})
         )
 
     @property
@@ -101,6 +106,10 @@ class Cell:
         """Digest of the vector tables or of the encoder that the model starts from."""
         manifest = read_mapping(self.init / "manifest.json")
         return digest_json(manifest["tables" if manifest["kind"] == VECTORS else "files"])
+
+    def name_seed(self, seed: int) -> str:
+        """Return what the work of a seed is called, with the weights that it starts from."""
+        return f"seed-{seed}" + (f"-{self.start.digest(seed)[:16]}" if self.start else "")
 
 
 def read_cell(name: str, params: Params) -> Cell:
@@ -116,7 +125,8 @@ def read_cell(name: str, params: Params) -> Cell:
             f"params.yaml: experiments: unknown cell '{name}'. {suggest(name, params.experiments)}"
         )
     experiment = params.experiments[name]
-    init = Path(experiment.init)
+    start = read_start(name, params)
+    init = start.init if start else Path(experiment.init)
     if not (init / "manifest.json").exists():
         raise DataError(
             f"{init / 'manifest.json'}: there is no such file, so '{init}', the init of cell "
@@ -131,13 +141,15 @@ def read_cell(name: str, params: Params) -> Cell:
     folder = Path("data/processed") / experiment.data
     is_group = experiment.data in params.groups
     members = params.list_tasks(experiment.data)
-    tasks = [read_task(folder / member if is_group else folder) for member in members]
+    tasks = [read_any_task(folder / member if is_group else folder) for member in members]
     for task in tasks:
         where = str(task.folder / "manifest.json")
         check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
         check_selecting_metric(task.metrics[0], where=where)
     plan = read_plan(Path(experiment.model))
     _check_tasks(plan, tasks)
+    if start is not None:
+        check_start(start, plan)
     for path in list_files(plan):
         require_file(path)
     return Cell(
@@ -148,6 +160,7 @@ def read_cell(name: str, params: Params) -> Cell:
         plan=plan,
         tasks=tasks,
         init=init,
+        start=start,
     )
 
 
@@ -215,15 +228,15 @@ def train_cell(cell: Cell) -> Path:
 
 def _train_seed(cell: Cell, seed: int, work: Path, processes: Processes) -> Path:
     """Train one seed unless it is finished, and return the folder that holds it."""
-    done = work / f"seed-{seed}"
+    done = work / cell.name_seed(seed)
     processes.wait()
     if done.exists():
         log.info("finetune kept cell=%s seed=%d", cell.name, seed)
         return done
     started = time.time()
     seed_everything(seed)
-    model, featurizers, tasks = prepare_tasks(cell)
-    checkpoint = work / f"seed-{seed}.safetensors"
+    model, featurizers, tasks = prepare_tasks(cell, seed)
+    checkpoint = work / f"{done.name}.safetensors"
     trainer = Trainer(
         model, tasks, recipe=cell.recipe, seed=seed, checkpoint=checkpoint, processes=processes
     )
@@ -238,26 +251,38 @@ def _train_seed(cell: Cell, seed: int, work: Path, processes: Processes) -> Path
             _write_predictions(item, model, trained, folder)
         write_json(folder / "seed.json", _describe_seed(folder, model, trained))
     checkpoint.unlink(missing_ok=True)
-    _write_run(cell, seed, started)
+    place = Path("runs") / cell.experiment.table / cell.name
+    write_run_note(place / f"seed-{seed}.json", started)
     return done
 
 
-def prepare_tasks(cell: Cell) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
-    """Return a fresh model with, for each task, what reads its texts, and its encoded splits."""
+def prepare_tasks(
+    cell: Cell, seed: int = 1
+) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
+    """Return a fresh model with, for each task, what reads its texts, and its encoded splits.
+
+    Args:
+        cell: what is trained.
+        seed: of the run, which says where a cell starts that starts from another one.
+    """
     trained = [(task, task.read_split("train")) for task in cell.tasks]
-    featurizers = Featurizer.build_all(cell.plan, trained, cell.init)
+    known = cell.start.recall(cell.plan, seed) if cell.start else {}
+    featurizers = Featurizer.build_all(cell.plan, trained, cell.init, known)
     named = {task.name: task.name if cell.plan.tasks else None for task in cell.tasks}
     model = build_shared_model(
         cell.plan,
         {named[name]: featurizer for name, featurizer in featurizers.items()},
         {named[task.name]: task.kind for task in cell.tasks},
     )
+    give_pretrained_head(model, cell.init)
+    if cell.start is not None:
+        cell.start.give(model, seed)
     runs = []
     for task, train in trained:
         featurizer = featurizers[task.name]
-        names = (task.select_split, task.report_split)
-        splits = {name: featurizer.encode(task.read_split(name)) for name in names}
-        splits = {"train": featurizer.encode(train), **splits}
+        names = dict.fromkeys((task.select_split, task.report_split))
+        splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
+        splits = {"train": encode_split(featurizer, train), **splits}
         _log_words(featurizer, splits)
         part = model.select(featurizer.plan) if cell.plan.tasks else model
         runs.append(TaskRun(task, part, splits, _selections(task)))
@@ -282,7 +307,7 @@ def _selections(task: Task) -> dict[str, str]:
     cell then has both numbers.
     """
     selections = {HONEST: task.select_split}
-    if task.select_split == "held_out":
+    if task.select_split == "held_out" != task.report_split:
         selections[PAPER] = task.report_split
     return selections
 
@@ -291,8 +316,8 @@ def _write_predictions(item: TaskRun, model: GraphModel, trained: Trained, folde
     task, predictions = item.task, {}
     for selection in sorted(trained.states):
         load_weights(model, trained.states[selection])
-        names = [task.select_split, task.report_split] if selection == HONEST else []
-        names = names or [task.report_split]
+        chosen = (task.select_split, task.report_split)
+        names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
         predictions[selection] = [
             predict(item.model, item.splits[name], task.targets) for name in names
         ]
@@ -326,7 +351,7 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
         "data": {task.name: f"sha256:{task.digest}" for task in cell.tasks},
         "init": {
             "path": experiment.init,
-            "sha256": f"sha256:{cell.init_digest}",
+            "sha256": f"sha256:{_digest_start(cell)}",
         },
         "fingerprint": describe_machine(),
         "parameters": next(iter(seeds.values()))["parameters"],
@@ -346,21 +371,14 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
     }
 
 
+def _digest_start(cell: Cell) -> str:
+    if cell.start is None:
+        return cell.init_digest
+    return digest_json([cell.name_seed(seed) for seed in cell.experiment.seeds])
+
+
 def _init_footnotes(init: Path) -> list[str]:
     return list_footnotes(read_mapping(init / "manifest.json").get("source", {}))
-
-
-def _write_run(cell: Cell, seed: int, started: float) -> None:
-    """Write the facts that must not be part of a result: time, host, versions."""
-    path = Path("runs") / cell.experiment.table / cell.name / f"seed-{seed}.json"
-    note = {
-        "started": started,
-        "seconds": time.time() - started,
-        "host": socket.gethostname(),
-        "python": platform.python_version(),
-        "machine": platform.processor() or platform.machine(),
-    }
-    write_json(path, note)
 
 
 @contextmanager

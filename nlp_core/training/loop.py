@@ -67,6 +67,11 @@ class TaskRun:
         return self.splits["train"]
 
     @property
+    def is_auxiliary(self) -> bool:
+        """Whether it only serves other tasks: it chooses no epoch and is not perturbed."""
+        return self.task.kind == "masked_language_model"
+
+    @property
     def group(self) -> NDArray[np.int64] | None:
         """The group of each example if the model's heads compare the examples of a group."""
         if not self.model.plan.grouped:
@@ -138,7 +143,10 @@ class Trainer:
         )
         self.objectives = {
             name: build_objective(
-                recipe.adversarial, item.model, seed=seed, num_steps=self.learning_rate.num_steps
+                None if item.is_auxiliary else recipe.adversarial,
+                item.model,
+                seed=seed,
+                num_steps=self.learning_rate.num_steps,
             )
             for name, item in self.tasks.items()
         }
@@ -273,15 +281,16 @@ class Trainer:
     def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
         """Return this process's part of a step's batch, or its parts: whole questions, if any."""
         item = self.tasks[name]
+        train = item.train.draw(self.seed, self.progress.step)
         number = (self.recipe.accumulate or 1) * self.processes.count
         if number == 1:
-            return [item.train.batch(rows).to(self.processes.device)]
+            return [train.batch(rows).to(self.processes.device)]
         units = rows if item.group is None else np.unique(item.group[rows])
         parts = [part for part in np.array_split(units, number) if len(part)]
         if item.group is not None:
             parts = [rows[np.isin(item.group[rows], part)] for part in parts]
         batches = item.model.share_terms(
-            [item.train.batch(part).to(self.processes.device) for part in parts]
+            [train.batch(part).to(self.processes.device) for part in parts]
         )
         return self.processes.take_own(batches)
 
@@ -331,7 +340,9 @@ class Trainer:
         progress.stale += 1
         selections = dict.fromkeys(key for item in self.tasks.values() for key in item.selections)
         for selection in selections:
-            scores = [self._measure(item, selection, epoch) for item in self.tasks.values()]
+            scores = {
+                name: self._measure(item, selection, epoch) for name, item in self.tasks.items()
+            }
             self._keep_best(selection, scores, epoch)
         self.model.load_state_dict(raw)
 
@@ -354,14 +365,17 @@ class Trainer:
         log.info("finetune validate epoch=%.2f %s", epoch, text)
         return metrics[task.metrics[0]]
 
-    def _keep_best(self, selection: str, scores: Sequence[float], epoch: float) -> None:
+    def _keep_best(self, selection: str, scores: Mapping[str, float], epoch: float) -> None:
         """Keep the weights if none before had a better score: of several tasks the mean."""
-        metrics = [item.task.metrics[0] for item in self.tasks.values()]
-        metric, score = metrics[0], scores[0]
+        counted = [name for name, item in self.tasks.items() if not item.is_auxiliary]
+        counted = counted or list(self.tasks)
+        metrics = [self.tasks[name].task.metrics[0] for name in counted]
+        metric, score = metrics[0], scores[counted[0]]
         if len(metrics) > 1:
             metric = "accuracy"  # like any other of which more is better
             signs = [-1.0 if is_lower_better(name) else 1.0 for name in metrics]
-            score = sum(s * value for s, value in zip(signs, scores, strict=True)) / len(scores)
+            values = [scores[name] for name in counted]
+            score = sum(s * value for s, value in zip(signs, values, strict=True)) / len(values)
         best = self.progress.best.get(selection)
         if best is None or is_better(metric, score, best.score):
             self.progress.best[selection] = Best(score, epoch)

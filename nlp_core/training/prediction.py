@@ -64,7 +64,7 @@ def predict(
             target = model.plan.heads[name].head.target
             if decoded.probability is not None and decoded.probability.ndim == 2:
                 if score is None:
-                    score = np.zeros((size, len(targets[target])), dtype=np.float64)
+                    score = np.zeros((size, decoded.probability.shape[1]), dtype=np.float64)
                 score[rows] = decoded.probability.double().cpu().numpy()
             found = zip(rows, decoded.prediction.tolist(), lengths, strict=True)
             for row, value, length in found:
@@ -123,7 +123,7 @@ def _type_answer(kind: str) -> pa.DataType:
         return pa.struct([(LABEL, pa.string()), (TAGS, several)])
     if kind in ("tagging", "multi_label"):
         return several
-    is_number = kind.endswith("regression") or kind == "language_model"
+    is_number = kind.endswith(("regression", "language_model"))
     return pa.float64() if is_number else pa.string()
 
 

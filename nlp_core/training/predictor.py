@@ -13,7 +13,7 @@ from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.model import read_model
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.readers.own import OwnExample
+from nlp_core.data.readers.own import OwnExample, join_question, list_candidates
 from nlp_core.data.split_column import TextColumn
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.task import Split
@@ -28,6 +28,7 @@ from nlp_core.models.saving import load_model
 from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task
 from nlp_core.training.prediction import EVALUATION_BATCH, predict, score_predictions
 
+LEAST_CHANCE = 1e-300
 Input: TypeAlias = str | Sequence[str]
 """A text; two texts for a pair; a text or its tokens where each token gets a tag."""
 
@@ -60,7 +61,7 @@ class Predictor:
 
     def __init__(self, model: GraphModel, featurizer: Featurizer, data: DataConfig) -> None:
         self.data = data
-        self.labels = next(iter(featurizer.targets.values()))
+        self.labels = data.choice_names if data.choices else next(iter(featurizer.targets.values()))
         self.tokenize = TOKENIZERS.get(data.tokens)
         self._model = model.eval()
         self._featurizer = featurizer
@@ -98,8 +99,9 @@ class Predictor:
         """Predict a list of inputs; each gets what it would get alone.
 
         Args:
-            inputs: texts; pairs of texts where the model compares two; texts or lists of tokens
-                where each token gets a tag.
+            inputs: texts; pairs of texts where the model compares two; a question and its
+                candidates where it chooses one; texts or lists of tokens where each token gets a
+                tag.
 
         Raises:
             ConfigError: an input has not as many texts as the model reads.
@@ -110,6 +112,24 @@ class Predictor:
         """Predict examples whose texts are tokens already."""
         if not examples:
             return []
+        if self.data.choices:
+            return self._choose_candidates(examples)
+        return self._predict_all(examples)
+
+    def _choose_candidates(self, examples: Sequence[OwnExample]) -> list[Prediction]:
+        """Return for each question which candidate is the right one."""
+        candidates = [list(list_candidates(example, self.data)) for example in examples]
+        said = iter(self._predict_all(list(chain.from_iterable(candidates))))
+        found = []
+        for own in candidates:
+            chances = np.array([next(said).probability for _ in own], dtype=np.float64)
+            wrong, right = np.log(chances.clip(min=LEAST_CHANCE)).T
+            odds = np.exp(right - wrong - (right - wrong).max())
+            best = int(odds.argmax())
+            found.append(_choose(np.array(best), odds / odds.sum(), None, self.labels))
+        return found
+
+    def _predict_all(self, examples: Sequence[OwnExample]) -> list[Prediction]:
         found: dict[int, Prediction] = {}
         encoded = self._encode(examples)
         for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
@@ -145,14 +165,15 @@ class Predictor:
         if self.data.kind in TAGGED_KINDS:
             tokens = self.tokenize(item) if isinstance(item, str) else texts
             return OwnExample([idx], [tokens or [EMPTY_TOKEN]], {})
-        names = self.data.texts
+        names = self.data.input_columns
         if len(texts) != len(names):
             raise ConfigError(
                 f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
                 f"{' and '.join(names)}."
             )
         cut = self.data.max_tokens
-        return OwnExample([idx], [self.tokenize(text)[:cut] for text in texts], {})
+        tokens = [self.tokenize(text)[:cut] for text in texts]
+        return OwnExample([idx], join_question(tokens, self.data), {})
 
     def _encode(self, examples: Sequence[OwnExample]) -> EncodedSplit:
         columns, size = {}, len(examples)

@@ -7,9 +7,7 @@ whose name is the digest of all that it depends on.
 
 import json
 import logging
-import platform
 import shutil
-import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,16 +34,17 @@ from nlp_core.files import (
     write_json,
     write_text,
 )
+from nlp_core.models.masked_split import HEADS
 from nlp_core.training.cell import locked, name_stage
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.pretraining_loop import AFTER, Pretrainer, PretrainingProgress
 from nlp_core.training.progress import show_progress
+from nlp_core.training.run_note import write_run_note
 
 log = logging.getLogger(__name__)
 
 HELD_OUT = "held_out"
-HEADS = "lm_head.safetensors"
 ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
 LAST_EVENTS = 10
 """Lines of history over which the accuracy in training is given."""
@@ -158,7 +157,7 @@ def pretrain_encoder(plan: EncoderPlan) -> Path:
             _write_history(folder, plan, model, progress)
         for other in work.parent.iterdir():
             shutil.rmtree(other)
-    _write_run(plan, started)
+    write_run_note(Path("runs/pretrain") / f"{plan.name}.json", started)
     log.info("pretrain done encoder=%s steps=%d", plan.name, progress.step)
     return target
 
@@ -304,15 +303,3 @@ def summarise_history(events: list[dict[str, Any]]) -> dict[str, float]:
         if last and metric in last[-1]:
             found[f"train.{metric}"] = sum(event[metric] for event in last) / len(last)
     return found
-
-
-def _write_run(plan: EncoderPlan, started: float) -> None:
-    """Write the facts that must not be part of a result: time, host, versions."""
-    note = {
-        "started": started,
-        "seconds": time.time() - started,
-        "host": socket.gethostname(),
-        "python": platform.python_version(),
-        "machine": platform.processor() or platform.machine(),
-    }
-    write_json(Path("runs/pretrain") / f"{plan.name}.json", note)

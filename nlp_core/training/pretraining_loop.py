@@ -17,7 +17,7 @@ from torch.optim import AdamW, Optimizer
 from nlp_core.config.params import WarmupLinearSchedule
 from nlp_core.config.pretraining import EncoderConfig, PhaseConfig
 from nlp_core.data.corpus_stream import CorpusStream, Place, PlacedBatch
-from nlp_core.data.masked_text import MaskedText
+from nlp_core.data.masked_text import MEASURED_WINDOWS, MaskedText
 from nlp_core.data.masking import Masked, MaskingRule, mask_pieces
 from nlp_core.data.window import WindowBatch
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 MASKING = 3  # which generator of a step
 LOGS_BETWEEN_POINTS = 10
 CURVE_WINDOWS = 128
-MEASURED_WINDOWS = 1024
 FRESH, BEFORE, AFTER = "fresh", "before", "after"
 """When a text is measured in full: with a head of random weights; with the encoder as it began and
 a head that was fitted to it; at the end."""

@@ -1,6 +1,7 @@
 """Read one's own files as examples: what the `data` section of a model file says of each column."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ class OwnExample(NamedTuple):
 
     Attributes:
         lines: line of the row; of each token in a column file.
-        texts: the tokens of each text.
+        texts: the tokens of each text; of a row with all candidates of a question those of the
+            question and of each candidate.
         targets: by target (label, labels, tags) its words: one label or number as a text, labels,
             or tags; empty when they are not read.
         group: what names the question of a candidate; None elsewhere.
@@ -33,7 +35,7 @@ class OwnExample(NamedTuple):
 
 
 def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Iterator[OwnExample]:
-    """Yield the examples of a file in its order.
+    """Yield the examples of a file in its order, each candidate as one of its own.
 
     Args:
         path: the file.
@@ -45,7 +47,28 @@ def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Ite
     """
     tokenize = TOKENIZERS.get(data.tokens)
     for record in read_records(path, data):
-        yield parse_record(record, data, path, tokenize=tokenize, labelled=labelled)
+        example = parse_record(record, data, path, tokenize=tokenize, labelled=labelled)
+        if data.choices:
+            yield from list_candidates(example, data)
+        else:
+            yield example
+
+
+def list_candidates(example: OwnExample, data: DataConfig) -> Iterator[OwnExample]:
+    """Yield the candidates of a row's question as examples, whose label says which one is right."""
+    question, *candidates = example.texts
+    right = example.targets.get(LABEL)
+    for name, candidate in zip(data.choice_names, candidates, strict=True):
+        targets = {} if right is None else {LABEL: [str(int(right == [name]))]}
+        yield OwnExample(example.lines, [question, candidate], targets, str(example.line()))
+
+
+def join_question(texts: list[list[str]], data: DataConfig) -> list[list[str]]:
+    """Return the texts of a row with its question, which may stand in two columns, as one."""
+    if not data.choices:
+        return texts
+    number = len(data.texts)
+    return [list(chain.from_iterable(texts[:number])), *texts[number:]]
 
 
 def parse_record(
@@ -57,17 +80,18 @@ def parse_record(
         DataError: a column is not there, holds nothing of use, or has not a tag for each token.
     """
     line = record.lines[0]
-    cells = [record.get(column, path) for column in data.texts]
+    cells = [record.get(column, path) for column in data.input_columns]
     if data.kind in TAGGED_KINDS:
         texts = [_split_list(cells[0], line, data.texts[0], path)]
     else:
         texts = [
             tokenize(_read_text(cell, line, name, path))[: data.max_tokens]
-            for cell, name in zip(cells, data.texts, strict=True)
+            for cell, name in zip(cells, data.input_columns, strict=True)
         ]
+        texts = join_question(texts, data)
     targets = _read_targets(record, data, path, len(texts[0])) if labelled else {}
     group = None
-    if data.kind == "ranking":
+    if data.kind == "ranking" and not data.choices:
         group = str(cells[0] if data.group is None else record.get(data.group, path))
     return OwnExample(record.lines, texts, targets, group)
 
@@ -82,6 +106,9 @@ def _read_targets(
             targets[LABELS] = _read_labels(cell, data, line, path)
         else:
             targets[LABEL] = [_read_label(cell, line, data.label, path)]
+            if data.choices and targets[LABEL][0] not in data.choice_names:
+                found = f"found '{targets[LABEL][0]}' in '{data.label}', expected one of"
+                raise refuse(path, line, f"{found} {', '.join(data.choice_names)}")
     if data.tag_column:
         tags = _split_list(record.get(data.tag_column, path), line, data.tag_column, path)
         if len(tags) != num_tokens:
