@@ -47,6 +47,22 @@ def test_folder_that_gathers_cells_is_given_as_the_cells(stages: dict[str, dag.S
     )
 
 
+def test_students_come_after_their_teachers_and_before_their_table(tmp_path: Path) -> None:
+    project = make_stub_project(tmp_path)
+    project.add_student()
+    stages = {stage.name: stage for stage in dag.load_stages(tmp_path)}
+    (soft,) = stages["teach@one"].outputs
+    assert stages["teach@one"].inputs == (
+        "artifacts/finetune/large/large_one",
+        "data/processed/words",
+    )
+    assert soft in stages["distill@young"].inputs
+    assert stages["evaluate_distilled@pupils"].inputs == (
+        "artifacts/finetune/pupils/alone",
+        "artifacts/distill/pupils/young",
+    )
+
+
 def test_rule_name_is_an_identifier(stages: dict[str, dag.Stage]) -> None:
     names = [stage.rule_name for stage in stages.values()]
     assert all(name.isidentifier() for name in names)

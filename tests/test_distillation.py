@@ -386,6 +386,10 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
     assert "tiny_classification.test.auc" in found["young"]["metrics"]
     assert "test.auc" in found["sentence"]["metrics"]
     assert "test.auc" not in found["word"]["metrics"]
+    path = project / "params.yaml"
+    path.write_text(path.read_text().replace('"auc"', '"acu"'))
+    with pytest.raises(ConfigError, match="sample.metrics: found 'acu', which no kind of task is"):
+        evaluate_table("sample", project)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 from nlp_core.config.params import Params, StudentConfig, read_params
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
-from nlp_core.metrics import has_metric, measure
+from nlp_core.metrics import METRICS, has_metric, measure
 from nlp_core.report.cell import (
     Cell,
     CellTask,
@@ -44,10 +44,16 @@ def evaluate_table(table: str, root: Path) -> None:
         hint = suggest(table, params.all_tables)
         raise ConfigError(f"params.yaml: tables: there is no table '{table}'. {hint}")
     distilled = params.distilled_tables.get(table)
+    metrics = distilled.metrics if distilled else []
+    for metric in metrics:
+        if not any(has_metric(kind, metric) for kind in METRICS):
+            raise ConfigError(
+                f"params.yaml: distilled_tables.{table}.metrics: found '{metric}', which no kind of "
+                "task is measured by."
+            )
     cells = {}
     for name in list_cells(table, params):
         folder = find_folder(name, params)
-        metrics = distilled.metrics if distilled else []
         cell = evaluate_cell(root / folder, name, params, further_metrics=metrics)
         cells[name] = cell.model_copy(update={"folder": str(folder) if distilled else None})
     found = Results(table=table, cells=cells).model_dump(exclude_defaults=True)

@@ -64,9 +64,14 @@ def read_lesson(
                 f"{task.targets}; run `dvc repro --force teach@{part.folder.name}`, or take a "
                 "teacher of the same labels."
             )
-    pieces = {(part.data, part.split): [] for part in parts}
+        if part.widths != parts[0].widths:
+            raise DataError(
+                f"{part.folder}: found {part.widths} numbers a target, and {parts[0].widths} of "
+                f"{parts[0].folder.name}; teachers of one task need heads of one sort."
+            )
+    pieces: dict[tuple[str, str], list[SoftLabels]] = {}
     for part in parts:
-        pieces[part.data, part.split].append(part)
+        pieces.setdefault((part.data, part.split), []).append(part)
     own = (task.name, "train")
     if own not in pieces:
         raise DataError(
@@ -151,11 +156,6 @@ def _read_piece(members: Sequence[SoftLabels], split: Split, folder: Path) -> di
                 f"{part.folder}: found soft labels of other examples than {folder}, split "
                 f"{split.name}, has now (sha256 {part.split_sha256[:12]} and {digest[:12]}); run "
                 f"`dvc repro teach@{part.folder.name}`."
-            )
-        if part.widths != members[0].widths:
-            raise DataError(
-                f"{part.folder}: found {part.widths} numbers a target, and {members[0].widths} of "
-                f"{members[0].folder.name}; teachers of one task need heads of one sort."
             )
     found = [part.read(split) for part in members]
     joined = {target: join_members([item[target] for item in found]) for target in found[0]}
