@@ -388,7 +388,7 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
     assert "test.auc" not in found["word"]["metrics"]
     path = project / "params.yaml"
     path.write_text(path.read_text().replace('"auc"', '"acu"'))
-    with pytest.raises(ConfigError, match="sample.metrics: found 'acu', which no kind of task is"):
+    with pytest.raises(ConfigError, match=r"sample\.metrics: found 'acu', which no kind of task"):
         evaluate_table("sample", project)
 
 

@@ -48,8 +48,8 @@ def evaluate_table(table: str, root: Path) -> None:
     for metric in metrics:
         if not any(has_metric(kind, metric) for kind in METRICS):
             raise ConfigError(
-                f"params.yaml: distilled_tables.{table}.metrics: found '{metric}', which no kind of "
-                "task is measured by."
+                f"params.yaml: distilled_tables.{table}.metrics: found '{metric}', which no kind "
+                "of task is measured by."
             )
     cells = {}
     for name in list_cells(table, params):
