@@ -253,7 +253,7 @@ def test_soft_labels_of_other_texts_are_refused(project: Path) -> None:
     ):
         train_cell(cell)
     write_json(path, {**note, "targets": {"label": ["no", "yes"]}})
-    with pytest.raises(DataError, match="take a teacher of the same labels"):
+    with pytest.raises(DataError, match="or take a teacher of the same labels"):
         train_cell(cell)
     write_json(path, note)
     (path.parent / "seed-1.parquet").write_bytes(b"")

@@ -213,13 +213,14 @@ class CRFTaggingHead(Head):
         return zero_padding(found.label.to(scores_BTL.dtype), mask_BT)
 
     def soften(
-        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"] | None
     ) -> Float[Tensor, "B T L"]:
         """Return the log-probability of each label at each token, differentiable.
 
         Source: Wang et al. 2020 (structure-level knowledge distillation), section 3.2, posterior
             distillation: the field is told of by its marginals, which a softmax can learn too.
         """
+        assert mask_BT is not None
         found = compute_marginals(self._chain(scores_BTL), _give_each_a_token(mask_BT))
         return found.label.clamp(min=LEAST_MARGINAL).log().to(scores_BTL.dtype)
 

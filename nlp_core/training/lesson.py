@@ -56,21 +56,9 @@ def read_lesson(
     parts = [part for part in parts if part.task == task.name]
     if config is None or not parts:
         return Taught(train, None)
-    for part in parts:
-        _check_teacher(part)
-        if part.targets != task.targets:
-            raise DataError(
-                f"{part.folder}: found soft labels of {part.targets}, but {task.folder} has "
-                f"{task.targets}; run `dvc repro --force teach@{part.folder.name}`, or take a "
-                "teacher of the same labels."
-            )
-        if part.widths != parts[0].widths:
-            raise DataError(
-                f"{part.folder}: found {part.widths} numbers a target, and {parts[0].widths} of "
-                f"{parts[0].folder.name}; teachers of one task need heads of one sort."
-            )
     pieces: dict[tuple[str, str], list[SoftLabels]] = {}
     for part in parts:
+        _check_part(part, parts[0], task)
         pieces.setdefault((part.data, part.split), []).append(part)
     own = (task.name, "train")
     if own not in pieces:
@@ -132,6 +120,22 @@ def describe_teacher(cell: Path, seed: int) -> dict[str, Any]:
         "model": read_mapping(Path(note["model"])),
         "init": note["init"],
     }
+
+
+def _check_part(part: SoftLabels, first: SoftLabels, task: Task) -> None:
+    """Refuse soft labels of other labels, of another sort of head or of an old teacher."""
+    _check_teacher(part)
+    if part.targets != task.targets:
+        raise DataError(
+            f"{part.folder}: found soft labels of {part.targets}, but {task.folder} has "
+            f"{task.targets}; run `dvc repro --force teach@{part.folder.name}`, or take a teacher "
+            "of the same labels."
+        )
+    if part.widths != first.widths:
+        raise DataError(
+            f"{part.folder}: found {part.widths} numbers a target, and {first.widths} of "
+            f"{first.folder.name}; teachers of one task need heads of one sort."
+        )
 
 
 def _check_teacher(part: SoftLabels) -> None:
