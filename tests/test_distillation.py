@@ -265,11 +265,11 @@ def test_soft_labels_of_other_texts_are_refused(project: Path) -> None:
 def test_student_before_its_teachers_says_what_to_run(project: Path) -> None:
     params = make_params("classification")
     with pytest.raises(
-        DataError, match=r"soft_labels/tiny: found no soft labels; run `dvc repro te"
+        DataError, match=r"soft_labels/tiny: found no soft labels; run `dvc repro teach"
     ):
         train_cell(read_cell("young", params))
     with pytest.raises(
-        DataError, match="the teacher 'old' is not trained yet; run `dvc repro fine"
+        DataError, match="the teacher 'old' is not trained yet; run `dvc repro finetune"
     ):
         read_teacher("one", params)
     with pytest.raises(ConfigError, match=r"unknown teacher 'on'\. Did you mean 'one'"):
