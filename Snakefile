@@ -20,7 +20,7 @@ rule all:
         [
             path
             for stage in stages
-            if stage.name.startswith(("report@", "report_encoders@"))
+            if stage.name.startswith("report")
             for path in stage.outputs
         ],
 

@@ -64,6 +64,22 @@ def test_a_cell_that_starts_from_another_one_waits_for_it(tmp_path: Path) -> Non
     assert planned.returncode == 0, planned.stderr
 
 
+def test_students_come_after_their_teachers_and_before_their_table(tmp_path: Path) -> None:
+    project = make_stub_project(tmp_path)
+    project.add_student()
+    stages = {stage.name: stage for stage in dag.load_stages(tmp_path)}
+    (soft,) = stages["teach@one"].outputs
+    assert stages["teach@one"].inputs == (
+        "artifacts/finetune/large/large_one",
+        "data/processed/words",
+    )
+    assert soft in stages["distill@young"].inputs
+    assert stages["evaluate_distilled@pupils"].inputs == (
+        "artifacts/finetune/pupils/alone",
+        "artifacts/distill/pupils/young",
+    )
+
+
 def test_rule_name_is_an_identifier(stages: dict[str, dag.Stage]) -> None:
     names = [stage.rule_name for stage in stages.values()]
     assert all(name.isidentifier() for name in names)
@@ -125,7 +141,9 @@ def test_repository_grid_stays_small_enough_for_dvc() -> None:
     stages = dag.load_stages(Path(__file__).resolve().parent.parent)
     assert 5 <= len(stages) <= 120
     names = {stage.name.split("@")[0] for stage in stages}
-    assert names - {"pretrain", "evaluate_encoders", "report_encoders"} == {
+    optional = {"pretrain", "teach", "distill"}
+    reports = ("evaluate_encoders", "report_encoders", "evaluate_distilled", "report_distilled")
+    assert names - {*optional, *reports} == {
         "download",
         "preprocess",
         "finetune",

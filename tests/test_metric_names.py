@@ -2,8 +2,15 @@
 
 import pytest
 
-from nlp_core.errors import ConfigError
-from nlp_core.metrics import METRICS, check_metrics, check_selecting_metric
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.metrics import (
+    METRICS,
+    Predictions,
+    check_metrics,
+    check_selecting_metric,
+    has_metric,
+    measure,
+)
 from nlp_core.metrics.base import (
     IN_OWN_UNITS,
     LOWER_IS_BETTER,
@@ -83,3 +90,17 @@ def test_no_epoch_is_chosen_by_what_is_neither_good_nor_bad() -> None:
     check_selecting_metric("rmse", where="x")
     with pytest.raises(ConfigError, match=r"manifest\.json: metrics: found 'threshold_at_prec"):
         check_selecting_metric("threshold_at_precision@0.9", where="manifest.json")
+
+
+def test_area_of_numbers_takes_a_threshold() -> None:
+    assert parse_metric("regression", "auc@0.5") == ("auc@THRESHOLD", 0.5, None)
+    numbers = Predictions([], [0.0, 0.4, 0.5, 1.0], [0.1, 0.6, 0.3, 0.9])
+    assert measure("regression", ["auc@0.5"], numbers) == {"auc@0.5": 75.0}
+    with pytest.raises(
+        ConfigError, match="auc@half: found the threshold 'half', expected a number"
+    ):
+        parse_metric("regression", "auc@half")
+    with pytest.raises(DataError, match="found only examples not labelled 'at least 2'"):
+        measure("regression", ["auc@2"], numbers)
+    assert has_metric("regression", "auc@0.5")
+    assert not has_metric("regression", "auc")

@@ -87,6 +87,23 @@ def test_changed_numerics_reruns_every_cell(built: Project) -> None:
     assert not [call for call in calls if call.startswith(("download", "preprocess"))]
 
 
+@pytest.mark.parametrize("command", [DVC, SNAKEMAKE], ids=["dvc", "snakemake"])
+def test_student_is_trained_after_its_teacher_and_again_when_that_changes(
+    built: Project, command: tuple[str, ...]
+) -> None:
+    built.add_student()
+    new = ["distill young", "evaluate pupils", "finetune alone", "report pupils", "teach one"]
+    assert [call for call in built.build(*command) if "large" not in call] == [
+        *new[:2],
+        "evaluate small",
+        *new[2:],
+    ]
+    assert built.build(*DVC) == []
+    built.set_recipe("fast", lr=0.2)
+    assert {"finetune large_one", *new} <= set(built.build(*command))
+    assert UP_TO_DATE in built.run(*SNAKEMAKE).stderr
+
+
 def test_one_table_builds_nothing_of_the_other(fresh: Project) -> None:
     calls = fresh.build(*SNAKEMAKE, "reports/small.md")
     assert "finetune small_one" in calls

@@ -13,8 +13,8 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 STUB = Path(__file__).resolve().parent / "stub"
 WORKFLOW = ["dvc.yaml", "Snakefile", "profiles", ".dvc/config", ".dvcignore", ".gitignore"]
-OUTPUTS = ["data", "artifacts/finetune", "results", "reports"]
-STAGES = ["download", "preprocess", "finetune", "evaluate", "report"]
+OUTPUTS = ["data", "artifacts/finetune", "artifacts/distill", "results", "reports"]
+STAGES = ["download", "preprocess", "finetune", "teach", "distill", "evaluate", "report"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,24 @@ class Project:
         params = yaml.safe_load(path.read_text(encoding="utf-8"))
         params["recipes"][name].update(values)
         path.write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+
+    def add_student(self) -> None:
+        """Give params.yaml a teacher, a student and the table of both."""
+        path = self.root / "params.yaml"
+        params = yaml.safe_load(path.read_text(encoding="utf-8"))
+        alone = {**params["experiments"]["small_one"], "table": "pupils"}
+        params["experiments"]["alone"] = alone
+        params["teachers"]["one"] = {
+            "cell": "artifacts/finetune/large/large_one",
+            "data": "words",
+            "set": "words",
+        }
+        young = {**alone, "soft_labels": "artifacts/soft_labels/words"}
+        params["distillations"]["young"] = young
+        params["distilled_tables"]["pupils"] = {"metrics": ["auc"]}
+        path.write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+        published = self.root / "reports/published/pupils.yaml"
+        published.write_text("name: pupils\n", encoding="utf-8")
 
     def copy(self, root: Path) -> "Project":
         """Copy the whole project, with what is built, to another folder."""

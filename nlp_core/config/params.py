@@ -1,6 +1,6 @@
 """The closed model of params.yaml: the grid, and everything that changes a number."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -8,6 +8,12 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.distillation import (
+    SOFT_LABELS,
+    DistillationConfig,
+    DistilledTableConfig,
+    TeacherConfig,
+)
 from nlp_core.config.mixing import MainRatioMixing, Mixing
 from nlp_core.config.number import Count, NonNegative, Positive, Share
 from nlp_core.config.pretraining import EncoderConfig
@@ -82,7 +88,10 @@ class RecipeConfig(ClosedModel):
     """How to train: optimiser, schedule, batches, epochs, averaging, stopping."""
 
     later_fields: ClassVar[frozenset[str]] = frozenset(
-        {"accumulate", "adversarial", "mixing", "precision", "task_batch_sizes", "task_weights"}
+        {
+            *("accumulate", "adversarial", "distillation", "mixing", "precision"),
+            *("task_batch_sizes", "task_weights"),
+        }
     )
     """Fields that came when cells had been trained: left out of a description where null."""
 
@@ -118,6 +127,8 @@ class RecipeConfig(ClosedModel):
     """Batch sizes of some tasks of a group; null, and of all others: batch_size."""
     adversarial: AdversarialConfig | None = None
     """Training on perturbed word vectors; null: none."""
+    distillation: DistillationConfig | None = None
+    """What the students of `distillations` make of soft labels; null: there is no teacher."""
 
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
         """Return the recipe as plain data, which a trained cell's key is a digest of.
@@ -136,6 +147,9 @@ def _drop_unset(values: dict[str, Any], later: frozenset[str]) -> dict[str, Any]
 
 class ExperimentConfig(ClosedModel):
     """A cell: a model on a task, trained by a recipe, over seeds."""
+
+    stage: ClassVar[str] = "finetune"
+    """The stage that trains it, and the folder below artifacts/ that it is written to."""
 
     table: Name
     """The table that the cell belongs to."""
@@ -162,6 +176,20 @@ class ExperimentConfig(ClosedModel):
         return self
 
 
+class StudentConfig(ExperimentConfig):
+    """A cell that learns from soft labels as well."""
+
+    stage: ClassVar[str] = "distill"
+
+    soft_labels: Annotated[str, Field(pattern=rf"^{SOFT_LABELS}/[a-z][a-z0-9_]*$")]
+    """Folder of the set of soft labels."""
+
+    @property
+    def soft_set(self) -> str:
+        """Name of the set of soft labels."""
+        return self.soft_labels.rpartition("/")[2]
+
+
 class Params(ClosedModel):
     """The whole of params.yaml."""
 
@@ -179,8 +207,24 @@ class Params(ClosedModel):
     """What the pretrain stage makes; none is in the tables above."""
     encoder_tables: list[Name] = Field(default_factory=list)
     """The tables of encoders, each of all of them; with a file under reports/published/."""
+    teachers: dict[Name, TeacherConfig] = Field(default_factory=dict)
+    """What the teach stage scores, for students to learn from."""
+    distilled_tables: dict[Name, DistilledTableConfig] = Field(default_factory=dict)
+    """The tables that have students; with a file under reports/published/. None is in tables."""
     recipes: dict[Name, RecipeConfig]
     experiments: dict[Name, ExperimentConfig]
+    distillations: dict[Name, StudentConfig] = Field(default_factory=dict)
+    """The students: cells like experiments, with soft labels; no name is that of one of these."""
+
+    @property
+    def cells(self) -> dict[str, ExperimentConfig]:
+        """All cells: experiments and students."""
+        return {**self.experiments, **self.distillations}
+
+    @property
+    def all_tables(self) -> list[str]:
+        """All tables of cells."""
+        return [*self.tables, *self.distilled_tables]
 
     @model_validator(mode="after")
     def _check_references(self) -> "Params":
@@ -191,13 +235,15 @@ class Params(ClosedModel):
                 _check_known(f"groups.{group}", "task", task, self.tasks)
             if group in self.tasks:
                 raise ValueError(f"groups.{group}: a task has this name; choose another one.")
-        for cell, experiment in self.experiments.items():
-            where = f"experiments.{cell}"
-            _check_known(f"{where}.table", "table", experiment.table, self.tables)
+        for section, cell, experiment in self._list_cells():
+            where = f"{section}.{cell}"
+            tables = self.all_tables if section == "experiments" else self.distilled_tables
+            _check_known(f"{where}.table", "table", experiment.table, tables)
             known = [*self.tasks, *self.groups]
             _check_known(f"{where}.data", "task or group", experiment.data, known)
             _check_known(f"{where}.recipe", "recipe", experiment.recipe, self.recipes)
             self._check_mixing(where, experiment)
+            self._check_recipe(where, experiment)
             folder, _, name = experiment.init.rpartition("/")
             if folder == "data/processed":
                 _check_known(f"{where}.init", "task", name, self.tasks)
@@ -226,18 +272,19 @@ class Params(ClosedModel):
 
     @model_validator(mode="after")
     def _check_starts(self) -> "Params":
-        for cell in self.experiments:
+        for section, cell, _ in self._list_cells():
             chain = [cell]
             while (start := self.find_start(chain[-1])) is not None:
                 if start in chain:
                     circle = " from ".join([*chain, start])
-                    raise ValueError(f"experiments.{cell}.init: found a circle: {circle}.")
+                    raise ValueError(f"{section}.{cell}.init: found a circle: {circle}.")
                 chain.append(start)
         return self
 
     def find_start(self, cell: str) -> str | None:
         """Return the cell that a cell starts from, or None."""
-        experiment, where = self.experiments[cell], f"experiments.{cell}"
+        experiment = self.cells[cell]
+        where = f"{'experiments' if cell in self.experiments else 'distillations'}.{cell}"
         if not experiment.init.startswith(TRAINED):
             for key in ("init_seed", "keep_heads"):
                 if getattr(experiment, key) not in (None, False):
@@ -260,9 +307,84 @@ class Params(ClosedModel):
             )
         return name
 
+    @model_validator(mode="after")
+    def _check_teachers(self) -> "Params":
+        for name, teacher in self.teachers.items():
+            where = f"teachers.{name}"
+            stage, table, cell = teacher.cell.split("/")[1:]
+            known = [
+                key
+                for key, item in self.cells.items()
+                if (item.stage, item.table) == (stage, table)
+            ]
+            _check_known(f"{where}.cell", "cell", cell, known)
+            trained = self.cells[cell]
+            _check_known(f"{where}.data", "task", teacher.data, self.tasks)
+            _check_known(f"{where}.task", "task", teacher.taught, self.list_tasks(trained.data))
+            for seed in teacher.seeds:
+                if seed not in trained.seeds:
+                    raise ValueError(
+                        f"{where}.seeds: found {seed}, which cell '{cell}' is not trained with, "
+                        f"expected some of {trained.seeds}."
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _check_students(self) -> "Params":
+        for cell, student in self.distillations.items():
+            where = f"distillations.{cell}"
+            if cell in self.experiments:
+                raise ValueError(f"{where}: an experiment has this name; choose another one.")
+            sets = sorted({item.set for item in self.teachers.values()})
+            _check_known(f"{where}.soft_labels", "set", student.soft_set, sets)
+            tasks = self.list_tasks(student.data)
+            for name, teacher in self.list_teachers(student).items():
+                if teacher.taught not in tasks:
+                    raise ValueError(
+                        f"{where}.soft_labels: teacher '{name}' of the set '{student.soft_set}' "
+                        f"teaches {teacher.taught}, expected one of the student's tasks: "
+                        f"{', '.join(tasks)}. Put that teacher into a set of its own."
+                    )
+        for table in self.distilled_tables:
+            if table in self.tables:
+                raise ValueError(f"distilled_tables: found '{table}', which is in tables as well.")
+            for section, cells in (
+                ("experiment", self.experiments),
+                ("student", self.distillations),
+            ):
+                if not any(item.table == table for item in cells.values()):
+                    raise ValueError(
+                        f"distilled_tables: found '{table}', which no {section} belongs to; it has "
+                        "a student at least, and an experiment, the same model without a teacher."
+                    )
+        return self
+
+    def list_teachers(self, student: StudentConfig) -> dict[str, TeacherConfig]:
+        """Return the teachers of a student, by name."""
+        return {name: item for name, item in self.teachers.items() if item.set == student.soft_set}
+
+    def _list_cells(self) -> Iterator[tuple[str, str, ExperimentConfig]]:
+        """Yield section, name and content of each cell."""
+        for section in ("experiments", "distillations"):
+            for cell, item in getattr(self, section).items():
+                yield section, cell, item
+
     def list_tasks(self, data: str) -> list[str]:
         """Return the tasks that the data of an experiment is: one, or those of a group."""
         return self.groups.get(data, [data])
+
+    def _check_recipe(self, where: str, experiment: ExperimentConfig) -> None:
+        """Refuse a recipe with a teacher for a cell that has none, and the other way round."""
+        distillation = self.recipes[experiment.recipe].distillation
+        if isinstance(experiment, StudentConfig) != (distillation is not None):
+            found = "a distillation" if distillation else "no distillation"
+            raise ValueError(
+                f"{where}.recipe: '{experiment.recipe}': found {found}; the recipe of "
+                "a student has one, and that of an experiment has none."
+            )
+        for task in (distillation and distillation.task_weights) or {}:
+            members = self.groups.get(experiment.data, [])
+            _check_known(f"{where}.recipe: '{experiment.recipe}'", "task", task, members)
 
     def _check_mixing(self, where: str, experiment: ExperimentConfig) -> None:
         """Refuse a recipe that mixes what is not there, or does not say how to mix a group."""

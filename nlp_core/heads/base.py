@@ -98,6 +98,13 @@ class Head(nn.Module):
         """
         return torch.tensor(float(len(target)))
 
+    def soften(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        """Return scores in the form in which a teacher hands them on: each label by itself.
+
+        The `outputs` of a teacher's softened scores and of a student's are what is compared.
+        """
+        return scores
+
     outputs: Callable[..., Tensor]
     """Return what `scores, mask` say (`scores, group` when grouped), padding left out: logits of
     categorical distributions [N, L], or values [N]."""

@@ -28,6 +28,8 @@ from nlp_core.heads.loss import (
     compute_label_loss,
 )
 
+LEAST_MARGINAL = 1e-30
+"""What a marginal counts as at least where its logarithm is taken."""
 Reduction = Literal["sentence", "token"]
 """What the summed loss of a batch is divided by: its sentences or its real tokens."""
 
@@ -209,6 +211,18 @@ class CRFTaggingHead(Head):
         with torch.no_grad():
             found = compute_marginals(self._chain(scores_BTL), _give_each_a_token(mask_BT))
         return zero_padding(found.label.to(scores_BTL.dtype), mask_BT)
+
+    def soften(
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"] | None
+    ) -> Float[Tensor, "B T L"]:
+        """Return the log-probability of each label at each token, differentiable.
+
+        Source: Wang et al. 2020 (structure-level knowledge distillation), section 3.2, posterior
+            distillation: the field is told of by its marginals, which a softmax can learn too.
+        """
+        assert mask_BT is not None
+        found = compute_marginals(self._chain(scores_BTL), _give_each_a_token(mask_BT))
+        return found.label.clamp(min=LEAST_MARGINAL).log().to(scores_BTL.dtype)
 
     def _chain(self, scores_BTL: Tensor) -> Chain:
         parts = scores_BTL, self.transition, self.start, self.end

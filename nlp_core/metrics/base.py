@@ -1,9 +1,11 @@
 """What is measured and by which names: plain tables, without the libraries that compute them.
 
 A name may have parameters behind `@`: `auc@spam` is the area of the label `spam`,
-`recall_at_precision@0.9` the recall where nine of ten chosen examples are right.
+`recall_at_precision@0.9` the recall where nine of ten chosen examples are right, and `auc@0.5` of a
+task with one number an example the area of those that are 0.5 or above.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +17,7 @@ from nlp_core.errors import ConfigError, suggest
 
 LABEL = "@LABEL"
 PRECISION = "@PRECISION"
+THRESHOLD = "@THRESHOLD"
 
 _AVERAGED = tuple(
     f"{average}_{name}"
@@ -48,7 +51,7 @@ _MULTI_LABEL = tuple(
         )
     )
 )
-_REGRESSION = ("mae", "mse", "pearson", "rmse", "spearman")
+_REGRESSION = ("auc@THRESHOLD", "mae", "mse", "pearson", "rmse", "spearman")
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "classification": _CLASSIFICATION,
@@ -106,18 +109,18 @@ class MetricCall(NamedTuple):
 
     Attributes:
         pattern: its name in METRICS, such as `auc@LABEL`.
-        precision: the precision that it names, or None.
+        number: the precision or the threshold that it names, or None.
         label: the label that it names, or None.
     """
 
     pattern: str
-    precision: float | None
+    number: float | None
     label: str | None
 
     @property
     def arguments(self) -> tuple[float | str, ...]:
         """The parameters that are there, in their order."""
-        return tuple(item for item in (self.precision, self.label) if item is not None)
+        return tuple(item for item in (self.number, self.label) if item is not None)
 
 
 def parse_metric(
@@ -133,7 +136,7 @@ def parse_metric(
 
     Raises:
         ConfigError: the kind, the metric or its label is unknown (the nearest name is given), or
-            its precision is no number above 0 and at most 1.
+            its precision is no number above 0 and at most 1, or its threshold no finite one.
     """
     _require_kind(kind, where)
     base, at, rest = name.partition("@")
@@ -141,6 +144,8 @@ def parse_metric(
     if at and f"{base}{PRECISION}" in METRICS[kind]:
         number, at, rest = rest.partition("@")
         precision = _read_precision(number, name, where)
+    if at and f"{base}{THRESHOLD}" in METRICS[kind]:
+        return MetricCall(f"{base}{THRESHOLD}", _read_threshold(rest, name, where), None)
     label = rest if at else None
     pattern = base + (PRECISION if precision is not None else "") + (LABEL if at else "")
     if pattern not in METRICS[kind]:
@@ -190,6 +195,15 @@ def check_selecting_metric(metric: str, *, where: str) -> None:
         )
 
 
+def has_metric(kind: str, name: str) -> bool:
+    """Say whether a kind of task can be measured by a metric, whatever label it names."""
+    try:
+        parse_metric(kind, name)
+    except ConfigError:
+        return False
+    return True
+
+
 def is_lower_better(metric: str) -> bool:
     """Say whether less of a metric is better; `dev.rmse` of a results file is one too."""
     return _name_base(metric) in LOWER_IS_BETTER
@@ -223,5 +237,17 @@ def _read_precision(text: str, name: str, where: str) -> float:
         raise ConfigError(
             f"{where}: {name}: found the precision '{text}', expected a number above 0 and at most "
             "1, such as 0.9."
+        )
+    return value
+
+
+def _read_threshold(text: str, name: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ConfigError(
+            f"{where}: {name}: found the threshold '{text}', expected a number such as 0.5."
         )
     return value

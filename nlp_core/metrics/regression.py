@@ -9,6 +9,7 @@ from scipy.stats import NearConstantInputWarning, pearsonr, spearmanr
 from sklearn.metrics import mean_absolute_error, mean_squared_error, root_mean_squared_error
 
 from nlp_core.metrics.base import Predictions
+from nlp_core.metrics.binary import Decision, compute_auc
 
 Numbers = NDArray[np.float64]
 
@@ -38,6 +39,17 @@ def measure_mae(predictions: Predictions) -> float:
     return float(mean_absolute_error(*_numbers(predictions)))
 
 
+def measure_auc(predictions: Predictions, threshold: float) -> float:
+    """Return the area under the ROC curve of: is the target at least the threshold?
+
+    Raises:
+        DataError: all targets are below it, or none is.
+    """
+    target, prediction = _numbers(predictions)
+    what = f"at least {threshold:g}"
+    return compute_auc(Decision(what, target >= threshold, prediction))
+
+
 def _numbers(predictions: Predictions) -> tuple[Numbers, Numbers]:
     """Return the targets and the predictions."""
     target = np.asarray(predictions.target, dtype=np.float64)
@@ -55,6 +67,7 @@ def _correlate(predictions: Predictions, statistic: Callable[[Numbers, Numbers],
 
 
 COMPUTE = {
+    "auc@THRESHOLD": measure_auc,
     "mae": measure_mae,
     "mse": measure_mse,
     "pearson": measure_pearson,

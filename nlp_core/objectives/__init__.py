@@ -1,6 +1,7 @@
-"""What a step trains on: the plain loss, or adversarial objectives on perturbed word vectors."""
+"""What a step trains on: the plain loss, adversarial objectives, or the loss of a student."""
 
 from nlp_core.objectives.build import build_objective
+from nlp_core.objectives.distillation import Lesson, Student
 from nlp_core.objectives.objective import Objective
 
-__all__ = ["Objective", "build_objective"]
+__all__ = ["Lesson", "Objective", "Student", "build_objective"]

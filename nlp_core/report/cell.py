@@ -70,14 +70,15 @@ def read_cell(folder: Path, name: str, params: Params) -> Cell:
     Raises:
         DataError: the cell is not finished, or was trained otherwise than params.yaml says.
     """
-    experiment = params.experiments[name]
+    experiment = params.cells[name]
     path = folder / "cell.json"
+    stage = f"{experiment.stage}@{name}"
     if not path.exists():
         raise DataError(
             f"{path}: there is no such file, so the cell '{name}' is not trained yet, or not to "
-            f"its end; run `dvc repro finetune@{name}`."
+            f"its end; run `dvc repro {stage}`."
         )
-    cell = read_record(path, Cell, stage=f"finetune@{name}")
+    cell = read_record(path, Cell, stage=stage)
     found = {
         "seeds": (cell.seeds, experiment.seeds),
         "model": (cell.model, experiment.model),
@@ -90,7 +91,7 @@ def read_cell(folder: Path, name: str, params: Params) -> Cell:
         if was != expected:
             raise DataError(
                 f"{path}: {key}: found {was}, but params.yaml says {expected}; train the cell as "
-                f"it is described now with `dvc repro finetune@{name}`."
+                f"it is described now with `dvc repro {stage}`."
             )
     return cell
 
@@ -106,8 +107,18 @@ def check_finished(name: str, params: Params, root: Path) -> None:
     Raises:
         DataError: the cell is not finished, or was trained otherwise than params.yaml says.
     """
-    table = params.experiments[name].table
-    read_cell(root / "artifacts" / "finetune" / table / name, name, params)
+    read_cell(root / find_folder(name, params), name, params)
+
+
+def find_folder(name: str, params: Params) -> Path:
+    """Return the folder of a cell of params.yaml, from the project's root."""
+    cell = params.cells[name]
+    return Path("artifacts") / cell.stage / cell.table / name
+
+
+def name_stage(folder: Path) -> str:
+    """Return the DVC stage that writes a cell's folder, artifacts/<stage>/<table>/<cell>."""
+    return f"{folder.parent.parent.name}@{folder.name}"
 
 
 def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[PredictedSplit]:

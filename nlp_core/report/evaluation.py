@@ -1,6 +1,7 @@
 """Measure the cells of a table from their predictions: artifacts/finetune -> results/<table>.json.
 
-No model is needed: training wrote down what each seed predicted.
+No model is needed: training wrote down what each seed predicted. A table of students has those of
+artifacts/distill too, and their teachers, of whatever table; all are measured by further metrics.
 """
 
 import logging
@@ -8,11 +9,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlp_core.config.params import Params, read_params
+from nlp_core.config.params import Params, StudentConfig, read_params
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
-from nlp_core.metrics import measure
-from nlp_core.report.cell import Cell, CellTask, read_cell, read_predictions
+from nlp_core.metrics import METRICS, has_metric, measure
+from nlp_core.report.cell import (
+    Cell,
+    CellTask,
+    find_folder,
+    name_stage,
+    read_cell,
+    read_predictions,
+)
 from nlp_core.report.results import CellResult, Results, Score, TaskSplits
 
 log = logging.getLogger(__name__)
@@ -32,30 +40,53 @@ def evaluate_table(table: str, root: Path) -> None:
         DataError: a cell is not finished, or was trained otherwise than params.yaml says.
     """
     params = read_params(root / "params.yaml")
-    if table not in params.tables:
-        hint = suggest(table, params.tables)
+    if table not in params.all_tables:
+        hint = suggest(table, params.all_tables)
         raise ConfigError(f"params.yaml: tables: there is no table '{table}'. {hint}")
-    folder = root / "artifacts" / "finetune" / table
-    cells = {
-        name: evaluate_cell(folder / name, name, params)
-        for name, experiment in sorted(params.experiments.items())
-        if experiment.table == table
+    distilled = params.distilled_tables.get(table)
+    metrics = distilled.metrics if distilled else []
+    for metric in metrics:
+        if not any(has_metric(kind, metric) for kind in METRICS):
+            raise ConfigError(
+                f"params.yaml: distilled_tables.{table}.metrics: found '{metric}', which no kind "
+                "of task is measured by."
+            )
+    cells = {}
+    for name in list_cells(table, params):
+        folder = find_folder(name, params)
+        cell = evaluate_cell(root / folder, name, params, further_metrics=metrics)
+        cells[name] = cell.model_copy(update={"folder": str(folder) if distilled else None})
+    found = Results(table=table, cells=cells).model_dump(exclude_defaults=True)
+    write_json(root / "results" / f"{table}.json", found)
+
+
+def list_cells(table: str, params: Params) -> list[str]:
+    """Return the cells that are measured for a table, sorted: its own, and teachers of those."""
+    own = {name: cell for name, cell in params.cells.items() if cell.table == table}
+    teachers = {
+        teacher.cell.rpartition("/")[2]
+        for student in own.values()
+        if isinstance(student, StudentConfig)
+        for teacher in params.list_teachers(student).values()
     }
-    write_json(root / "results" / f"{table}.json", Results(table=table, cells=cells).model_dump())
+    return sorted({*own, *teachers})
 
 
-def evaluate_cell(folder: Path, name: str, params: Params) -> CellResult:
+def evaluate_cell(
+    folder: Path, name: str, params: Params, *, further_metrics: Sequence[str] = ()
+) -> CellResult:
     """Measure one cell over its seeds.
 
     Args:
         folder: artifacts/finetune/<table>/<cell>.
         name: the cell.
         params: params.yaml.
+        further_metrics: measured beside those of a task where its kind has them.
 
     Raises:
         DataError: the cell is not finished, or was trained otherwise than params.yaml says.
     """
-    cell = read_cell(folder, name, params)
+    cell = _add_metrics(read_cell(folder, name, params), further_metrics)
     runs = [_measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     log.info("evaluate cell=%s seeds=%d metrics=%d", name, len(runs), len(runs[0]))
@@ -82,6 +113,15 @@ def evaluate_cell(folder: Path, name: str, params: Params) -> CellResult:
     )
 
 
+def _add_metrics(cell: Cell, further: Sequence[str]) -> Cell:
+    tasks = {}
+    for name, task in cell.tasks.items():
+        fitting = [metric for metric in further if has_metric(task.kind, metric)]
+        metrics = list(dict.fromkeys([*task.metrics, *fitting]))
+        tasks[name] = task.model_copy(update={"metrics": metrics})
+    return cell.model_copy(update={"tasks": tasks})
+
+
 def summarise(values: Sequence[float]) -> Score:
     """Return mean and sample standard deviation (n - 1; 0 for one value) of a metric's values."""
     sd = statistics.stdev(values) if len(values) > 1 else 0.0
@@ -94,7 +134,7 @@ def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
             raise DataError(
                 f"{folder}: the seeds do not have the same metrics: found {sorted(run)} and "
                 f"{sorted(runs[0])}; train the cell again with `dvc repro --force "
-                f"finetune@{folder.name}`."
+                f"{name_stage(folder)}`."
             )
     return {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
 
@@ -102,15 +142,16 @@ def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
 def _measure_seed(folder: Path, cell: Cell) -> Metrics:
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
-        found = _measure_task(folder / "predictions" / f"{name}.parquet", task, cell.cell)
+        path = folder / "predictions" / f"{name}.parquet"
+        found = _measure_task(path, task, name_stage(folder.parent))
         prefix = f"{name}." if len(cell.tasks) > 1 else ""
         metrics |= {f"{prefix}{key}": value for key, value in found.items()}
     return metrics
 
 
-def _measure_task(path: Path, task: CellTask, cell: str) -> Metrics:
+def _measure_task(path: Path, task: CellTask, stage: str) -> Metrics:
     metrics: Metrics = {}
-    for item in read_predictions(path, task, f"finetune@{cell}"):
+    for item in read_predictions(path, task, stage):
         suffix = "" if item.selection == "honest" else f".{item.selection}"
         found: Mapping[str, float] = measure(task.kind, task.metrics, item.predictions)
         metrics |= {f"{item.split}.{name}{suffix}": value for name, value in found.items()}
@@ -118,6 +159,6 @@ def _measure_task(path: Path, task: CellTask, cell: str) -> Metrics:
     if expected not in metrics:
         raise DataError(
             f"{path}: found no honest predictions of the split '{task.report_split}', which the "
-            f"table reports; run `dvc repro --force finetune@{cell}`."
+            f"table reports; run `dvc repro --force {stage}`."
         )
     return metrics

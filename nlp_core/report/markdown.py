@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from nlp_core.config.params import RecipeConfig
@@ -47,7 +48,7 @@ def render_report(comparison: Comparison, recipes: Mapping[str, RecipeConfig]) -
         f"![Published and measured numbers]({table}.svg)",
         *(render_part(part, comparison) for part in comparison.parts),
         *_render_making(comparison.results.cells, recipes),
-        _render_commands(table, sorted(comparison.results.cells)),
+        _render_commands(table, comparison.results.cells),
         render_papers(comparison),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -340,27 +341,33 @@ def render_machines(cells: Mapping[str, CellResult]) -> str:
     )
 
 
-def _render_commands(table: str, cells: Sequence[str]) -> str:
+def _render_commands(table: str, cells: Mapping[str, CellResult]) -> str:
+    folders = {
+        name: PurePosixPath(cell.folder or f"artifacts/finetune/{table}/{name}")
+        for name, cell in sorted(cells.items())
+    }
+    is_distilled = any(cell.folder for cell in cells.values())
+    report = f"{'report_distilled' if is_distilled else 'report'}@{table}"
     sections = [
         "## Again",
         "The whole table, one stage at a time, or side by side on two cores:",
-        f"```\ndvc repro report@{table}\nsnakemake --cores 2 reports/{table}.md\n```",
+        f"```\ndvc repro {report}\nsnakemake --cores 2 reports/{table}.md\n```",
     ]
     if cells:
         rows = [
             [
                 cell,
-                f"`dvc repro finetune@{cell} report@{table}`",
-                f"`snakemake --cores 2 artifacts/finetune/{table}/{cell} reports/{table}.md`",
+                f"`dvc repro {folder.parts[1]}@{cell} {report}`",
+                f"`snakemake --cores 2 {folder} reports/{table}.md`",
             ]
-            for cell in cells
+            for cell, folder in folders.items()
         ]
         sections += [
             "One cell and the table, by DVC or by Snakemake:",
             render_rows(["cell", "DVC", "Snakemake"], rows),
             "Both do only what is not done. To train a cell from nothing, remove "
             f"`artifacts/work/{table}/<cell>` and add `--force` to `dvc repro --single-item "
-            "finetune@<cell>`.",
+            f"{'distill@<cell>` or `' if is_distilled else ''}finetune@<cell>`.",
         ]
     return "\n\n".join(sections)
 

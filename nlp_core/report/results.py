@@ -52,6 +52,8 @@ class CellResult(Record):
     footnotes: list[str]
     fingerprint: dict[str, str]
     numerics: int
+    folder: str | None = None
+    """Where its seeds lie, of the cells of a table with students; null: where any cell's do."""
 
 
 class Results(Record):

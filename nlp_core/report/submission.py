@@ -133,10 +133,10 @@ def choose_cells(names: Sequence[str], params: Params) -> dict[str, str]:
     tasks = list(dict.fromkeys(sheet.trained_on for sheet in SHEETS))
     chosen: dict[str, str] = {}
     for name in names:
-        if name not in params.experiments:
-            near = suggest(name, params.experiments)
+        if name not in params.cells:
+            near = suggest(name, params.cells)
             raise ConfigError(f"params.yaml: experiments: unknown cell '{name}'. {near}")
-        task = params.experiments[name].data
+        task = params.cells[name].data
         if task not in tasks:
             raise ConfigError(
                 f"'{name}': found a cell of the task {task}, expected one of {', '.join(tasks)}."
@@ -180,7 +180,7 @@ def _describe_absent(absent: list[Sheet], chosen: dict[str, str]) -> str:
 
 def _check_cell(name: str, params: Params, seed: int | None) -> tuple[Cell, int]:
     """Return a cell whose training is finished, and its seed; check that its rows are there."""
-    experiment = params.experiments[name]
+    experiment = params.cells[name]
     seeds = experiment.seeds
     if seed is not None and seed not in seeds:
         raise ConfigError(f"--seed: found {seed}, but the cell '{name}' has the seeds {seeds}.")

@@ -1,7 +1,7 @@
 """What there is to track: every finished cell, gathered from the files that stages wrote.
 
-Reads artifacts/finetune/, results/, runs/, dvc.lock and params.yaml; writes nothing and knows
-nothing of MLflow. Files that are missing leave a gap, no error: tracking is a view.
+Reads artifacts/finetune/, artifacts/distill/, results/, runs/, dvc.lock and params.yaml; writes
+nothing and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
 """
 
 import json
@@ -18,6 +18,8 @@ from nlp_core.files import digest_file, digest_json
 
 log = logging.getLogger(__name__)
 
+STAGES = ("distill", "finetune")
+"""The stages that train cells, and the folders below artifacts/ that they write to."""
 Plain = dict[str, Any]  # Any: JSON holds anything
 
 
@@ -77,16 +79,17 @@ class CellRun:
 
 
 def collect_cells(root: Path) -> Iterator[CellRun]:
-    """Yield every finished cell under artifacts/finetune, in the order of its path.
+    """Yield every finished cell, trained by itself or distilled, in the order of its path.
 
     Args:
         root: the project's root.
     """
     lock = _read_lock(root / "dvc.lock")
     recipes = read_params(root / "params.yaml").recipes
-    for path in sorted((root / "artifacts" / "finetune").glob("*/*/cell.json")):
+    found = [path for name in STAGES for path in root.glob(f"artifacts/{name}/*/*/cell.json")]
+    for path in sorted(found):
         note = _read_json(path)
-        stage = lock.get(f"finetune@{note['cell']}", {})
+        stage = lock.get(f"{path.parts[-4]}@{note['cell']}", {})
         recorded = stage.get("params", {}).get("params.yaml", {})
         recipe = recorded.get(f"recipes.{note['recipe']}")
         if recipe is None and note["recipe"] in recipes:

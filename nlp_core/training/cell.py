@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
+from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig, StudentConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
+from nlp_core.data.soft_labels import SoftLabels, digest_soft_labels, read_soft_labels
 from nlp_core.data.task import NEXT_WORD, Task, list_footnotes
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
@@ -39,6 +40,7 @@ from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, load_model, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
+from nlp_core.training.lesson import read_lesson
 from nlp_core.training.loop import HONEST, PAPER, TaskRun, Trained, Trainer, load_weights
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.processes import Processes, find_processes
@@ -99,7 +101,20 @@ class Cell:
             }
             | ({"files": files} if files else {})
             | ({"start": {"keep_heads": self.start.keep_heads}} if self.start else {})
+            | ({"soft_labels": digest_soft_labels(self.soft_labels)} if self.soft_labels else {})
         )
+
+    @property
+    def folder(self) -> Path:
+        """Where its trained seeds lie."""
+        return Path("artifacts") / self.experiment.stage / self.experiment.table / self.name
+
+    @property
+    def soft_labels(self) -> list[SoftLabels]:
+        """What the teachers of a student said; nothing for a cell without teachers."""
+        if not isinstance(self.experiment, StudentConfig):
+            return []
+        return read_soft_labels(Path(self.experiment.soft_labels))
 
     @property
     def init_digest(self) -> str:
@@ -120,11 +135,11 @@ def read_cell(name: str, params: Params) -> Cell:
         DataError: the task or the vectors are not processed yet, or a file that a layer names is
             missing.
     """
-    if name not in params.experiments:
+    if name not in params.cells:
         raise ConfigError(
-            f"params.yaml: experiments: unknown cell '{name}'. {suggest(name, params.experiments)}"
+            f"params.yaml: experiments: unknown cell '{name}'. {suggest(name, params.cells)}"
         )
-    experiment = params.experiments[name]
+    experiment = params.cells[name]
     start = read_start(name, params)
     init = start.init if start else Path(experiment.init)
     if not (init / "manifest.json").exists():
@@ -195,7 +210,7 @@ def load_seed(cell: Cell, seed: int) -> TrainedSeed:
     Raises:
         DataError: the seed is not trained, or was trained with another model file.
     """
-    folder = Path("artifacts/finetune") / cell.experiment.table / cell.name / f"seed-{seed}"
+    folder = cell.folder / f"seed-{seed}"
     return TrainedSeed(cell, *load_model(folder, cell.plan, kind=cell.task.kind, init=cell.init))
 
 
@@ -207,7 +222,7 @@ def train_cell(cell: Cell) -> Path:
     """
     place = f"{cell.experiment.table}/{cell.name}"
     work = Path("artifacts/work") / place / cell.key[:16]
-    target = Path("artifacts/finetune") / place
+    target = cell.folder
     processes = find_processes()
     with locked(work, "cell") if processes.is_first else nullcontext():
         finished = {
@@ -265,7 +280,8 @@ def prepare_tasks(
         cell: what is trained.
         seed: of the run, which says where a cell starts that starts from another one.
     """
-    trained = [(task, task.read_split("train")) for task in cell.tasks]
+    taught = [read_lesson(task, cell.recipe.distillation, cell.soft_labels) for task in cell.tasks]
+    trained = [(task, item.train) for task, item in zip(cell.tasks, taught, strict=True)]
     known = cell.start.recall(cell.plan, seed) if cell.start else {}
     featurizers = Featurizer.build_all(cell.plan, trained, cell.init, known)
     named = {task.name: task.name if cell.plan.tasks else None for task in cell.tasks}
@@ -278,14 +294,14 @@ def prepare_tasks(
     if cell.start is not None:
         cell.start.give(model, seed)
     runs = []
-    for task, train in trained:
+    for (task, train), item in zip(trained, taught, strict=True):
         featurizer = featurizers[task.name]
         names = dict.fromkeys((task.select_split, task.report_split))
         splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
         splits = {"train": encode_split(featurizer, train), **splits}
         _log_words(featurizer, splits)
         part = model.select(featurizer.plan) if cell.plan.tasks else model
-        runs.append(TaskRun(task, part, splits, _selections(task)))
+        runs.append(TaskRun(task, part, splits, _selections(task), item.lesson))
     return model, featurizers, runs
 
 

@@ -22,7 +22,7 @@ from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.features import Batch, EncodedSplit
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives import build_objective
+from nlp_core.objectives import Lesson, Student, build_objective
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -54,12 +54,19 @@ class TaskRun:
         model: the part of the model that serves it.
         splits: by name, "train" and those that a selection looks at among them.
         selections: for each way of choosing the epoch the name of the split that it looks at.
+        lesson: what teachers say of the training split; None: there is no teacher.
     """
 
     task: Task
     model: GraphModel
     splits: Mapping[str, EncodedSplit]
     selections: Mapping[str, str]
+    lesson: Lesson | None = None
+
+    @property
+    def trained_model(self) -> GraphModel:
+        """The part of the model with the loss that it is trained by."""
+        return self.model if self.lesson is None else Student(self.model, self.lesson)
 
     @property
     def train(self) -> EncodedSplit:
@@ -144,7 +151,7 @@ class Trainer:
         self.objectives = {
             name: build_objective(
                 None if item.is_auxiliary else recipe.adversarial,
-                item.model,
+                item.trained_model,
                 seed=seed,
                 num_steps=self.learning_rate.num_steps,
             )

@@ -35,10 +35,11 @@ def write(path: Path, *lines: str) -> None:
 def finetune(name: str) -> None:
     """Write a cell's folder, its last file after the recipe's sleep."""
     params = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
-    cell = params["experiments"][name]
+    cell = params["experiments" if STAGE == "finetune" else "distillations"][name]
     recipe = params["recipes"][cell["recipe"]]
     inputs = [Path(cell["model"]), Path("data/processed", cell["data"]), Path(cell["init"])]
-    folder = Path("artifacts/finetune", cell["table"], name)
+    inputs += [Path(cell["soft_labels"])] if STAGE == "distill" else []
+    folder = Path("artifacts", STAGE, cell["table"], name)
     found = digest([params["numerics"], cell, recipe], inputs)
     write(folder / "seed-1" / "model.safetensors", found)
     time.sleep(recipe.get("sleep", 0))
@@ -46,6 +47,13 @@ def finetune(name: str) -> None:
         sys.stderr.write("error: the stub was told to fail\n")
         raise SystemExit(2)
     write(folder / "cell.json", found)
+
+
+def teach(name: str) -> None:
+    """Write the soft labels of a teacher."""
+    teacher = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["teachers"][name]
+    found = digest(teacher, [Path(teacher["cell"]), Path("data/processed", teacher["data"])])
+    write(Path("artifacts/soft_labels", teacher["set"], name, "manifest.json"), found)
 
 
 def main(name: str) -> None:
@@ -58,10 +66,13 @@ def main(name: str) -> None:
     elif STAGE == "preprocess":
         write(processed / "train.parquet", digest(STAGE, [raw]))
         write(processed / "manifest.json", digest(STAGE, [described, raw]))
-    elif STAGE == "finetune":
+    elif STAGE in ("finetune", "distill"):
         finetune(name)
+    elif STAGE == "teach":
+        teach(name)
     elif STAGE == "evaluate":
-        write(results, digest(STAGE, [Path("artifacts/finetune", name)]))
+        folders = [Path("artifacts", stage, name) for stage in ("finetune", "distill")]
+        write(results, digest(STAGE, [folder for folder in folders if folder.exists()]))
     else:
         write(Path("reports", f"{name}.md"), digest(STAGE, [results, published]))
         write(Path("reports", f"{name}.svg"), "<svg/>", digest(STAGE, [results]))

@@ -1,0 +1,109 @@
+"""The closed models of distillation: who teaches what, and what a student makes of it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nlp_core.config.base import ClosedModel
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Weight = Annotated[float, Field(ge=0, le=1)]
+Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+SOFT_LABELS = "artifacts/soft_labels"
+"""Folder of all soft labels: below it a folder for each set, and in that one for each teacher."""
+
+
+class ObjectiveConfig(ClosedModel):
+    """What all objectives share: how much the soft labels count.
+
+    loss = (1 - weight) hard + weight soft, a mean over the examples; an example without a label,
+    and a task without a teacher, has the other term alone.
+    """
+
+    weight: Weight
+    """Share of the soft labels in the loss: 0 is training without a teacher, 1 without labels."""
+    task_weights: dict[Name, Weight] | None = None
+    """The weights of some tasks of a group; null, and of all others: weight."""
+
+    def find_weight(self, task: str) -> float:
+        """Return the share of the soft labels in the loss of a task."""
+        return (self.task_weights or {}).get(task, self.weight)
+
+
+class MseScoresConfig(ObjectiveConfig):
+    """Mean squared difference of the probabilities, over examples and labels.
+
+    Source: Gong et al. 2019 (NeuronBlocks), its knowledge distillation; Liu et al. 2019 (multi-task
+        distillation) takes the mean probability of several teachers.
+    """
+
+    name: Literal["mse_scores"]
+
+
+class MseLogitsConfig(ObjectiveConfig):
+    """Mean squared difference of the logits, over examples and labels.
+
+    Source: Ba and Caruana 2014 (do deep nets really need to be deep), equation 1, which sums over
+        the labels and has a factor of a half.
+    """
+
+    name: Literal["mse_logits"]
+
+
+class KlConfig(ObjectiveConfig):
+    """T^2 KL(teacher || student), of distributions softened by a temperature T.
+
+    Source: Hinton et al. 2015 (distilling the knowledge in a neural network), section 2.
+    """
+
+    name: Literal["kl"]
+    temperature: Annotated[float, Field(ge=1)]
+    """T, what the logits of both are divided by, at least 1."""
+
+
+DistillationConfig = Annotated[
+    MseScoresConfig | MseLogitsConfig | KlConfig, Field(discriminator="name")
+]
+
+
+class TeacherConfig(ClosedModel):
+    """A trained cell, and the texts that it says something of."""
+
+    cell: Annotated[
+        str, Field(pattern=r"^artifacts/(finetune|distill)/[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")
+    ]
+    """Folder of the trained cell."""
+    seeds: Seeds
+    """Its seeds that teach: all that teach one task together are an ensemble."""
+    data: Name
+    """The task whose texts are scored: the one that is taught, or any other one, whose texts then
+    are further examples without a label."""
+    split: Literal["train", "held_out", "dev", "test"] = "train"
+    """Split of them."""
+    task: Name | None = None
+    """The task that is taught, one of those of the cell; null: `data`."""
+    set: Name
+    """The set of soft labels that these belong to; a student learns from one set."""
+
+    @property
+    def taught(self) -> str:
+        """The task that is taught."""
+        return self.task or self.data
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether the texts come on top of those of the training split."""
+        return self.data != self.taught or self.split != "train"
+
+    @model_validator(mode="after")
+    def _check_seeds(self) -> "TeacherConfig":
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"found seeds {self.seeds}; each seed may stand once.")
+        return self
+
+
+class DistilledTableConfig(ClosedModel):
+    """A table of students, beside the same models without a teacher, and their teachers."""
+
+    metrics: list[str]
+    """Measured beside the metrics of a task, where its kind has them, from the predictions."""

@@ -1,0 +1,176 @@
+"""Learning from what teachers said: a model whose loss has soft labels in it.
+
+A student is the model itself with another loss, so that every objective, an adversarial one too,
+trains it as any other model. Soft labels are scores, as a head gives them; teacher and student are
+compared by the `outputs` that the student's head makes of both, row by row: an example, a real
+token, a label of several, the candidates of a question. The members of an ensemble count alike,
+each after its own softmax.
+
+Tags: what is compared are the labels of each token by themselves. A conditional random field tells
+its marginals, whether it teaches or learns, so that each may teach the other and a softmax.
+
+Shape letters: K members of an ensemble, N rows, L classes.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from nlp_core.config.distillation import DistillationConfig, KlConfig, MseLogitsConfig
+from nlp_core.data.soft_labels import SoftColumn
+from nlp_core.data.task import TAGS
+from nlp_core.errors import ConfigError
+from nlp_core.heads import CRFTaggingHead, RegressionHead
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives.divergence import kl
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a student learns of one task from its teachers.
+
+    Attributes:
+        soft: by target (label, labels, tags) the soft labels of the training split.
+        widths: by target the numbers of a soft label; 0: one, a value.
+        marginals: whether those of tags are log-probabilities of a conditional random field.
+        objective: how teacher and student are compared.
+        weight: share of the soft labels in the loss.
+        num_labelled: the first examples of the split, which have labels as well.
+    """
+
+    soft: Mapping[str, SoftColumn]
+    widths: Mapping[str, int]
+    marginals: bool
+    objective: DistillationConfig
+    weight: float
+    num_labelled: int
+
+
+class Student(GraphModel):
+    """A model, the same parameters, with the loss of a student.
+
+    loss = (1 - weight) hard + weight soft; hard is the loss of the labelled examples of a batch,
+    times their share of it, and soft the sum over the heads, each times its weight, of the mean of
+    `compare_soft` over the rows (of tags: their sum, divided as the head's own loss is).
+
+    Args:
+        model: what is trained.
+        lesson: what it learns from.
+
+    Raises:
+        ConfigError: a head has no outputs that could be compared, or others than the teacher.
+    """
+
+    def __init__(self, model: GraphModel, lesson: Lesson) -> None:
+        super().__init__(model.plan, {}, {})
+        self.blocks, self.heads = model.blocks, model.heads
+        self.lesson = lesson
+        for name in self.heads:
+            self._check_head(name)
+
+    def sum_losses(
+        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
+    ) -> Tensor:
+        """Return the loss of scores that `forward` gave for the batch."""
+        weight = self.lesson.weight
+        losses = []
+        labelled = np.flatnonzero(batch.rows < self.lesson.num_labelled)
+        if weight < 1 and len(labelled) == len(batch.rows):
+            losses.append((1 - weight) * super().sum_losses(scores, batch))
+        elif weight < 1 and len(labelled):
+            share = len(labelled) / len(batch.rows)
+            part = select_rows(scores, batch, torch.from_numpy(labelled))
+            losses.append((1 - weight) * share * super().sum_losses(*part))
+        if weight > 0 or not losses:
+            losses.append(batch.portion * weight * self._compare(scores, batch))
+        return torch.stack(losses).sum()
+
+    def _compare(self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch) -> Tensor:
+        losses = []
+        for name, (score, mask) in scores.items():
+            head = self._head(name)
+            taught = torch.from_numpy(self.lesson.soft[head.target].take(batch.rows))
+            where = batch.group if head.grouped else mask
+            said = head.outputs(head.soften(score, mask).float(), where)
+            taught_KN = torch.stack([head.outputs(member, where) for member in taught])
+            rows_N = compare_soft(self.lesson.objective, taught_KN, said)
+            count = (
+                head.count_terms(batch.targets[TAGS], mask) if head.target == TAGS else len(rows_N)
+            )
+            losses.append(self.plan.heads[name].weight * rows_N.sum() / count)
+        return torch.stack(losses).sum()
+
+    def _check_head(self, name: str) -> None:
+        head, lesson = self._head(name), self.lesson
+        place = f"{self.plan.where}: head '{name}': found {type(head).__name__}"
+        if not head.comparable or head.target not in lesson.soft:
+            raise ConfigError(
+                f"{place}, expected one that predicts {' and '.join(sorted(lesson.soft))} by "
+                "outputs that can be compared with those of a teacher; take another head, or an "
+                "experiment without a teacher."
+            )
+        width = lesson.widths[head.target]
+        if head.grouped and width:
+            raise ConfigError(
+                f"{place}, which gives a candidate one score, and a teacher that gives it {width}; "
+                "expected heads of one sort."
+            )
+        if not width and not head.grouped and not isinstance(head, RegressionHead):
+            raise ConfigError(
+                f"{place}, which gives an example a score for each label, and a teacher that gives "
+                "it one; expected heads of one sort."
+            )
+        is_field = isinstance(head, CRFTaggingHead) or (head.target == TAGS and lesson.marginals)
+        if is_field and isinstance(lesson.objective, MseLogitsConfig):
+            raise ConfigError(
+                f"{place} and the objective mse_logits, but a conditional random field, which "
+                "teaches or learns here, has no logits of single tokens; take kl or mse_scores."
+            )
+
+
+def select_rows(
+    scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch, rows: Tensor
+) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Batch]:
+    """Return the scores and the targets of some examples of a batch."""
+    kept = {
+        name: (score[rows], None if mask is None else mask[rows])
+        for name, (score, mask) in scores.items()
+    }
+    targets = {name: target[rows] for name, target in batch.targets.items()}
+    group = None if batch.group is None else batch.group[rows]
+    return kept, replace(batch, targets=targets, group=group, rows=batch.rows[rows.numpy()])
+
+
+def compare_soft(
+    objective: DistillationConfig,
+    taught_KN: Float[Tensor, "K N ..."],
+    said_N: Float[Tensor, "N ..."],
+) -> Float[Tensor, " N"]:
+    """Return how far a student's rows lie from those of its teachers, 0 where they are equal.
+
+    Args:
+        objective: how they are compared; values always by the squared difference from the mean.
+        taught_KN: logits [K, N, L] or values [K, N] of each teacher.
+        said_N: logits [N, L] or values [N] of the student.
+
+    Note: a mean over L counts only the classes that a row has (candidates of its question).
+    """
+    if said_N.ndim == 1:
+        return (said_N - taught_KN.mean(0)).square()
+    if isinstance(objective, KlConfig):
+        temperature = objective.temperature
+        log_p_NL = (taught_KN / temperature).log_softmax(-1).logsumexp(0) - math.log(len(taught_KN))
+        log_q_NL = (said_N / temperature).log_softmax(-1)
+        return temperature**2 * kl(log_p_NL, log_q_NL)
+    if isinstance(objective, MseLogitsConfig):
+        gap_NL = taught_KN.mean(0) - said_N
+    else:
+        gap_NL = taught_KN.softmax(-1).mean(0) - said_N.softmax(-1)
+    real_NL = said_N > torch.finfo(said_N.dtype).min / 8
+    return (gap_NL * real_NL).square().sum(-1) / real_NL.sum(-1)
