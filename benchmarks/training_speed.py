@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nlp_core.config.params import read_params
 from nlp_core.data.batching import order_training_batches
-from nlp_core.data.task import read_task
+from nlp_core.data.task import TAGS, read_task
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.training.cell import Cell, read_cell
@@ -62,9 +62,9 @@ class PlainTagger(nn.Module):
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         hidden, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         scores = self.out(self.dropout(hidden))
-        assert batch.target is not None
+        tags = batch.targets[TAGS]
         losses = [
-            self._sentence_loss(scores[i, :length], batch.target[i, :length])
+            self._sentence_loss(scores[i, :length], tags[i, :length])
             for i, length in enumerate(lengths.tolist())
         ]
         return torch.stack(losses).mean()

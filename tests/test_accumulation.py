@@ -14,6 +14,7 @@ from tests.test_adversarial import METHODS
 from tests.test_grouped_training import HEADS, use
 from tests.test_training import (
     MODELS,
+    KilledError,
     find_train,
     make_cell,
     make_trainer,
@@ -123,14 +124,49 @@ def test_more_parts_than_examples_are_as_many_as_there_are(project: Path) -> Non
     assert [len(part.rows) for part in trainer._read_batches(name, np.arange(4))] == [1] * 4
 
 
-def test_bfloat16_trains_close_to_float32(project: Path) -> None:
+@pytest.mark.parametrize("low", ["bfloat16", "float16"])
+def test_sixteen_bits_train_close_to_float32(project: Path, low: str) -> None:
     ends = []
-    for precision in (None, "bfloat16"):
+    for precision in (None, low):
         cell = make_cell(project, "pair_regression", precision=precision, clip_norm=None)
         trainer = make_trainer(cell, project / "x")
+        if trainer.scaler is not None:  # the first scale is one that overflows here
+            trainer.scaler.load_state_dict({**trainer.scaler.state_dict(), "scale": 64.0})
         ends.append(take_gradients(trainer, WHOLE))
         assert all(item.dtype == torch.float32 for item in trainer.model.parameters())
     assert any(not torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
     for name, expected in ends[0].items():
         scale = float(expected.abs().max())
         torch.testing.assert_close(ends[1][name], expected, rtol=0.05, atol=0.05 * scale + 1e-6)
+
+
+def test_an_update_that_overflows_is_left_out_and_the_next_is_not(project: Path) -> None:
+    cell = make_cell(project, "pair_regression", precision="float16", clip_norm=None)
+    trainer = make_trainer(cell, project / "x")
+    assert trainer.scaler is not None
+    trainer.scaler.load_state_dict({**trainer.scaler.state_dict(), "scale": 1e38})
+    before = {name: item.detach().clone() for name, item in trainer.model.named_parameters()}
+    take_step(trainer, WHOLE)
+    assert trainer.progress.step == 1
+    assert all(item.equal(before[name]) for name, item in trainer.model.named_parameters())
+    assert trainer.scaler.get_scale() == pytest.approx(0.5e38)
+    trainer.scaler.load_state_dict({**trainer.scaler.state_dict(), "scale": 1024.0})
+    take_step(trainer, WHOLE)
+    assert any(not item.equal(before[name]) for name, item in trainer.model.named_parameters())
+
+
+def test_a_killed_run_in_float16_ends_as_an_undisturbed_one(project: Path) -> None:
+    cell = make_cell(project, "pair_regression", precision="float16", validations_per_epoch=2)
+    whole = make_trainer(cell, project / "whole.safetensors").run()
+
+    def kill(step: int) -> None:
+        if step == 7:
+            raise KilledError
+
+    path = project / "killed.safetensors"
+    with pytest.raises(KilledError):
+        make_trainer(cell, path).run(kill)
+    ended = make_trainer(cell, path).run()
+    assert ended.progress == whole.progress
+    for name, value in whole.states["honest"].items():
+        assert value.equal(ended.states["honest"][name]), name

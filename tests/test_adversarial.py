@@ -239,6 +239,20 @@ def test_the_ascent_builds_no_gradients_of_weights(project: Path) -> None:
     assert all(item.requires_grad for item in objective.model.parameters())
 
 
+@pytest.mark.parametrize("method", ["smart", "vat"])
+def test_a_lazy_divergence_counts_twice_in_every_second_step(project: Path, method: str) -> None:
+    def run(values: Values | None, step: int) -> float:
+        trainer = start(project, "tagging", values)
+        torch.manual_seed(3)
+        return find_objective(trainer).backward(find_train(trainer).batch(ROWS), step)
+
+    plain, always = run(None, 0), run(METHODS[method], 0)
+    lazy = {**METHODS[method], "every": 2}
+    assert always > plain
+    assert run(lazy, 1) == plain == run(lazy, 3)
+    assert run(lazy, 2) - plain == pytest.approx(2 * (always - plain), rel=1e-4)
+
+
 def test_each_text_of_a_pair_has_its_own_perturbation(project: Path) -> None:
     objective = find_objective(start(project, "ranking", SMART))
     assert isinstance(objective, SmoothObjective)

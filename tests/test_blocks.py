@@ -407,6 +407,15 @@ def test_example_without_tokens_is_zero_and_harmless(row: Row) -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in block.parameters())
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.block}-{row.options}")
+def test_makes_no_tensor_elsewhere_than_where_its_inputs_are(row: Row) -> None:
+    """What is made on the default device is of no use on a GPU; here that device holds nothing."""
+    block, fields = build(row).eval(), make_fields(row)
+    expected = block(*fields)
+    with torch.device("meta"):
+        assert block(*fields).equal(expected)
+
+
 @pytest.mark.parametrize(
     "row",
     # oneDNN's LSTM and GRU need more than the pinned AVX2

@@ -61,6 +61,9 @@ class SmartConfig(ClosedModel):
     """Whether each token has a ball, or each text."""
     divergence: DivergenceName
     """How distributions are compared."""
+    every: Count = 1
+    """Steps of training from one with the divergence to the next, whose weight is multiplied by it:
+    the same pull on average for less time (lazy regularisation, Karras et al. 2020, appendix B)."""
     proximal: ProximalConfig | None = None
     """Bregman proximal point term; null: none."""
 
@@ -106,6 +109,9 @@ class VatConfig(ClosedModel):
     """l2 length of the perturbation, in the unit of the embeddings; 0: nothing is perturbed."""
     level: Level
     """Whether each token's perturbation has that length, or each text's, as in the paper."""
+    every: Count = 1
+    """Steps of training from one with the divergence to the next, whose weight is multiplied by it:
+    the same pull on average for less time (lazy regularisation, Karras et al. 2020, appendix B)."""
 
 
 class FgmConfig(ClosedModel):

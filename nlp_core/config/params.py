@@ -107,8 +107,9 @@ class RecipeConfig(ClosedModel):
     accumulate: Count | None = None
     """Parts that the batch of a step is cut into, one after the other, to save memory; the update
     is that of the whole batch. null: one."""
-    precision: Literal["bfloat16"] | None = None
-    """Number format of most of a step's arithmetic; weights stay float32. null: float32."""
+    precision: Literal["bfloat16", "float16"] | None = None
+    """Number format of most of a step's arithmetic; weights stay float32. With float16 the loss is
+    scaled, and an update whose gradients overflow is left out. null: float32."""
     mixing: Mixing | None = None
     """How the tasks of a group take turns; null: there is one task."""
     task_weights: dict[Name, Positive] | None = None

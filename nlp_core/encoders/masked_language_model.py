@@ -89,6 +89,11 @@ class MaskedLanguageModel(nn.Module):
         types = getattr(config, "type_vocab_size", 0)
         self.reads_segments = "token_type_ids" in allowed and types > 1
 
+    def read(self, *arrays: object) -> list[Tensor]:
+        """Return arrays of numpy as tensors of the same type, where the weights are."""
+        device = self.encoder.get_input_embeddings().weight.device
+        return [torch.as_tensor(array, device=device) for array in arrays]
+
     def encode(
         self,
         ids_BL: Int[Tensor, "B L"],

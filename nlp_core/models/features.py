@@ -5,7 +5,7 @@ split; layers that share parameters share it, and it then counts the words of al
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +54,22 @@ class Batch:
     shares: Mapping[str, Tensor] = field(default_factory=dict)
     portion: float = 1.0
     parts: Tensor | None = None
+
+    def to(self, device: torch.device) -> "Batch":
+        """Return the batch on a device."""
+        if device.type == "cpu":
+            return self
+        return replace(
+            self,
+            features={
+                layer: tuple(item.to(device) for item in items)
+                for layer, items in self.features.items()
+            },
+            masks={name: item.to(device) for name, item in self.masks.items()},
+            targets={name: item.to(device) for name, item in self.targets.items()},
+            group=None if self.group is None else self.group.to(device),
+            shares={name: item.to(device) for name, item in self.shares.items()},
+        )
 
 
 @dataclass(frozen=True)

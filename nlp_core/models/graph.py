@@ -36,6 +36,11 @@ class GraphModel(nn.Module):
         self.blocks = nn.ModuleDict(blocks)
         self.heads = nn.ModuleDict(heads)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are, and batches are to be."""
+        return next(self.parameters()).device
+
     def select(self, plan: ModelPlan) -> "GraphModel":
         """Return the part of the model that a part of its plan describes: the same parameters."""
         owners = {layer.owner for layer in plan.layers}

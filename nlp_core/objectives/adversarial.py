@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nlp_core.blocks.random_state import get_random_state
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.objective import Objective
@@ -86,9 +87,9 @@ class LossObjective(AdversarialObjective):
 
         with intercept(self.tables, change):
             loss = share * self.model.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        value = self.follow(loss)
         gradients = [item.delta.grad for item in perturbed]
-        return LossPass(float(loss.detach()), perturbed, [g for g in gradients if g is not None])
+        return LossPass(value, perturbed, [g for g in gradients if g is not None])
 
 
 class FreeLB(LossObjective):
@@ -117,7 +118,7 @@ class FreeLB(LossObjective):
 
     def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's mean loss to those of the weights, and return it."""
-        random_state = torch.get_rng_state()
+        random_state = get_random_state()
 
         def start(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
             return self.noise.draw_uniform(vectors_BTD, mask_BT, ball=self.ball)
@@ -163,7 +164,7 @@ class Fgm(LossObjective):
 
     def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of both losses to those of the weights, and return their sum."""
-        random_state = torch.get_rng_state()
+        random_state = get_random_state()
 
         def start(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
             return Perturbed(torch.zeros_like(vectors_BTD), mask_BT)

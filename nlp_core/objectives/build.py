@@ -46,6 +46,7 @@ def build_objective(
                 steps=config.steps,
                 ball=Ball("l2", config.level, config.epsilon),
                 probe=config.probe,
+                every=config.every,
             )
         case FreeLBConfig():
             ball = Ball(config.norm, config.level, config.epsilon)
@@ -75,6 +76,7 @@ def _build_smart(config: SmartConfig, model: GraphModel, noise: Noise, num_steps
         ball=Ball(config.norm, config.level, config.epsilon),
         step_size=config.step_size,
         noise_std=config.noise_std,
+        every=config.every,
         average=average,
     )
 

@@ -1,6 +1,6 @@
 """What a step trains on: the loss of the model on a batch, or more than that."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
@@ -13,10 +13,15 @@ class Objective:
 
     Args:
         model: what is trained; in training mode when a step asks.
+
+    Attributes:
+        scale: what makes a loss larger, so that float16 can hold its gradients; the run that set
+            it makes them smaller again.
     """
 
     def __init__(self, model: GraphModel) -> None:
         self.model = model
+        self.scale: Callable[[Tensor], Tensor] = lambda loss: loss
 
     def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's loss to those of the weights, and return the loss.
@@ -25,8 +30,11 @@ class Objective:
             batch: what the step trains on.
             step: updates of the weights that were made before, from 0.
         """
-        loss = self.model.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        return self.follow(self.model.loss(batch))
+
+    def follow(self, loss: Tensor) -> float:
+        """Add the gradients of a loss to those of the weights, and return the loss."""
+        self.scale(loss).backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())
 
     def state(self) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from nlp_core.blocks import Block
 from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.config.adversarial import Level, Norm
 
 NOISE_STREAM = 1
@@ -84,14 +85,14 @@ def repeat_pass(model: nn.Module, random_state: Tensor) -> Iterator[None]:
     """
     normalisations = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     momenta = [module.momentum for module in normalisations]
-    state = torch.get_rng_state()
-    torch.set_rng_state(random_state)
+    state = get_random_state()
+    set_random_state(random_state)
     for module in normalisations:
         module.momentum = 0.0
     try:
         yield
     finally:
-        torch.set_rng_state(state)
+        set_random_state(state)
         for module, momentum in zip(normalisations, momenta, strict=True):
             module.momentum = momentum
 
@@ -178,7 +179,7 @@ class Noise:
 
     def draw_normal(self, like_BTD: Tensor, mask_BT: Tensor, *, std: float) -> Perturbed:
         """Return normal numbers at real words, and zeros at padding."""
-        drawn_BTD = torch.randn(like_BTD.shape, generator=self.generator).to(like_BTD)
+        drawn_BTD = self._draw(torch.randn, like_BTD)
         return Perturbed(zero_padding(std * drawn_BTD, mask_BT), mask_BT)
 
     def draw_uniform(self, like_BTD: Tensor, mask_BT: Tensor, *, ball: Ball) -> Perturbed:
@@ -188,13 +189,18 @@ class Noise:
 
         Source: Zhu et al. 2020 (FreeLB), algorithm 1, line 4.
         """
-        drawn_BTD = 2 * torch.rand(like_BTD.shape, generator=self.generator).to(like_BTD) - 1
+        drawn_BTD = 2 * self._draw(torch.rand, like_BTD) - 1
         count = torch.full_like(drawn_BTD[..., :1], drawn_BTD.shape[-1])
         if ball.level == "sentence":
             axes = tuple(range(1, drawn_BTD.ndim))
             count = zero_padding(count, mask_BT).sum(axes, keepdim=True).clamp(min=1)
         delta_BTD = zero_padding(ball.radius * drawn_BTD / count.sqrt(), mask_BT)
         return Perturbed(ball.project(delta_BTD), mask_BT)
+
+    def _draw(self, draw: Callable[..., Tensor], like_BTD: Tensor) -> Tensor:
+        """Return numbers that are the same for every device."""
+        place = {"generator": self.generator, "device": self.generator.device}
+        return draw(like_BTD.shape, **place).to(like_BTD)
 
     def state(self) -> Tensor:
         """Return the generator's state."""

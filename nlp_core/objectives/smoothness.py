@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.adversarial import DivergenceName
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
@@ -63,6 +64,8 @@ class SmoothObjective(AdversarialObjective):
         weight: factor on the divergence.
         steps: gradients that delta is looked for with.
         divergence: how distributions are compared.
+        every: steps of training from one with the divergence to the next, where it counts that
+            many times.
     """
 
     def __init__(
@@ -73,22 +76,27 @@ class SmoothObjective(AdversarialObjective):
         weight: float,
         steps: int,
         divergence: DivergenceName,
+        every: int,
     ) -> None:
         super().__init__(model, noise)
         self.weight = weight
         self.steps = steps
         self.divergence = divergence
+        self.every = every
 
     def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's loss to those of the weights, and return the loss."""
         clean = self._pass_clean(batch)
+        loss = clean.loss + self.add_terms(batch, clean, step)
+        if step % self.every == 0:
+            loss = loss + batch.portion * self.every * self.weight * self._move(batch, clean)
+        return self.follow(loss)
+
+    def _move(self, batch: Batch, clean: CleanPass) -> Tensor:
+        """Return the divergence between the outputs as they are and the perturbed ones."""
         found = self.find_perturbations(batch, clean)
         outputs = self._pass_perturbed(batch, clean, clean.vectors, [item.delta for item in found])
-        moved = self._compare(self.choose_reference(clean), outputs)
-        loss = clean.loss + batch.portion * self.weight * moved
-        loss = loss + self.add_terms(batch, clean, step)
-        loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+        return self._compare(self.choose_reference(clean), outputs)
 
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
         """Return a perturbation for each call of a word table."""
@@ -111,10 +119,10 @@ class SmoothObjective(AdversarialObjective):
         reference = {name: item.detach() for name, item in clean.outputs.items()}
         with freeze(self.model):
             outputs = self._pass_perturbed(batch, clean, vectors, deltas)
-            return torch.autograd.grad(self._compare(reference, outputs), deltas)
+            return torch.autograd.grad(self.scale(self._compare(reference, outputs)), deltas)
 
     def _pass_clean(self, batch: Batch) -> CleanPass:
-        random_state = torch.get_rng_state()
+        random_state = get_random_state()
         vectors: list[Tensor] = []
         masks: list[Tensor] = []
 
@@ -163,6 +171,7 @@ class Smart(SmoothObjective):
         ball: where delta stays.
         step_size: length of a step, in the norm of the ball.
         noise_std: standard deviation of the first delta.
+        every: see SmoothObjective.
         average: of the proximal point term; None: no such term.
 
     Source: Jiang et al. 2020 (SMART), sections 3.1 and 3.2.
@@ -181,9 +190,12 @@ class Smart(SmoothObjective):
         ball: Ball,
         step_size: float,
         noise_std: float,
+        every: int,
         average: Average | None,
     ) -> None:
-        super().__init__(model, noise, weight=weight, steps=steps, divergence=divergence)
+        super().__init__(
+            model, noise, weight=weight, steps=steps, divergence=divergence, every=every
+        )
         self.ball = ball
         self.step_size = step_size
         self.noise_std = noise_std
@@ -238,6 +250,7 @@ class Vat(SmoothObjective):
         steps: power iterations.
         ball: l2, as wide as the perturbation is long (epsilon).
         probe: xi, length at which the curvature is probed.
+        every: see SmoothObjective.
 
     Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
         classification), section 3; the power iteration: Miyato et al. 2016 (distributional
@@ -255,8 +268,9 @@ class Vat(SmoothObjective):
         steps: int,
         ball: Ball,
         probe: float,
+        every: int,
     ) -> None:
-        super().__init__(model, noise, weight=weight, steps=steps, divergence="kl")
+        super().__init__(model, noise, weight=weight, steps=steps, divergence="kl", every=every)
         self.ball = ball
         self.probe = probe
 

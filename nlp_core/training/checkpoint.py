@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
+from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.files import replacing
 
 OPTIMIZER, GENERATOR = "optimizer", "generator"
@@ -78,7 +78,7 @@ def save_checkpoint(
         progress: where the run stands.
         states: tensors by the name of what they belong to.
         optimizer: whose slots are kept.
-        generators: state of torch's generator in each process of the run.
+        generators: state of torch's generators in each process of the run.
     """
     save_state(path, asdict(progress), states, optimizer, generators)
 
@@ -118,7 +118,7 @@ def save_state(
     tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
     for idx, slots in optimizer.state_dict()["state"].items():
         tensors |= {f"{OPTIMIZER}/{idx}/{name}": value for name, value in slots.items()}
-    for rank, state in enumerate(generators or [torch.get_rng_state()]):
+    for rank, state in enumerate(generators or [get_random_state()]):
         tensors[f"{GENERATOR}/{_name(rank)}"] = state
     save_tensors(path, tensors, note)
 
@@ -135,7 +135,7 @@ def load_state(path: Path, rank: int = 0) -> tuple[Any, dict[str, dict[str, Tens
         states.setdefault(part, {})[name] = value
     generators = states.pop(GENERATOR)
     if rank == 0 or _name(rank) in generators:
-        torch.set_rng_state(generators[_name(rank)])
+        set_random_state(generators[_name(rank)])
     return note, states
 
 

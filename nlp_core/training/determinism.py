@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from nlp_core import PINNED_ENVIRONMENT
+from nlp_core.training.device import describe_device
 
 
 def seed_everything(seed: int) -> None:
@@ -28,7 +29,7 @@ def seed_everything(seed: int) -> None:
 def describe_machine() -> dict[str, str]:
     """Return the fingerprint that stands beside each result: device, torch, instruction set."""
     return {
-        "device": "cpu",
+        **describe_device(),
         "torch": torch.__version__.partition("+")[0],
         "isa": PINNED_ENVIRONMENT["ATEN_CPU_CAPABILITY"],
     }

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.params import RecipeConfig
 from nlp_core.data.batching import order_training_batches, order_training_groups
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
@@ -37,7 +38,8 @@ from nlp_core.training.threshold import predict_with_best_threshold
 log = logging.getLogger(__name__)
 
 LOGS_PER_EPOCH = 10
-ALONE = Processes()
+PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+SCALER = "scaler"
 HONEST = "honest"
 PAPER = "paper"
 """Ways of choosing the epoch: on a split that is not reported, or as the paper did, on that one."""
@@ -109,7 +111,7 @@ class Trainer:
         seed: orders the data.
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
-        processes: those that take part in each step.
+        processes: those that take part in each step; None: this one alone.
     """
 
     def __init__(
@@ -121,15 +123,15 @@ class Trainer:
         seed: int,
         checkpoint: Path,
         max_steps: int | None = None,
-        processes: Processes = ALONE,
+        processes: Processes | None = None,
     ) -> None:
-        self.model = model
+        self.processes = processes or Processes()
+        self.model = model.to(self.processes.device)
         self.tasks = {item.task.name: item for item in tasks}
         self.recipe = recipe
         self.seed = seed
         self.checkpoint = checkpoint
         self.max_steps = max_steps
-        self.processes = processes
         self.sizes = {
             name: item.count_batches(self._batch_size(name)) for name, item in self.tasks.items()
         }
@@ -148,6 +150,10 @@ class Trainer:
             )
             for name, item in self.tasks.items()
         }
+        self.scaler = _build_scaler(recipe, self.processes)
+        if self.scaler is not None:
+            for objective in self.objectives.values():
+                objective.scale = self.scaler.scale
         self.progress = Progress()
         self.best_states: dict[str, dict[str, Tensor]] = {}
         self.losses: list[float] = []
@@ -244,10 +250,13 @@ class Trainer:
         if progress.step == 0:
             log.info("finetune first batch task=%s rows=%d", name, len(rows))
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision is not None):
+        precision = PRECISIONS.get(self.recipe.precision or "")
+        with torch.autocast(self.processes.device.type, precision, enabled=precision is not None):
             value = sum(self.objectives[name].backward(item, progress.step) for item in batches)
         self.processes.add_gradients(self.model)
         value = self.processes.add_value(value)
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
         if not math.isfinite(value):
             raise TrainingError(self._describe_divergence(name, value, lr))
         weight = (self.recipe.task_weights or {}).get(name)
@@ -257,7 +266,11 @@ class Trainer:
             )
         if self.recipe.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        update_weights(self.optimizer)
+        if self.scaler is None:
+            update_weights(self.optimizer)
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         progress.step += 1
         if len(self.tasks) > 1:
             progress.task_steps[name] = progress.task_steps.get(name, 0) + 1
@@ -271,12 +284,14 @@ class Trainer:
         train = item.train.draw(self.seed, self.progress.step)
         number = (self.recipe.accumulate or 1) * self.processes.count
         if number == 1:
-            return [train.batch(rows)]
+            return [train.batch(rows).to(self.processes.device)]
         units = rows if item.group is None else np.unique(item.group[rows])
         parts = [part for part in np.array_split(units, number) if len(part)]
         if item.group is not None:
             parts = [rows[np.isin(item.group[rows], part)] for part in parts]
-        batches = item.model.share_terms([train.batch(part) for part in parts])
+        batches = item.model.share_terms(
+            [train.batch(part).to(self.processes.device) for part in parts]
+        )
         return self.processes.take_own(batches)
 
     def _refuse_idle_tasks(self) -> None:
@@ -379,10 +394,13 @@ class Trainer:
         states: dict[str, Mapping[str, Tensor]] = {"model": self.model.state_dict()}
         if self.average is not None:
             states["average"] = self.average.state
+        if self.scaler is not None:
+            values = self.scaler.state_dict()
+            states[SCALER] = {name: torch.tensor(value) for name, value in values.items()}
         for name, objective in self.objectives.items():
             states[f"objective-{name}"] = objective.state()
         states |= {f"best-{name}": state for name, state in self.best_states.items()}
-        generators = self.processes.gather_states(torch.get_rng_state())
+        generators = self.processes.gather_states(get_random_state())
         if self.processes.is_first:
             save_checkpoint(self.checkpoint, self.progress, states, self.optimizer, generators)
         self.processes.wait()
@@ -392,7 +410,9 @@ class Trainer:
         self.progress, states = load_checkpoint(self.checkpoint, self.optimizer, rank)
         self.model.load_state_dict(states["model"])
         if self.average is not None:
-            self.average.state = {name: states["average"][name] for name in self.average.state}
+            self.average.restore(states["average"])
+        if self.scaler is not None:
+            self.scaler.load_state_dict({name: v.item() for name, v in states[SCALER].items()})
         for name, objective in self.objectives.items():
             objective.restore(states.get(f"objective-{name}", {}))
         self.best_states = {
@@ -401,6 +421,13 @@ class Trainer:
             if part.startswith("best-")
         }
         log.info("finetune resume epoch=%d step=%d", self.progress.epoch, self.progress.step)
+
+
+def _build_scaler(recipe: RecipeConfig, processes: Processes) -> torch.amp.GradScaler | None:
+    """Return what keeps the gradients of float16 from becoming 0; None in other formats."""
+    if PRECISIONS.get(recipe.precision or "") != torch.float16:
+        return None
+    return torch.amp.GradScaler(processes.device.type)
 
 
 def load_weights(model: GraphModel, state: Mapping[str, Tensor]) -> None:

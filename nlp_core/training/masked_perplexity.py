@@ -4,7 +4,6 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from nlp_core.data.masked_text import MaskedText
@@ -44,8 +43,8 @@ def measure_masked(
     loss, num_right, num_pieces = 0.0, 0, 0
     for start in range(0, len(text), batch_size):
         batch, masked = text.batch(range(start, min(start + batch_size, len(text))))
-        places, targets = torch.from_numpy(masked.places), torch.from_numpy(masked.targets)
-        hidden = model.encode(*to_tensors(masked.ids, batch.segments, batch.inside))
+        places, targets = model.read(masked.places, masked.targets)
+        hidden = model.encode(*model.read(masked.ids, batch.segments, batch.inside))
         scores = model.score(hidden, places).pieces
         losses = functional.cross_entropy(scores, targets, reduction="none")
         loss += float(losses.double().sum())
@@ -55,8 +54,3 @@ def measure_masked(
     assert num_pieces > 0, f"{text.name}: nothing to tell"
     mean = min(loss / num_pieces, LARGEST_EXPONENT)
     return MaskedScore(math.exp(mean), 100.0 * num_right / num_pieces, num_pieces)
-
-
-def to_tensors(*arrays: object) -> list[Tensor]:
-    """Return arrays of numpy as tensors of the same type."""
-    return [torch.as_tensor(array) for array in arrays]

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +141,11 @@ class WeightAverage:
         decay = min(self.decay, (1 + num_updates) / (10 + num_updates))
         current = _floating(model)
         torch._foreach_lerp_(list(self.state.values()), list(current.values()), 1 - decay)
+
+    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from averaged weights."""
+        for name, average in self.state.items():
+            average.copy_(state[name])
 
 
 def _floating(model: nn.Module) -> dict[str, torch.Tensor]:

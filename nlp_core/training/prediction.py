@@ -57,7 +57,7 @@ def predict(
     answers: dict[str, list[Any]] = {target: [None] * size for target in targets}
     score: np.ndarray | None = None
     for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
-        batch = encoded.batch(rows)
+        batch = encoded.batch(rows).to(model.device)
         mask = next(iter(batch.masks.values()), None)
         lengths = [0] * len(rows) if mask is None else mask.sum(1).tolist()
         for name, decoded in model.decode(batch).items():
@@ -65,7 +65,7 @@ def predict(
             if decoded.probability is not None and decoded.probability.ndim == 2:
                 if score is None:
                     score = np.zeros((size, decoded.probability.shape[1]), dtype=np.float64)
-                score[rows] = decoded.probability.double().numpy()
+                score[rows] = decoded.probability.double().cpu().numpy()
             found = zip(rows, decoded.prediction.tolist(), lengths, strict=True)
             for row, value, length in found:
                 if target == ANSWERS:

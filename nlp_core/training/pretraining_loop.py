@@ -23,8 +23,9 @@ from nlp_core.data.window import WindowBatch
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.errors import TrainingError
 from nlp_core.training.checkpoint import OPTIMIZER, load_state, restore_optimizer, save_state
+from nlp_core.training.device import find_device
 from nlp_core.training.lamb import Lamb
-from nlp_core.training.masked_perplexity import measure_masked, to_tensors
+from nlp_core.training.masked_perplexity import measure_masked
 from nlp_core.training.optimizer import LearningRate, set_learning_rate, update_weights
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class Pretrainer:
         name: str,
         checkpoint: Path,
     ) -> None:
-        self.model, self.stream, self.config = model, stream, config
+        self.model, self.stream, self.config = model.to(find_device()), stream, config
         self.name, self.checkpoint = name, checkpoint
         self.texts = [text.thin(MEASURED_WINDOWS) for text in texts]
         self.curve_texts = [text.thin(CURVE_WINDOWS) for text in self.texts]
@@ -174,8 +175,8 @@ class Pretrainer:
         """Return the share of some rows in the loss of the batch, a mean over all that is asked."""
         width = batch.ids.shape[1]
         begin, end = np.searchsorted(masked.places, [rows[0] * width, (rows[-1] + 1) * width])
-        inputs = to_tensors(masked.ids[rows], batch.segments[rows], batch.inside[rows])
-        places, targets = to_tensors(
+        inputs = self.model.read(masked.ids[rows], batch.segments[rows], batch.inside[rows])
+        places, targets = self.model.read(
             masked.places[begin:end] - rows[0] * width, masked.targets[begin:end]
         )
         self.model.train()
@@ -188,7 +189,7 @@ class Pretrainer:
         self._count(total, scores.pieces, targets)
         loss = total / max(len(masked.targets), 1)
         if scores.answers is not None:
-            (answers,) = to_tensors(batch.answers[rows])
+            (answers,) = self.model.read(batch.answers[rows])
             pair_total = functional.cross_entropy(scores.answers, answers, reduction="sum")
             self.tally.pair_loss += float(pair_total.detach())
             self.tally.pairs += len(rows)

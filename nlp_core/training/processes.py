@@ -7,11 +7,13 @@ processes is the step of one on the same batch, whatever N is; only their dropou
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+
+from nlp_core.training.device import CPU, find_device
 
 T = TypeVar("T")
 SEED_STRIDE = 1_000_003
@@ -25,10 +27,12 @@ class Processes:
     Attributes:
         rank: number of this process, from 0; only the first one writes files.
         count: how many there are.
+        device: where this one trains.
     """
 
     rank: int = 0
     count: int = 1
+    device: torch.device = field(default_factory=find_device)
 
     @property
     def is_first(self) -> bool:
@@ -49,19 +53,22 @@ class Processes:
         if self.count == 1:
             return
         trained = [item for item in model.parameters() if item.requires_grad]
-        has_one = torch.tensor([item.grad is not None for item in trained], dtype=torch.float32)
-        asked = [item for item, number in zip(trained, _add(has_one), strict=True) if number > 0]
+        has_one = torch.tensor([float(item.grad is not None) for item in trained])
+        numbers = self._add(has_one).tolist()
+        asked = [item for item, number in zip(trained, numbers, strict=True) if number > 0]
         if not asked:
             return
         grads = [torch.zeros_like(item) if item.grad is None else item.grad for item in asked]
-        summed = _add(torch.cat([grad.flatten() for grad in grads]))
+        summed = self._add(torch.cat([grad.flatten() for grad in grads]))
         parts = torch.split(summed, [item.numel() for item in asked])
         for item, part in zip(asked, parts, strict=True):
             item.grad = part.view_as(item).clone()
 
     def add_value(self, value: float) -> float:
         """Return the sum of a number over the processes."""
-        return value if self.count == 1 else float(_add(torch.tensor(value, dtype=torch.float64)))
+        if self.count == 1:
+            return value
+        return float(self._add(torch.tensor(value, dtype=torch.float64)))
 
     def gather_states(self, state: Tensor) -> list[Tensor]:
         """Return a state of each process, in the order of their ranks."""
@@ -69,12 +76,18 @@ class Processes:
             return [state]
         from accelerate.utils import gather
 
-        return list(gather(state.unsqueeze(0)))
+        return list(gather(state.unsqueeze(0).to(self.device)).cpu())
 
     def wait(self) -> None:
         """Wait until all processes are here."""
         if self.count > 1:
             _start().wait_for_everyone()
+
+    def _add(self, value: Tensor) -> Tensor:
+        from accelerate.utils import reduce
+
+        total: Tensor = reduce(value.to(self.device, copy=True), "sum")
+        return total
 
 
 def find_processes() -> Processes:
@@ -89,11 +102,4 @@ def _start() -> Any:  # Any: accelerate has no types
     # Half a second of a start-up that one process alone does not need.
     from accelerate import PartialState
 
-    return PartialState(cpu=True)
-
-
-def _add(value: Tensor) -> Tensor:
-    from accelerate.utils import reduce
-
-    total: Tensor = reduce(value.clone(), "sum")
-    return total
+    return PartialState(cpu=find_device().type == CPU)
