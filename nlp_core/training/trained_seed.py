@@ -42,6 +42,6 @@ def load_seed(cell: Cell, seed: int, task: str) -> TrainedSeed:
     folder = Path("artifacts/finetune") / cell.experiment.table / cell.name / f"seed-{seed}"
     if not cell.plan.tasks:
         return TrainedSeed(cell, *load_model(folder, cell.plan, kind=kinds[task], init=cell.init))
-    named: dict[str | None, str] = dict(kinds)
+    named: dict[str | None, str] = {item.name: item.kind for item in cell.tasks}
     model, featurizers = load_shared_model(folder, cell.plan, kinds=named, init=cell.init)
     return TrainedSeed(cell, model.select(featurizers[task].plan), featurizers[task])
