@@ -39,9 +39,10 @@ NOTES = [
     "`reglue show FILE --svg net.svg`. JSON has no comments; write them here.",
 ]
 ENCODER_NOTES = [
-    "Train it with --init, the encoder that it was made for; dim is that encoder's width. "
-    "layers.encoder.max_length: pieces of a text that are read.",
-    *NOTES,
+    "Train it with --init, the encoder that it was made for; dim is its width. Any value "
+    "is overridden by its path: `reglue train FILE --set layers.encoder.max_length=256`, which is "
+    "how many pieces of a text are read.",
+    NOTES[1],
 ]
 MOST_ENCODER_EPOCHS = 10
 HEAD_OF = {
