@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from tests import test_span
 from tests.test_grouped_training import use
 from tests.test_training import (
     MODELS,
-    KilledError,
+    check_resume,
     find_objective,
     find_train,
     make_cell,
@@ -209,19 +210,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
     project: Path, killed_at: int, method: str
 ) -> None:
     cell = make_cell(project, "tagging", adversarial=METHODS[method], validations_per_epoch=2)
-    whole = make_trainer(cell, project / "whole.safetensors").run()
-
-    def kill(step: int) -> None:
-        if step == killed_at:
-            raise KilledError
-
-    path = project / "killed.safetensors"
-    with pytest.raises(KilledError):
-        make_trainer(cell, path).run(kill)
-    ended = make_trainer(cell, path).run()
-    assert ended.progress == whole.progress
-    for name, value in whole.states["honest"].items():
-        assert value.equal(ended.states["honest"][name]), name
+    check_resume(partial(make_trainer, cell), project, killed_at)
 
 
 def test_the_ascent_builds_no_gradients_of_weights(project: Path) -> None:

@@ -1,16 +1,16 @@
 """Heads that compare candidates, trained: whole questions in a batch, exact resume, ranking."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from nlp_core.training.cell import train_cell
 from nlp_core.training.loop import Trainer
-from tests.test_training import KilledError, digests, find_train, make_cell, make_trainer, project
+from tests.test_training import check_resume, digests, find_train, make_cell, make_trainer, project
 
 __all__ = ["project"]
 
@@ -85,19 +85,7 @@ def test_batches_carry_the_questions_of_their_rows(project: Path) -> None:
 def test_a_killed_run_ends_as_an_undisturbed_one(project: Path, killed_at: int) -> None:
     use(project, "listwise")
     cell = make_cell(project, "ranking", batch_size=3, validations_per_epoch=2)
-    whole = make_trainer(cell, project / "whole.safetensors").run()
-
-    def kill(step: int) -> None:
-        if step == killed_at:
-            raise KilledError
-
-    path = project / "killed.safetensors"
-    with pytest.raises(KilledError):
-        make_trainer(cell, path).run(kill)
-    ended = make_trainer(cell, path).run()
-    assert ended.progress == whole.progress
-    for name, value in whole.states["honest"].items():
-        assert torch.equal(value, ended.states["honest"][name]), name
+    check_resume(partial(make_trainer, cell), project, killed_at)
 
 
 def test_two_runs_give_the_same_bytes(project: Path) -> None:

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
 from nlp_core.training.checkpoint import save_tensors
 from nlp_core.training.loop import Trainer
 from tests.test_multitask import SMART
-from tests.test_training import KilledError
+from tests.test_training import check_resume
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import write_corpus
 from tests.tiny_encoder import PIECES, write_encoder
@@ -145,18 +146,7 @@ def test_every_mixing_trains_both(project: Path, mixing: dict[str, Any]) -> None
 @pytest.mark.parametrize("killed_at", [3, 9])
 def test_a_killed_run_ends_as_an_undisturbed_one(project: Path, killed_at: int) -> None:
     cell = make_cell(validations_per_epoch=3, epochs=2, accumulate=2)
-    whole = make_trainer(cell, project / "whole.safetensors").run()
-
-    def kill(step: int) -> None:
-        if step == killed_at:
-            raise KilledError
-
-    path = project / "killed.safetensors"
-    with pytest.raises(KilledError):
-        make_trainer(cell, path).run(kill)
-    ended = make_trainer(cell, path).run()
-    assert ended.progress == whole.progress
-    torch.testing.assert_close(ended.states, dict(whole.states), rtol=0, atol=0)
+    check_resume(partial(make_trainer, cell), project, killed_at)
 
 
 def test_masking_depends_on_seed_step_and_window_alone(project: Path) -> None:

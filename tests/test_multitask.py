@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.prediction import predict
-from tests.test_training import KilledError, digests
+from tests.test_training import check_resume, digests
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder
 
@@ -156,18 +157,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(project: Path, model: str, kill
     cell = make_cell(
         model, mixing={"name": "uniform"}, validations_per_epoch=3, adversarial=SMART, epochs=2
     )
-    whole = make_trainer(cell, project / "whole.safetensors").run()
-
-    def kill(step: int) -> None:
-        if step == killed_at:
-            raise KilledError
-
-    path = project / "killed.safetensors"
-    with pytest.raises(KilledError):
-        make_trainer(cell, path).run(kill)
-    ended = make_trainer(cell, path).run()
-    assert ended.progress == whole.progress
-    torch.testing.assert_close(ended.states, dict(whole.states), rtol=0, atol=0)
+    check_resume(partial(make_trainer, cell), project, killed_at)
 
 
 def test_the_parts_share_the_weights_of_the_whole(project: Path) -> None:

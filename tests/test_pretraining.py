@@ -19,6 +19,7 @@ from nlp_core.training.cell import read_cell
 from nlp_core.training.masked_perplexity import measure_masked
 from nlp_core.training.pretraining import pretrain_encoder, read_encoder, summarise_history
 from nlp_core.training.pretraining_loop import Pretrainer, find_phase, group_parameters
+from tests.test_training import KilledError
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan, write_project
 from tests.tiny_encoder import PIECES
@@ -28,10 +29,6 @@ FURTHER: dict[str, Any] = {
     "tokenizer": None,
     "head_start": {"steps": 4, "lr": 0.01},
 }
-
-
-class KilledError(Exception):
-    """Stands for a kill signal in the middle of a run."""
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from nlp_core.cli import main
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.task import read_task
+from nlp_core.data.vocabulary import WordVocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.models.features import Featurizer
@@ -25,8 +26,12 @@ from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import save_model
 from nlp_core.report.submission import SHEETS, format_answer, write_submission
+from nlp_core.training.cell import prepare_tasks, read_cell
+from nlp_core.training.trained_seed import load_seed
 from tests.fabricated import RECIPE
 from tests.tiny import write_vectors
+from tests.tiny_corpus import write_corpus
+from tests.tiny_encoder import write_encoder
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = [f"w{number}" for number in range(8)]
@@ -304,6 +309,110 @@ def test_mistakes_are_one_paragraph_and_write_nothing(
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line), line
     assert list(tmp_path.iterdir()) == []
+
+
+def write_group(root: Path) -> Params:
+    """Add a cell of cola, rte and a corpus, whose weights are those of the cells of one task."""
+    folder = root / "data/processed/both"
+    for task in ("cola", "rte"):
+        shutil.copytree(root / "data/processed" / task, folder / task)
+    text = " ".join(["good film the bad"] * 4)
+    write_corpus(root, [{"id": idx, "title": "t", "paragraphs": [text]} for idx in range(20)])
+    shutil.copytree(root / "data/processed/tiny_corpus", folder / "tiny_corpus")
+    params = yaml.safe_load((root / "params.yaml").read_text())
+    for key in ("sources", "tasks"):
+        params[key] += ["tiny_corpus", "tiny_encoder"]
+    params["groups"] = {"both": ["cola", "rte", "tiny_corpus"]}
+    params["recipes"]["mixed"] = RECIPE | {"mixing": {"name": "proportional"}}
+    params["experiments"]["both_tiny"] = params["experiments"]["rte_tiny"] | {
+        "model": "zoo/both.json",
+        "data": "both",
+        "recipe": "mixed",
+        "init": "data/processed/tiny_encoder",
+    }
+    encoder = {"name": "encoder", "block": "pretrained_encoder", "dim": 8, "max_length": 16}
+    graph = make_graph("pair_classification") | {
+        "inputs": {"one": "tokens", "first": "tokens_a", "texts": "texts"},
+        "layers": [
+            {"name": "word", "block": "word_embedding", "inputs": ["first"], "dim": 1},
+            {"name": "word_one", "block": "word", "inputs": ["one"]},
+            {"name": "mean", "block": "pooling", "inputs": ["word"], "pool": "mean"},
+            {"name": "mean_one", "block": "mean", "inputs": ["word_one"]},
+            encoder | {"inputs": ["texts"]},
+        ],
+        "heads": {
+            "cola": {"head": "classification", "inputs": ["mean_one"], "task": "cola"},
+            "rte": {"head": "classification", "inputs": ["mean"], "task": "rte"},
+            "piece": {
+                "head": "masked_language_model",
+                "inputs": ["encoder"],
+                "task": "tiny_corpus",
+            },
+        },
+    }
+    write_encoder(root)
+    (root / "zoo/both.json").write_text(json.dumps(graph))
+    (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+    return read_params(root / "params.yaml")
+
+
+def train_group(params: Params) -> None:
+    """Write what training leaves of that cell: it says as seed 1 of the others does."""
+    cell = read_cell("both_tiny", params)
+    model, featurizers, _ = prepare_tasks(cell)
+    state = model.state_dict()
+    words = featurizers["rte"].vocabularies["word"]
+    assert isinstance(words, WordVocabulary)
+    state["blocks.word.weight"][words.encode(WORDS), 0] = torch.arange(len(WORDS)).float()
+    for task in ("cola", "rte"):
+        for name in ("weight", "bias"):
+            state[f"heads.{task}.layers.out.{name}"].zero_()
+        state[f"heads.{task}.layers.out.weight"][-1, 0] = 1.0
+        state[f"heads.{task}.layers.out.bias"][-1] = -5.5
+    folder = Path("artifacts/finetune/trial/both_tiny")
+    for seed in (1, 2):
+        (folder / f"seed-{seed}").mkdir(parents=True)
+        save_model(folder / f"seed-{seed}", state, featurizers)
+    note = json.loads(Path("artifacts/finetune/trial/rte_tiny/cell.json").read_text())
+    facts = note["tasks"]["rte"]
+    note |= {"cell": "both_tiny", "model": "zoo/both.json", "recipe": "mixed"}
+    note["tasks"] = {task.name: facts | {"kind": task.kind} for task in cell.tasks}
+    write_json(folder / "cell.json", note)
+
+
+def test_a_cell_of_several_tasks_predicts_them_by_name(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(trained, tmp_path / "copy")
+    monkeypatch.chdir(root)
+    params = write_group(root)
+    train_group(params)
+    others = [name for name in ALL if name not in ("cola_tiny", "rte_tiny")]
+    expected = read(write(Path("all.zip"), ALL))
+    options: dict[str, Any] = {"seed": None, "fill": False}
+    written = write_submission(Path("a.zip"), ["both_tiny", *others], params, **options)
+    assert read(Path("a.zip")) == expected
+    assert {item.file for item in written if item.origin == "both_tiny, seed 1"} == {
+        "CoLA.tsv",
+        "RTE.tsv",
+    }
+    written = write_submission(
+        Path("b.zip"), ["both_tiny", "cola_tiny", *others], params, tasks=["rte"], **options
+    )
+    assert read(Path("b.zip")) == expected
+    assert [item.origin for item in written if item.file == "CoLA.tsv"] == ["cola_tiny, seed 1"]
+    for tasks, message in (
+        ([], "a second cell of the task cola beside 'both_tiny'.*with --task"),
+        (["rta"], "no cell that was named has the task 'rta' beside others. Did you mean 'rte'"),
+        (["tiny_corpus"], "'tiny_corpus', a corpus, of which nothing is predicted"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            write_submission(Path("c.zip"), ["both_tiny", *ALL], params, tasks=tasks, **options)
+    with pytest.raises(ConfigError, match="a corpus whose hidden pieces trained the encoder"):
+        load_seed(read_cell("both_tiny", params), 1, "tiny_corpus")
+    with pytest.raises(ConfigError, match=r"found no task 'cole'\. Did you mean 'cola'"):
+        load_seed(read_cell("both_tiny", params), 1, "cole")
+    assert not Path("c.zip").exists()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from fabricated import edit_json, make_project
 from nlp_core.errors import ConfigError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.tracking.importing import import_runs
-from nlp_core.tracking.runs import CellRun, Point, collect_cells, flatten
+from nlp_core.tracking.runs import CellRun, Point, collect_cells, collect_encoders, flatten
 from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED, spell
 
 if TYPE_CHECKING:
@@ -112,6 +112,61 @@ def test_a_cell_without_results_or_lock_is_still_there(root: Path) -> None:
     assert cell.seeds[0].points
 
 
+ENCODER = {
+    "encoder": "small",
+    "config": {"steps": 4, "optimizer": {"name": "lamb", "lr": 0.5}, "pairs": None, "seed": 3},
+    "numerics": 1,
+    "data": {"enwiki": "sha256:" + "ab" * 32},
+    "init": {"path": "data/processed/minilm", "sha256": "sha256:" + "cd" * 32},
+    "fingerprint": {"device": "cpu"},
+    "parameters": {"total": 9},
+    "footnotes": [],
+    "metrics": {"wikitext2.perplexity": 12.5, "before.wikitext2.perplexity": 30.0},
+    "weights": "sha256:" + "01" * 32,
+}
+PLACE = {"event": "point", "step": 0, "text": "wikitext2"}
+EVENTS: list[dict[str, object]] = [
+    {**PLACE, "perplexity": 40.0, "accuracy": 9.0, "pieces": 5},
+    {**PLACE, "event": "measure", "at": "before", "perplexity": 30.0, "accuracy": 1.0},
+    {"event": "train", "step": 4, "loss": 2.0, "accuracy": 50.0, "pair_loss": 0.5}
+    | {"pair_accuracy": 70.0},
+]
+
+
+def write_encoder(root: Path) -> None:
+    """Write what pre-training leaves of an encoder."""
+    folder = root / "artifacts/pretrain/small"
+    folder.mkdir(parents=True)
+    (folder / "encoder.json").write_text(json.dumps(ENCODER))
+    (folder / "history.jsonl").write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
+    note = root / "runs/pretrain/small.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(json.dumps({"started": 5.0, "seconds": 9.0, "host": "here"}))
+
+
+def test_an_encoder_is_a_cell_of_one_seed(root: Path) -> None:
+    assert list(collect_encoders(root)) == []
+    write_encoder(root)
+    (found,) = collect_encoders(root)
+    assert (found.table, found.cell) == ("pretrain", "small")
+    assert found.metrics == ENCODER["metrics"]
+    assert found.params["recipe.optimizer.lr"] == "0.5"
+    assert found.params["init.path"] == "data/processed/minilm"
+    assert "recipe.pairs" not in found.params
+    (seed,) = found.seeds
+    assert (seed.seed, seed.started, seed.seconds, seed.tags["run.host"]) == (3, 5.0, 9.0, "here")
+    assert Point("held_out/wikitext2/perplexity", 0, 40.0) in seed.points
+    assert Point("train/pair_accuracy", 4, 70.0) in seed.points
+    assert len(seed.points) == 2 + 4
+
+
+def test_curves_of_several_tasks_have_their_names(root: Path) -> None:
+    history = root / "artifacts/finetune/trial/alpha/seed-1/history.jsonl"
+    event = {"event": "validate", "step": 3, "task": "rte", "split": "dev", "metrics": {"f1": 5.0}}
+    history.write_text(json.dumps(event) + "\n")
+    assert collect(root)["alpha"].seeds[0].points == [Point("validate/rte/dev/f1", 3, 5.0)]
+
+
 def test_without_params_nothing_is_collected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         list(collect_cells(tmp_path))
@@ -178,3 +233,12 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
     client.delete_tag(parent.info.run_id, KEY)
     assert import_runs(root, database) == {"kept": 2, "replaced": 1}
     assert not (root / "mlruns").exists()
+
+    write_encoder(root)
+    assert import_runs(root, database) == {"kept": 3, "added": 1}
+    assert import_runs(root, database) == {"kept": 4}
+    pretrain = client.get_experiment_by_name("pretrain")
+    assert pretrain is not None
+    whole, seed = client.search_runs([pretrain.experiment_id], order_by=["attributes.start_time"])
+    assert {whole.data.tags[LEVEL], seed.data.tags[LEVEL]} == {"cell", "seed"}
+    assert whole.data.metrics["wikitext2.perplexity"] == 12.5

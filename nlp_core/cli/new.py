@@ -14,6 +14,7 @@ from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import find_line, format_model
 from nlp_core.data.guess import Guess, count_rows, guess_data
 from nlp_core.data.readers.own import read_examples
+from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_text
 from nlp_core.training.own_run import check_model
@@ -29,6 +30,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("template", choices=list(KINDS), help="what is to be learnt")
     parser.add_argument("--train", type=Path, required=True, help="the file to train on")
     parser.add_argument("--dev", type=Path, help="a file of the same form that chooses the epoch")
+    parser.add_argument(
+        "--encoder",
+        help="begin with a pretrained encoder: a folder, or a name on the Hugging Face hub",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the model file to write")
     parser.add_argument("--force", action="store_true", help="replace the model file")
     parser.set_defaults(run=run)
@@ -47,14 +52,17 @@ def run(options: argparse.Namespace) -> None:
     has_choices = options.template == MULTIPLE_CHOICE
     guess = guess_data(options.train, KINDS[options.template], has_choices=has_choices)
     rows = count_rows(options.train, guess.data)
-    model = build_template(options.template, guess.section, rows)
-    check_model(parse_model(model, str(output)), str(output), None)
+    init = find_encoder(options.encoder) if options.encoder else None
+    encoder = read_size(init) if init else None
+    model = build_template(options.template, guess.section, rows, encoder)
+    check_model(parse_model(model, str(output)), str(output), init)
     if options.dev is not None:
         next(read_examples(options.dev, guess.data), None)
     text = format_model(model)
     write_text(output, text)
     _show(output, text, guess)
     dev = f" --dev {options.dev}" if options.dev else ""
+    dev += f" --init {options.encoder}" if options.encoder else ""
     console = Console(soft_wrap=True, highlight=False)
     console.print(escape(f"\nNext: reglue train {output} --train {options.train}{dev}"))
 

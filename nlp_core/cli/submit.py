@@ -25,6 +25,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "cells", metavar="CELL", nargs="+", help="an experiment of params.yaml, one for each task"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the zip to write")
+    parser.add_argument(
+        "--task",
+        action="append",
+        default=[],
+        help="what a cell of several tasks predicts, once for each; all of its tasks without",
+    )
     parser.add_argument("--seed", type=int, help="the seed that predicts; the first one of a cell")
     parser.add_argument(
         "--fill",
@@ -48,6 +54,7 @@ def run(options: argparse.Namespace) -> None:
         options.output,
         options.cells,
         read_params(Path("params.yaml")),
+        tasks=options.task,
         seed=options.seed,
         fill=options.fill is not None,
     )

@@ -4,7 +4,9 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from nlp_core.config.dataset import Kind
+from nlp_core.config.dataset import TAGGED_KINDS, Kind
+from nlp_core.data.pieces import MAX_LENGTH
+from nlp_core.encoders.folder import EncoderSize
 
 MULTIPLE_CHOICE = "multiple_choice"
 KINDS: dict[str, Kind] = {
@@ -36,6 +38,20 @@ NOTES = [
     "Other blocks and heads, and their options: `reglue blocks`, `reglue heads`. This net drawn: "
     "`reglue show FILE --svg net.svg`. JSON has no comments; write them here.",
 ]
+ENCODER_NOTES = [
+    "Train it with --init, the encoder that it was made for; dim is its width. Any value "
+    "is overridden by its path: `reglue train FILE --set layers.encoder.max_length=256`, which is "
+    "how many pieces of a text are read.",
+    NOTES[1],
+]
+MOST_ENCODER_EPOCHS = 10
+HEAD_OF = {
+    "regression": "regression",
+    "similarity": "regression",
+    "multi_label": "multi_label",
+    MULTIPLE_CHOICE: "listwise_ranking",
+}
+"""The head of a template; of all others classification."""
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """The least number of rows for each batch size."""
 WANTED_STEPS = 2_000
@@ -44,14 +60,19 @@ STEPS_A_VALIDATION = 20_000
 POOL = {"name": "best", "block": "pooling", "inputs": ["out"], "pool": "max"}
 
 
-def build_template(name: str, data: dict[str, Any], rows: int) -> dict[str, Any]:
+def build_template(
+    name: str, data: dict[str, Any], rows: int, encoder: EncoderSize | None = None
+) -> dict[str, Any]:
     """Return a model file.
 
     Args:
         name: a key of KINDS.
         data: its section on how files are read.
         rows: about how many examples there are to train on.
+        encoder: of the pretrained encoder that it begins with; None: it begins with words.
     """
+    if encoder is not None:
+        return _build_with_encoder(name, data, rows, encoder)
     nets = json.loads(files("nlp_core.cli").joinpath("templates.json").read_text(encoding="utf-8"))
     net, heads = _choose_net(name)
     model = nets[net]
@@ -69,6 +90,52 @@ def build_template(name: str, data: dict[str, Any], rows: int) -> dict[str, Any]
             "schedule": {"name": "warmup_linear", "warmup": 0.1},
             **fit_training(rows),
             "clip_norm": 5.0,
+        },
+    }
+
+
+def _build_with_encoder(
+    name: str, data: dict[str, Any], rows: int, encoder: EncoderSize
+) -> dict[str, Any]:
+    """Return a model file whose layers are an encoder, a pooling where needed, and a dropout."""
+    is_tagged = KINDS[name] in TAGGED_KINDS
+    column, inner = ("tokens.pieces", "encoder") if is_tagged else ("texts", "pooled")
+    size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
+    layers: list[dict[str, Any]] = [
+        {"name": "encoder", "block": "pretrained_encoder", "inputs": ["texts"], **size}
+    ]
+    if not is_tagged:
+        layers.append(
+            {"name": "pooled", "block": "pooling", "inputs": ["encoder"], "pool": "first"}
+        )
+    layers.append({"name": "out", "block": "dropout", "inputs": [inner], "p": 0.1})
+    if name == "intent_slots":
+        layers.append(POOL)
+    tags = {"tags": {"head": "tagging", "inputs": ["out"]}}
+    label = {"head": HEAD_OF.get(name, "classification"), "inputs": ["out"]}
+    heads: dict[str, Any] = {"label": label}
+    if is_tagged:
+        heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
+    fitted = fit_training(rows)
+    fitted["epochs"] = min(fitted["epochs"], MOST_ENCODER_EPOCHS)
+    return {
+        "description": f"{LEARNT[name]}: a pretrained encoder, fine-tuned",
+        "source": "a template of reglue new",
+        "notes": ENCODER_NOTES,
+        "inputs": {"texts": column},
+        "layers": layers,
+        "heads": heads,
+        "data": data,
+        "training": {
+            "optimizer": {
+                "name": "adamw",
+                "lr": 0.00005,
+                "weight_decay": 0.01,
+                "decayed": "matrices",
+            },
+            "schedule": {"name": "warmup_linear", "warmup": 0.1},
+            **fitted,
+            "clip_norm": 1.0,
         },
     }
 
@@ -98,10 +165,8 @@ def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
     if name == "intent_slots":
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
         return "tokens", {"label": label, **tags}
-    head = {"regression": "regression", "similarity": "regression", "multi_label": "multi_label"}
-    head[MULTIPLE_CHOICE] = "listwise_ranking"
     if name in ("matching", "similarity", "ranking", MULTIPLE_CHOICE):
         net, options = "pair", {"inputs": ["pair"], "hidden_dims": [100]}
     else:
         net, options = "text", {"inputs": ["text"]}
-    return net, {"label": {"head": head.get(name, "classification"), **options, "dropout": 0.3}}
+    return net, {"label": {"head": HEAD_OF.get(name, "classification"), **options, "dropout": 0.3}}

@@ -18,6 +18,7 @@ from nlp_core.config.model_file import set_value
 from nlp_core.config.own_data import OWN_KINDS
 from nlp_core.data.guess import guess_data
 from nlp_core.data.word_vectors import TABLE, convert_vectors
+from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
@@ -46,6 +47,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "--vectors",
         type=Path,
         help="word vectors to start from: GloVe, word2vec, fastText text; or a processed folder",
+    )
+    parser.add_argument(
+        "--init",
+        metavar="ENCODER",
+        help="pretrained encoder to start from: a folder, or a name on the Hugging Face hub",
     )
     parser.add_argument("--max-vectors", type=int, help="take the first so many words alone")
     parser.add_argument("--seed", type=int, default=1, help="of weights and order (1)")
@@ -81,7 +87,11 @@ def run(options: argparse.Namespace) -> None:
     shorthands = [f"{path}={value}" for path, value in values.items() if value is not None]
     for assignment in [*options.set, *shorthands]:
         set_value(model, assignment)
-    init = None if options.vectors is None else _start_from_vectors(model, options)
+    if options.init and options.vectors:
+        raise ConfigError("train: found --init and --vectors, expected one of them.")
+    init = find_encoder(options.init) if options.init else None
+    if options.vectors is not None:
+        init = _start_from_vectors(model, options)
     files = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {name: path for name, path in files.items() if path is not None}
     own_run = OwnRun(where, model, files, output, init, plugins, options.seed)

@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nlp_core.config.reader import PIECES, TEXTS
 from nlp_core.data.batching import Ragged
-from nlp_core.data.split_column import Encode, Rows
+from nlp_core.data.split_column import Column, Encode, RawText, Rows, TextColumn, WordText
 from nlp_core.data.task import LABEL, LABELS, join_answers
 from nlp_core.errors import DataError, suggest
 
@@ -27,6 +29,8 @@ DROPPED = 0
 DROPPED_WORD = "\0"
 """The word of that number, which no text can hold."""
 NOTE = "note.json"
+RAW = "raw_"
+"""How the name of a column begins that holds a text as it stands, as one word."""
 ROWS_A_CHUNK = 1 << 14
 
 
@@ -136,6 +140,11 @@ class FileColumn:
             for start, size in zip(self.starts, self.sizes, strict=True)
         ]
 
+    def gather(self) -> TextColumn:
+        """Return the column in memory."""
+        rows = self.list_rows()
+        return TextColumn([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
+
     def _ragged(self, values: np.ndarray) -> FileRagged:
         return FileRagged(values, self.starts, self.sizes, self.file)
 
@@ -160,6 +169,8 @@ class StoredSplit:
         targets: by name (label, labels, tags) labels or values.
         lines: by name each label and the line on which it stands first.
         group: question number of each candidate, [N]; None when the kind has no groups.
+        pieces: columns that a pretrained encoder cuts into pieces of its own.
+        raw: the texts as they stand in the file, of the column `texts`.
     """
 
     name: str
@@ -169,14 +180,25 @@ class StoredSplit:
     targets: dict[str, FileColumn | np.ndarray]
     lines: dict[str, dict[str, int]]
     group: np.ndarray | None
+    pieces: tuple[str, ...] = ()
+    raw: tuple[FileColumn, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def columns(self) -> dict[str, FileColumn]:
-        """All that a model can read."""
-        return self.texts
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """All that a model can read; what an encoder cuts into pieces is read into memory."""
+        return {**self.texts, **{name: self._gather(name) for name in self.pieces}}
+
+    def _gather(self, column: str) -> Column:
+        """Return a column for a tokenizer of its own."""
+        if column == TEXTS:
+            first, *second = ([text for (text,) in item.list_rows()] for item in self.raw)
+            return RawText(first, second[0] if second else None)
+        has_context = column == f"tokens_b{PIECES}"
+        before = self.texts["tokens_a"].gather() if has_context else None
+        return WordText(self.texts[column.removesuffix(PIECES)].gather(), before)
 
     @cached_property
     def target(self) -> list[Any]:
@@ -229,6 +251,7 @@ class StoredSplit:
                 for key, item in self.targets.items()
             },
             group=None if self.group is None else self.group[rows],
+            raw=tuple(column.subset(rows) for column in self.raw),
         )
 
     def _list_answers(self, name: str) -> list[Any]:
@@ -262,6 +285,8 @@ def read_store(folder: Path, name: str, path: Path) -> StoredSplit:
         },
         lines=note["lines"],
         group=np.fromfile(groups, np.int32) if groups.exists() else None,
+        pieces=tuple(note.get("pieces", [])),
+        raw=tuple(_read_column(folder, key) for key in note.get("raw", [])),
     )
 
 

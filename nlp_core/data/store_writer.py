@@ -5,17 +5,19 @@ import logging
 import math
 import sys
 from array import array
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 
 from nlp_core.config.dataset import REGRESSION_KINDS
 from nlp_core.config.own_data import DataConfig
+from nlp_core.config.reader import TEXTS
 from nlp_core.data.cache import keep
 from nlp_core.data.readers.own import OwnExample, read_examples
 from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.scheme_detection import suggest_scheme
-from nlp_core.data.store import DROPPED, DROPPED_WORD, NOTE, StoredSplit, read_store
+from nlp_core.data.store import DROPPED, DROPPED_WORD, NOTE, RAW, StoredSplit, read_store
 from nlp_core.data.tagging_scheme import TagError, convert_tags
 from nlp_core.data.task import LABEL, TAGS
 from nlp_core.data.tokenization import TOKENIZERS
@@ -31,13 +33,17 @@ LIVE_WORDS = 8
 MOST_LABELS = 10_000
 
 
-def store_file(path: Path, data: DataConfig, name: str) -> StoredSplit:
+def store_file(
+    path: Path, data: DataConfig, name: str, pieces: Collection[str] = ()
+) -> StoredSplit:
     """Return the examples of a file, encoded into the cache unless they are there.
 
     Args:
         path: the file.
         data: how it is read.
         name: of the split.
+        pieces: columns that a pretrained encoder cuts into pieces of its own; their texts are kept
+            whole, and read into memory.
 
     Raises:
         DataError: the file is missing or empty, or a line is malformed; the line is named.
@@ -52,18 +58,23 @@ def store_file(path: Path, data: DataConfig, name: str) -> StoredSplit:
             "tokenizer": digest_file(Path(tokenizer)),
             "format": FORMAT_VERSION,
         }
+        | ({"pieces": sorted(pieces)} if pieces else {})
     )
-    folder = keep("examples", key, lambda temporary: write_store(temporary, path, data))
+    folder = keep("examples", key, lambda temporary: write_store(temporary, path, data, pieces))
     return read_store(folder, name, path)
 
 
-def write_store(folder: Path, path: Path, data: DataConfig) -> None:
+def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[str] = ()) -> None:
     """Write the arrays of a file's examples into an empty folder; the note is written last.
 
     Raises:
         DataError: see `store_file`.
     """
-    texts = [_ColumnWriter(folder, name, data.max_words) for name in data.text_names]
+    # an encoder knows pieces of all words, however rare
+    most = sys.maxsize if pieces else data.max_words
+    texts = [_ColumnWriter(folder, name, most) for name in data.text_names]
+    names = [f"{RAW}{name}" for name in data.text_names] if TEXTS in pieces else []
+    raw = [_ColumnWriter(folder, name, most) for name in names]
     targets = _TargetWriter(folder, path, data)
     groups = _GroupWriter(is_by_run=data.group is None)
     rows = 0
@@ -71,17 +82,20 @@ def write_store(folder: Path, path: Path, data: DataConfig) -> None:
         rows += 1
         for column, tokens in zip(texts, example.texts, strict=True):
             column.add(tokens)
+        for column, text in zip(raw, example.raw, strict=False):
+            column.add([text])
         targets.add(example)
         if example.group is not None:
             groups.add(example.group)
     if rows == 0:
         raise DataError(f"{path}: found no examples; expected at least one row behind the header.")
     groups.close(folder)
-    for column in texts:
+    for column in [*texts, *raw]:
         if column.close():
             said = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
             log.warning(said, path, data.max_words, column.name)
     note = {"rows": rows, "texts": data.text_names, "lines": targets.close()}
+    note |= {"pieces": sorted(pieces), "raw": names}
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
 
 

@@ -111,7 +111,9 @@ class MaskedLanguageModelHead(Head):
         places_M = is_hidden_BT.flatten().nonzero().squeeze(1)
         x_MD = x_BTD.flatten(0, 1).index_select(0, places_M)
         target_M = target_BT.flatten().index_select(0, places_M)
-        parts = zip(x_MD.split(PIECES_AT_ONCE), target_M.split(PIECES_AT_ONCE), strict=True)
+        parts = zip(
+            torch.split(x_MD, PIECES_AT_ONCE), torch.split(target_M, PIECES_AT_ONCE), strict=True
+        )
         found_M2 = torch.cat([self._tell(x, target, table_VE) for x, target in parts])
         empty = found_M2.new_zeros(is_hidden_BT.numel(), 2)
         return empty.index_copy(0, places_M, found_M2).view(*is_hidden_BT.shape, 2)

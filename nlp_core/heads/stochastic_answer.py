@@ -194,7 +194,8 @@ class SANClassificationHead(StochasticAnswerHead):
         given_BNL = self.answer(x_BTD, mask_BT, parts_BT)
         counts_BN = self.choose(given_BNL)
         log_BNL = given_BNL.log_softmax(-1).masked_fill(~counts_BN.unsqueeze(-1), -torch.inf)
-        return log_BNL.logsumexp(1) - counts_BN.sum(1, keepdim=True).log()
+        scores_BL: Tensor = log_BNL.logsumexp(1) - counts_BN.sum(1, keepdim=True).log()
+        return scores_BL
 
     def loss(
         self, scores_BL: Float[Tensor, "B L"], target_B: Int[Tensor, " B"], mask: object = None
@@ -261,7 +262,8 @@ class SANRegressionHead(StochasticAnswerHead):
         """Return the estimated values."""
         given_BN1 = self.answer(x_BTD, mask_BT, parts_BT)
         counts_BN = self.choose(given_BN1)
-        return (given_BN1.squeeze(-1) * counts_BN).sum(1) / counts_BN.sum(1)
+        value_B: Tensor = (given_BN1.squeeze(-1) * counts_BN).sum(1) / counts_BN.sum(1)
+        return value_B
 
     def loss(
         self, scores_B: Float[Tensor, " B"], target_B: Float[Tensor, " B"], mask: object = None

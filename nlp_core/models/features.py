@@ -69,6 +69,7 @@ class Batch:
             targets={name: item.to(device) for name, item in self.targets.items()},
             group=None if self.group is None else self.group.to(device),
             shares={name: item.to(device) for name, item in self.shares.items()},
+            parts=None if self.parts is None else self.parts.to(device),
         )
 
 

@@ -227,13 +227,14 @@ def _start(plan: ModelPlan, layer: LayerPlan, vocabulary: Vocabulary) -> Block:
         raise ConfigError(f"{plan.where}: layer '{layer.name}': {err}") from err
 
 
-def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module]) -> Tensor:
+def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module] | nn.ModuleDict) -> Tensor:
     """Return the table of the pieces' vectors of the encoder that reads whole texts."""
     texts = {name for name, column in plan.inputs.items() if column == TEXTS}
     owner = next(layer.owner for layer in plan.layers if texts & set(layer.inputs))
     block = blocks[owner]
     assert isinstance(block, PretrainedEncoder), owner
-    table: Tensor = block.find_word_table().weight
+    table = block.find_word_table().weight
+    assert isinstance(table, Tensor), owner
     return table
 
 

@@ -92,8 +92,9 @@ def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
     is_trained = split.name == TRAIN
     text = _cut(split, pieces, vocabulary.max_length, is_trained=is_trained)
     lengths = [window.num_pieces + NUM_SPECIAL[1] for window in text.windows]
+    examples = Split(split.name, np.arange(len(text)), {}, {}, None)
     encoded = MaskedSplit(
-        split=Split(split.name, np.arange(len(text)), {}, {}, None),
+        split=examples,
         features={},
         inputs={(name := inputs.pop()): Ragged(np.empty(0), np.cumsum([0, *lengths]))},
         targets={},
@@ -106,7 +107,7 @@ def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
         return encoded
     every = encoded.batch(np.arange(len(text)))
     counts = (every.targets[MASKED] != IGNORED).sum(1).double().tolist()
-    return replace(encoded, split=replace(encoded.split, targets={MASKED: counts}))
+    return replace(encoded, split=replace(examples, targets={MASKED: counts}))
 
 
 def _cut(split: DocumentSplit, pieces: PieceSet, length: int, *, is_trained: bool) -> MaskedText:

@@ -1,7 +1,8 @@
 """The files that GLUE's site takes: a prediction for each row of its test sets, as one zip.
 
-A task is predicted by a trained cell; MNLI's predicts both of its test sets and the diagnostic
-pairs (AX). The labels of the test sets are the site's own secret, so nothing is measured here.
+A task is predicted by a trained cell, of that task alone or of several; MNLI's cell predicts both
+of its test sets and the diagnostic pairs (AX). The labels of the test sets are the site's own
+secret, so nothing is measured here.
 """
 
 import zipfile
@@ -12,12 +13,14 @@ from typing import NamedTuple
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params
+from nlp_core.data.corpus import CORPUS
 from nlp_core.data.task import Task, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import replacing
 from nlp_core.report.cell import check_finished
-from nlp_core.training.cell import Cell, TrainedSeed, load_seed, read_cell
+from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.prediction import predict
+from nlp_core.training.trained_seed import TrainedSeed, load_seed
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
@@ -89,7 +92,13 @@ class _Page(NamedTuple):
 
 
 def write_submission(
-    path: Path, cells: Sequence[str], params: Params, *, seed: int | None, fill: bool
+    path: Path,
+    cells: Sequence[str],
+    params: Params,
+    *,
+    tasks: Sequence[str] = (),
+    seed: int | None,
+    fill: bool,
 ) -> list[Filled]:
     """Write the zip, whole or not at all, and return what is in it.
 
@@ -97,6 +106,7 @@ def write_submission(
         path: the zip.
         cells: experiments of params.yaml, at most one for each task of GLUE.
         params: params.yaml.
+        tasks: what cells of several tasks predict; none: all of their tasks that GLUE has.
         seed: the seed that predicts; None: the first one of each cell.
         fill: whether a task without a cell gets one and the same answer on each row.
 
@@ -106,15 +116,15 @@ def write_submission(
         DataError: a cell is not trained, a task is not processed, or a test set is not among its
             splits.
     """
-    chosen = choose_cells(cells, params)
+    chosen = choose_cells(cells, params, tasks)
     absent = [sheet for sheet in SHEETS if sheet.trained_on not in chosen]
     if absent and not fill:
         raise ConfigError(_describe_absent(absent, chosen))
     pages = {sheet.file: _fill(sheet) for sheet in absent}
-    ready = {task: _check_cell(name, params, seed) for task, name in chosen.items()}
+    ready = {task: _check_cell(name, params, seed, task) for task, name in chosen.items()}
     for task, (cell, number) in ready.items():
         wanted = [sheet for sheet in SHEETS if sheet.trained_on == task]
-        trained = load_seed(cell, number)
+        trained = load_seed(cell, number, task)
         origin = f"{cell.name}, seed {number}"
         pages |= {sheet.file: _Page(origin, _predict(trained, sheet)) for sheet in wanted}
     _write_zip(path, {sheet.file: pages[sheet.file].answers for sheet in SHEETS})
@@ -124,29 +134,59 @@ def write_submission(
     ]
 
 
-def choose_cells(names: Sequence[str], params: Params) -> dict[str, str]:
+def choose_cells(
+    names: Sequence[str], params: Params, wanted: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the cell of each task, in the order of the site's files.
 
+    Args:
+        names: of cells.
+        params: params.yaml.
+        wanted: what cells of several tasks predict; none: all of their tasks that GLUE has.
+
     Raises:
-        ConfigError: a cell is unknown, of no task of GLUE or a second one of its task.
+        ConfigError: a cell is unknown, of no task of GLUE or a second one of its task; a wanted
+            task is none of GLUE, or no cell of several tasks has it.
     """
     tasks = list(dict.fromkeys(sheet.trained_on for sheet in SHEETS))
     chosen: dict[str, str] = {}
+    _check_wanted(wanted, names, params, tasks)
     for name in names:
         if name not in params.cells:
             near = suggest(name, params.cells)
             raise ConfigError(f"params.yaml: experiments: unknown cell '{name}'. {near}")
-        task = params.cells[name].data
-        if task not in tasks:
+        data = params.cells[name].data
+        members = [task for task in params.list_tasks(data) if task in tasks]
+        if not members:
             raise ConfigError(
-                f"'{name}': found a cell of the task {task}, expected one of {', '.join(tasks)}."
+                f"'{name}': found a cell of the task {data}, expected one of {', '.join(tasks)}."
             )
-        if chosen.setdefault(task, name) != name:
-            raise ConfigError(
-                f"'{name}': found a second cell of the task {task} beside '{chosen[task]}'; name "
-                "one of them."
-            )
+        if data in params.groups and wanted:
+            members = [task for task in members if task in wanted]
+        for task in members:
+            if chosen.setdefault(task, name) != name:
+                raise ConfigError(
+                    f"'{name}': found a second cell of the task {task} beside '{chosen[task]}'; "
+                    "name one of them, or with --task what a cell of several tasks predicts."
+                )
     return {task: chosen[task] for task in tasks if task in chosen}
+
+
+def _check_wanted(
+    wanted: Sequence[str], names: Sequence[str], params: Params, tasks: Sequence[str]
+) -> None:
+    """Refuse a task that no cell of several can predict for the site."""
+    cells = [params.cells[name] for name in names if name in params.cells]
+    members = {task for cell in cells for task in params.groups.get(cell.data, [])}
+    for task in wanted:
+        if task not in members:
+            found = f"no cell that was named has the task '{task}' beside others"
+            raise ConfigError(f"--task: {found}. {suggest(task, sorted(members & {*tasks}))}")
+        if task not in tasks:
+            manifest = Path("data/processed") / task / "manifest.json"
+            is_corpus = manifest.is_file() and read_mapping(manifest)["kind"] == CORPUS
+            why = "a corpus, of which nothing is predicted" if is_corpus else "no task of GLUE"
+            raise ConfigError(f"--task: found '{task}', {why}; expected one of {', '.join(tasks)}.")
 
 
 def format_answer(answer: str | float, answers: tuple[str, ...]) -> str:
@@ -178,29 +218,22 @@ def _describe_absent(absent: list[Sheet], chosen: dict[str, str]) -> str:
     )
 
 
-def _check_cell(name: str, params: Params, seed: int | None) -> tuple[Cell, int]:
+def _check_cell(name: str, params: Params, seed: int | None, task: str) -> tuple[Cell, int]:
     """Return a cell whose training is finished, and its seed; check that its rows are there."""
-    experiment = params.cells[name]
-    seeds = experiment.seeds
+    seeds = params.cells[name].seeds
     if seed is not None and seed not in seeds:
         raise ConfigError(f"--seed: found {seed}, but the cell '{name}' has the seeds {seeds}.")
-    if experiment.data in params.groups:
-        raise ConfigError(
-            f"params.yaml: experiments.{name}: found the group '{experiment.data}', expected a "
-            "cell of one task; a cell of several cannot be submitted yet."
-        )
     check_finished(name, params, Path())
     cell = read_cell(name, params)
     for sheet in SHEETS:
-        if sheet.trained_on == experiment.data:
+        if sheet.trained_on == task:
             _check_split(sheet, _read_rows_of(sheet, cell))
     return cell, seeds[0] if seed is None else seed
 
 
 def _read_rows_of(sheet: Sheet, cell: Cell) -> Task:
-    if sheet.task == cell.task.name:
-        return cell.task
-    return read_task(cell.task.folder.with_name(sheet.task))
+    own = {task.name: task for task in cell.tasks}
+    return own.get(sheet.task) or read_task(Path("data/processed") / sheet.task)
 
 
 def _check_split(sheet: Sheet, task: Task) -> None:

@@ -1,6 +1,6 @@
-"""What there is to track: every finished cell, gathered from the files that stages wrote.
+"""What there is to track: every finished cell and encoder, from the files that stages wrote.
 
-Reads artifacts/finetune/, artifacts/distill/, results/, runs/, dvc.lock and params.yaml; writes
+Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and params.yaml; writes
 nothing and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
 """
 
@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 STAGES = ("distill", "finetune")
 """The stages that train cells, and the folders below artifacts/ that they write to."""
+PRETRAIN = "pretrain"
 Plain = dict[str, Any]  # Any: JSON holds anything
 
 
@@ -99,6 +100,17 @@ def collect_cells(root: Path) -> Iterator[CellRun]:
         yield _build_cell(root, path.parent, note, stage=stage, recipe=recipe or {}, result=result)
 
 
+def collect_encoders(root: Path) -> Iterator[CellRun]:
+    """Yield every encoder that was pretrained, as a cell of one seed in the table `pretrain`.
+
+    Args:
+        root: the project's root.
+    """
+    lock = _read_lock(root / "dvc.lock")
+    for path in sorted((root / "artifacts" / "pretrain").glob("*/encoder.json")):
+        yield _build_encoder(root, path, lock.get(f"pretrain@{path.parent.name}", {}))
+
+
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: JSON holds anything
     """Return nested mappings as one, keys joined by dots and values as text."""
     flat: dict[str, str] = {}
@@ -165,21 +177,72 @@ def _build_seed(
     )
 
 
+def _build_encoder(root: Path, path: Path, stage: Plain) -> CellRun:
+    note = _read_json(path)
+    history = path.with_name("history.jsonl")
+    run = _read_json(root / "runs" / PRETRAIN / f"{note['encoder']}.json")
+    started, seconds = run.pop("started", None), run.pop("seconds", None)
+    seed = SeedRun(
+        seed=note["config"]["seed"],
+        metrics=note["metrics"],
+        points=_read_history(history),
+        tags={
+            "weights": note["weights"],
+            "history.sha256": digest_file(history),
+            **flatten(run, "run"),
+        },
+        started=started,
+        seconds=seconds,
+    )
+    return CellRun(
+        table=PRETRAIN,
+        cell=note["encoder"],
+        params={
+            "model": note["init"]["path"],
+            "seeds": str(seed.seed),
+            "numerics": str(note["numerics"]),
+            **flatten(note["parameters"], "parameters"),
+            **flatten(note["data"], "data"),
+            **flatten(note["init"], "init"),
+            **flatten(note["config"], "recipe"),
+        },
+        metrics=note["metrics"],
+        tags={
+            "encoder.sha256": digest_file(path),
+            **flatten(note["fingerprint"], "fingerprint"),
+            **_list_digests(stage),
+        },
+        seeds=[seed],
+    )
+
+
 def _read_history(path: Path) -> list[Point]:
     if not path.exists():
         return []
     points = []
     for line in path.read_text(encoding="utf-8").splitlines():
         event = json.loads(line)
-        step = event.get("step", 0)
-        if event["event"] == "train":
-            points += [Point(f"train/{key}", step, event[key]) for key in ("loss", "lr")]
-        elif event["event"] == "validate":
-            points += [
-                Point(f"validate/{event['split']}/{key}", step, value)
-                for key, value in sorted(event["metrics"].items())
-            ]
+        points += [
+            Point(name, event.get("step", 0), value) for name, value in _list_values(event).items()
+        ]
     return points
+
+
+def _list_values(event: Plain) -> dict[str, float]:
+    """Return what a line of a history measured, by the names of its curves."""
+    match event["event"]:
+        case "train":
+            names = ("loss", "lr", "accuracy", "pair_loss", "pair_accuracy")
+            return {f"train/{key}": event[key] for key in names if key in event}
+        case "validate":
+            place = "/".join(event[key] for key in ("task", "split") if key in event)
+            values = sorted(event["metrics"].items())
+            return {f"validate/{place}/{key}": value for key, value in values}
+        case "point":
+            place = f"held_out/{event['text']}"
+            return {f"{place}/{key}": event[key] for key in ("accuracy", "perplexity")}
+        case _:
+            return {}
 
 
 def _list_digests(stage: Plain) -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig, StudentConfig
@@ -37,7 +37,7 @@ from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.masked_split import encode_split, give_pretrained_head
 from nlp_core.models.plan import ModelPlan, read_plan
-from nlp_core.models.saving import WEIGHTS, load_model, save_model
+from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import read_lesson
@@ -194,24 +194,6 @@ def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:
         )
     for task in names:
         plan.for_task(task)
-
-
-class TrainedSeed(NamedTuple):
-    """A trained seed of a cell, ready to predict."""
-
-    cell: Cell
-    model: GraphModel
-    featurizer: Featurizer
-
-
-def load_seed(cell: Cell, seed: int) -> TrainedSeed:
-    """Read a trained seed of a cell back: the weights of the epoch that was chosen honestly.
-
-    Raises:
-        DataError: the seed is not trained, or was trained with another model file.
-    """
-    folder = cell.folder / f"seed-{seed}"
-    return TrainedSeed(cell, *load_model(folder, cell.plan, kind=cell.task.kind, init=cell.init))
 
 
 def train_cell(cell: Cell) -> Path:

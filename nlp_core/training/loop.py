@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.params import RecipeConfig
 from nlp_core.data.batching import order_training_batches, order_training_groups
+from nlp_core.data.corpus_task import KIND as MASKED_KIND
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.errors import TrainingError
@@ -76,7 +77,7 @@ class TaskRun:
     @property
     def is_auxiliary(self) -> bool:
         """Whether it only serves other tasks: it chooses no epoch and is not perturbed."""
-        return self.task.kind == "masked_language_model"
+        return self.task.kind == MASKED_KIND
 
     @property
     def group(self) -> NDArray[np.int64] | None:

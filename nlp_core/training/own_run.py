@@ -13,14 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
 from nlp_core.config.own_data import DataConfig, TrainingConfig
+from nlp_core.config.reader import PIECES, TEXTS
 from nlp_core.data.store import FileColumn, StoredSplit
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import TAGS, Task
 from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.encoders import PretrainedEncoder
+from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import (
     digest_file,
@@ -64,7 +68,7 @@ class OwnRun:
         files: "train", and where they are given "dev", which chooses the epoch (else a part of
             train is held out), and "test", which is measured once, at the end.
         output: the folder to make.
-        init: folder of word vectors; None: none.
+        init: folder of word vectors, or of a pretrained encoder; None: none.
         plugins: what was loaded.
         seed: of weights, order and the part that is held out.
     """
@@ -85,7 +89,7 @@ class OwnRun:
             {
                 "model": self.model,
                 "files": files,
-                "vectors": digest_file(self.init / "manifest.json") if self.init else None,
+                "vectors": digest_init(self.init) if self.init else None,
                 "plugins": [plugin.sha256 for plugin in self.plugins],
                 "seed": self.seed,
                 "machine": describe_machine(),
@@ -107,7 +111,7 @@ def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
     """
     plan = check_model(config, run.name, run.init)
     assert config.data is not None, run.name
-    splits = _read_splits(run, config.data)
+    splits = _read_splits(run, config.data, list_pieces(plan))
     task = build_task(config.data, list_labels(config.data, splits["train"]), run.output.name)
     where = f"{run.name}: data.metrics"
     check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
@@ -122,6 +126,19 @@ def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
         finally:
             if not list(work.glob("*.safetensors")):
                 shutil.rmtree(work, ignore_errors=True)
+
+
+def digest_init(init: Path) -> str:
+    """Return the digest of a folder of vectors or of an encoder."""
+    if (init / ENCODER_FILES[0]).exists():
+        return digest_json({name: digest_file(init / name) for name in ENCODER_FILES})
+    return digest_file(init / "manifest.json")
+
+
+def list_pieces(plan: ModelPlan) -> list[str]:
+    """Return the columns that a model cuts into pieces of its own."""
+    columns = set(plan.inputs.values())
+    return sorted(name for name in columns if name == TEXTS or name.endswith(PIECES))
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -167,11 +184,13 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
                 f"data.kind is {data.kind}; expected one that fits the other."
             )
     for name, column in plan.inputs.items():
-        if column.partition(".")[0] not in data.text_names:
+        has_texts = column == TEXTS and data.kind not in TAGGED_KINDS
+        if not has_texts and column.partition(".")[0] not in data.text_names:
             raise ConfigError(
                 f"{where}: inputs: '{name}' reads '{column}'; data of kind {data.kind} has "
                 f"{' and '.join(data.text_names)}."
             )
+    _check_encoder(plan, data, init)
     for layer in plan.layers:
         if layer.options.get("vectors") and init is None:
             raise ConfigError(
@@ -180,6 +199,27 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
                 f"start from random ones: --set layers.{layer.owner}.vectors=null."
             )
     return plan
+
+
+def _check_encoder(plan: ModelPlan, data: DataConfig, init: Path | None) -> None:
+    """Refuse an encoder that a model has not, or has and was not given."""
+    layers = [layer.name for layer in plan.layers if issubclass(layer.block, PretrainedEncoder)]
+    is_given = init is not None and (init / ENCODER_FILES[0]).exists()
+    if layers and not is_given:
+        raise ConfigError(
+            f"{plan.where}: layer '{layers[0]}': is a pretrained encoder, and none was given. Give "
+            "--init FOLDER, one with config.json, model.safetensors and tokenizer.json."
+        )
+    if is_given and not layers:
+        raise ConfigError(
+            f"{plan.where}: layers: found none of the block pretrained_encoder, so that the "
+            f"encoder {init} would not be read; leave --init out, or see reglue new --encoder."
+        )
+    if TEXTS in plan.inputs.values() and data.max_tokens is not None:
+        raise ConfigError(
+            f"{plan.where}: data.max_tokens: found {data.max_tokens}, but the encoder reads the "
+            f"texts whole; set layers.{layers[0]}.max_length, in pieces."
+        )
 
 
 def build_task(data: DataConfig, targets: dict[str, list[str]], name: str) -> Task:
@@ -234,8 +274,8 @@ def list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
     return targets
 
 
-def _read_splits(run: OwnRun, data: DataConfig) -> dict[str, StoredSplit]:
-    splits = {name: store_file(path, data, name) for name, path in run.files.items()}
+def _read_splits(run: OwnRun, data: DataConfig, pieces: list[str]) -> dict[str, StoredSplit]:
+    splits = {name: store_file(path, data, name, pieces) for name, path in run.files.items()}
     return splits if "dev" in splits else splits | _hold_out(splits["train"], run.seed)
 
 
@@ -293,7 +333,7 @@ def _train(
         write_text(folder / MODEL, format_model(run.model))
         lines = "".join(format_line(event) for event in trained.progress.events)
         write_text(folder / "history.jsonl", lines)
-        if run.init is not None:
+        if run.init is not None and not list_pieces(plan):
             _keep_vectors(run.init, plan, folder / VECTORS)
         write_json(folder / "metrics.json", {**metrics, "parameters": count_parameters(model)})
         write_json(folder / RUN, _describe(run, task))

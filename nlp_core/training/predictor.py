@@ -13,8 +13,8 @@ from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.model import read_model
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.readers.own import OwnExample, join_question, list_candidates
-from nlp_core.data.split_column import TextColumn
+from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates
+from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import EMPTY_TOKEN, TOKENIZERS
@@ -25,7 +25,7 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import plan_model
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model
-from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task
+from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces
 from nlp_core.training.prediction import EVALUATION_BATCH, predict, score_predictions
 
 LEAST_CHANCE = 1e-300
@@ -155,7 +155,8 @@ class Predictor:
         Raises:
             DataError: the file is malformed, or has a label that the model does not know.
         """
-        encoded = self._featurizer.encode(store_file(path, self.data, "test"))
+        split = store_file(path, self.data, "test", list_pieces(self._featurizer.plan))
+        encoded = self._featurizer.encode(split)
         targets = self._featurizer.targets
         task = build_task(self.data, targets, path.stem)
         return score_predictions(task, predict(self._model, encoded, targets))
@@ -171,18 +172,18 @@ class Predictor:
                 f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
                 f"{' and '.join(names)}."
             )
-        cut = self.data.max_tokens
-        tokens = [self.tokenize(text)[:cut] for text in texts]
-        return OwnExample([idx], join_question(tokens, self.data), {})
+        return cut_texts([idx], texts, self.data, self.tokenize)
 
     def _encode(self, examples: Sequence[OwnExample]) -> EncodedSplit:
         columns, size = {}, len(examples)
         for idx, name in enumerate(self.data.text_names):
-            texts = [example.texts[idx] for example in examples]
-            offsets = np.cumsum([0, *(len(tokens) for tokens in texts)])
-            columns[name] = TextColumn(list(chain.from_iterable(texts)), offsets)
+            rows = [example.texts[idx] for example in examples]
+            offsets = np.cumsum([0, *map(len, rows)])
+            columns[name] = TextColumn(list(chain.from_iterable(rows)), offsets)
         targets = {name: [None] * size for name in self._featurizer.targets}
-        split = Split("input", np.arange(size), columns, targets, group=None)
+        raw = [[example.raw[idx] for example in examples] for idx in range(len(examples[0].raw))]
+        texts = RawText(raw[0], raw[1] if raw[1:] else None) if raw else None
+        split = Split("input", np.arange(size), columns, targets, group=None, raw=texts)
         return self._featurizer.encode(split)
 
     @torch.no_grad()

@@ -23,6 +23,7 @@ from nlp_core.data.pieces import WEIGHTS, count_positions
 from nlp_core.data.task import list_footnotes, read_task
 from nlp_core.data.word_piece import PieceSet, learn_from_corpus, read_pieces
 from nlp_core.encoders.architecture import read_architecture
+from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.encoders.pretrained import build_encoder, save_encoder
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -45,7 +46,6 @@ from nlp_core.training.run_note import write_run_note
 log = logging.getLogger(__name__)
 
 HELD_OUT = "held_out"
-ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
 LAST_EVENTS = 10
 """Lines of history over which the accuracy in training is given."""
 

@@ -1,6 +1,6 @@
 """Read one's own files as examples: what the `data` section of a model file says of each column."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,12 +22,14 @@ class OwnExample(NamedTuple):
         targets: by target (label, labels, tags) its words: one label or number as a text, labels,
             or tags; empty when they are not read.
         group: what names the question of a candidate; None elsewhere.
+        raw: the texts before they were cut into tokens; none where the file holds tokens.
     """
 
     lines: list[int]
     texts: list[list[str]]
     targets: dict[str, list[str]]
     group: str | None = None
+    raw: Sequence[str] = ()
 
     def line(self, token: int = 0) -> int:
         """Return the line of a token, or of the example."""
@@ -56,19 +58,27 @@ def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Ite
 
 def list_candidates(example: OwnExample, data: DataConfig) -> Iterator[OwnExample]:
     """Yield the candidates of a row's question as examples, whose label says which one is right."""
-    question, *candidates = example.texts
-    right = example.targets.get(LABEL)
-    for name, candidate in zip(data.choice_names, candidates, strict=True):
+    question, right = example.texts[0], example.targets.get(LABEL)
+    for number, name in enumerate(data.choice_names, start=1):
         targets = {} if right is None else {LABEL: [str(int(right == [name]))]}
-        yield OwnExample(example.lines, [question, candidate], targets, str(example.line()))
+        texts = [question, example.texts[number]]
+        raw = [example.raw[0], example.raw[number]]
+        yield OwnExample(example.lines, texts, targets, str(example.line()), raw)
 
 
-def join_question(texts: list[list[str]], data: DataConfig) -> list[list[str]]:
-    """Return the texts of a row with its question, which may stand in two columns, as one."""
-    if not data.choices:
-        return texts
-    number = len(data.texts)
-    return [list(chain.from_iterable(texts[:number])), *texts[number:]]
+def cut_texts(
+    lines: list[int], raw: list[str], data: DataConfig, tokenize: Tokenizer
+) -> OwnExample:
+    """Return an example of texts as they stand in a row, without targets.
+
+    A question that stands in two columns is read as one.
+    """
+    texts = [tokenize(text)[: data.max_tokens] for text in raw]
+    if data.choices:
+        number = len(data.texts)
+        texts = [list(chain.from_iterable(texts[:number])), *texts[number:]]
+        raw = [" ".join(raw[:number]), *raw[number:]]
+    return OwnExample(lines, texts, {}, raw=raw)
 
 
 def parse_record(
@@ -82,18 +92,16 @@ def parse_record(
     line = record.lines[0]
     cells = [record.get(column, path) for column in data.input_columns]
     if data.kind in TAGGED_KINDS:
-        texts = [_split_list(cells[0], line, data.texts[0], path)]
+        found = OwnExample(record.lines, [_split_list(cells[0], line, data.texts[0], path)], {})
     else:
-        texts = [
-            tokenize(_read_text(cell, line, name, path))[: data.max_tokens]
-            for cell, name in zip(cells, data.input_columns, strict=True)
-        ]
-        texts = join_question(texts, data)
-    targets = _read_targets(record, data, path, len(texts[0])) if labelled else {}
+        named = zip(cells, data.input_columns, strict=True)
+        raw = [_read_text(cell, line, name, path) for cell, name in named]
+        found = cut_texts(record.lines, raw, data, tokenize)
+    targets = _read_targets(record, data, path, len(found.texts[0])) if labelled else {}
     group = None
     if data.kind == "ranking" and not data.choices:
         group = str(cells[0] if data.group is None else record.get(data.group, path))
-    return OwnExample(record.lines, texts, targets, group)
+    return found._replace(targets=targets, group=group)
 
 
 def _read_targets(
