@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from reglue_runtime.answering import find_answers
 from reglue_runtime.example import LOCATORS, Example
 from reglue_runtime.field import Field
 
 Prediction: TypeAlias = dict[str, Any]  # Any: labels, scores, numbers
 Decoding: TypeAlias = Callable[[np.ndarray, Sequence[Example]], list[Prediction]]
-NO_ANSWER = "unanswerable"
 
 
 def build_decoding(
@@ -43,6 +43,14 @@ def build_decoding(
         case "field":
             field = Field.read(folder / note["file"])
             return partial(_tag, labels=labels, scheme=note["scheme"], field=field)
+        case "span":
+            threshold = None if note["threshold"] is None else float(note["threshold"])
+            return partial(
+                find_answers,
+                locate=LOCATORS[tokenizer["name"]],
+                max_tokens=note["max_answer_tokens"],
+                threshold=threshold,
+            )
         case name:
             raise AssertionError(name)
 

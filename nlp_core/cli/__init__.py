@@ -26,6 +26,7 @@ COMMANDS = {
     "zoo": "zoo",
     "submit": "submit",
     "convert": "convert",
+    "export": "export",
 }
 """The module of each command."""
 

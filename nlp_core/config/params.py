@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.export import ExportConfig
 from nlp_core.config.mixing import MainRatioMixing, Mixing
 from nlp_core.config.number import Count, NonNegative, Positive, Share
 from nlp_core.config.pretraining import EncoderConfig
@@ -171,6 +172,8 @@ class Params(ClosedModel):
     """What the pretrain stage makes; none is in the tables above."""
     encoder_tables: list[Name] = Field(default_factory=list)
     """The tables of encoders, each of all of them; with a file under reports/published/."""
+    exports: dict[Name, ExportConfig] = Field(default_factory=dict)
+    """What the export stage makes bundles of."""
     recipes: dict[Name, RecipeConfig]
     experiments: dict[Name, ExperimentConfig]
 
@@ -195,6 +198,22 @@ class Params(ClosedModel):
                 _check_known(f"{where}.init", "task", name, self.tasks)
             if folder == "artifacts/pretrain":
                 _check_known(f"{where}.init", "encoder", name, self.encoders)
+        return self
+
+    @model_validator(mode="after")
+    def _check_exports(self) -> "Params":
+        for name, export in self.exports.items():
+            table, cell = export.cell.split("/")[-2:]
+            where = f"exports.{name}"
+            _check_known(f"{where}.cell", "cell", cell, self.experiments)
+            experiment = self.experiments[cell]
+            if experiment.table != table:
+                raise ValueError(
+                    f"{where}.cell: found '{export.cell}'; that cell is of the table "
+                    f"{experiment.table}."
+                )
+            seeds = [str(seed) for seed in experiment.seeds]
+            _check_known(f"{where}.seed", "seed", str(export.seed), seeds)
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.export import Variant
+from nlp_core.config.export import ExportConfig, Variant
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.graph import build_graph
@@ -15,7 +15,7 @@ from nlp_core.export.heads import check_heads, describe_heads
 from nlp_core.export.inputs import InputPlan, plan_inputs
 from nlp_core.export.parity import EXACT, Parity, compare
 from nlp_core.export.quantization import quantize
-from nlp_core.export.trained import TrainedModel
+from nlp_core.export.trained import TrainedModel, read_trained
 from nlp_core.files import digest_file, replacing_folder, write_json, write_text
 from reglue_runtime import load
 from reglue_runtime.manifest import FORMAT, MANIFEST
@@ -58,6 +58,24 @@ def export_model(
         write_json(folder / PARITY, parity.describe())
     log.info("export done folder=%s %s", target, parity.describe())
     return parity
+
+
+def export_all(config: ExportConfig, target: Path) -> None:
+    """Write a bundle for each variant of an entry of params.yaml, all of them or none.
+
+    Args:
+        config: the entry.
+        target: the folder to make; each bundle is one below it.
+
+    Raises:
+        ConfigError: the model, or a variant, cannot be exported.
+        ExportError: an exported model says something else than the trained one.
+    """
+    trained = read_trained(Path(config.cell), seed=config.seed, task=config.task)
+    with replacing_folder(target) as folder:
+        for variant in config.variants:
+            max_drop = None if variant in EXACT else config.max_drop
+            export_model(trained, folder / variant, variant=variant, max_drop=max_drop)
 
 
 def _check(target: Path, variant: Variant, max_drop: float | None) -> None:
