@@ -30,7 +30,7 @@ class Field:
 
     @classmethod
     def read(cls, path: Path) -> "Field":
-        """Read a file of [L + 2, L]: start, end, and from the label of a row to that of a column."""
+        """Read a file of [L + 2, L]: start, end, and the transitions from the label of a row."""
         found = np.load(path, allow_pickle=False).astype(np.float64)
         return cls(found[0], found[1], found[2:])
 
@@ -53,9 +53,7 @@ class Field:
             own = self._find_best_paths(emission_TBL, sizes)
             odds_TBL = self._find_marginals(emission_TBL, sizes)
             paths += own
-            chances += [
-                odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(own)
-            ]
+            chances += [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(own)]
         return paths, chances
 
     def _find_best_paths(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> list[np.ndarray]:
