@@ -24,6 +24,10 @@ class TrainingError(NlpCoreError):
     """A run cannot go on: a loss that is not finite, a work folder in use."""
 
 
+class ExportError(NlpCoreError):
+    """An exported model is not what the trained one is, or what was asked for."""
+
+
 def suggest(name: str, allowed: Iterable[str]) -> str:
     """Return the end of an error message: the nearest allowed name, or all of them.
 

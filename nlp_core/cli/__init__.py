@@ -26,6 +26,8 @@ COMMANDS = {
     "zoo": "zoo",
     "submit": "submit",
     "convert": "convert",
+    "export": "export",
+    "bench": "bench",
 }
 """The module of each command."""
 

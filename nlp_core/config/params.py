@@ -14,6 +14,7 @@ from nlp_core.config.distillation import (
     DistilledTableConfig,
     TeacherConfig,
 )
+from nlp_core.config.export import ExportConfig
 from nlp_core.config.mixing import MainRatioMixing, Mixing
 from nlp_core.config.number import Count, NonNegative, Positive, Share
 from nlp_core.config.pretraining import EncoderConfig
@@ -211,6 +212,8 @@ class Params(ClosedModel):
     """What the teach stage scores, for students to learn from."""
     distilled_tables: dict[Name, DistilledTableConfig] = Field(default_factory=dict)
     """The tables that have students; with a file under reports/published/. None is in tables."""
+    exports: dict[Name, ExportConfig] = Field(default_factory=dict)
+    """What the export stage makes bundles of."""
     recipes: dict[Name, RecipeConfig]
     experiments: dict[Name, ExperimentConfig]
     distillations: dict[Name, StudentConfig] = Field(default_factory=dict)
@@ -249,6 +252,22 @@ class Params(ClosedModel):
                 _check_known(f"{where}.init", "task", name, self.tasks)
             if folder == "artifacts/pretrain":
                 _check_known(f"{where}.init", "encoder", name, self.encoders)
+        return self
+
+    @model_validator(mode="after")
+    def _check_exports(self) -> "Params":
+        for name, export in self.exports.items():
+            table, cell = export.cell.split("/")[-2:]
+            where = f"exports.{name}"
+            _check_known(f"{where}.cell", "cell", cell, self.experiments)
+            experiment = self.experiments[cell]
+            if experiment.table != table:
+                raise ValueError(
+                    f"{where}.cell: found '{export.cell}'; that cell is of the table "
+                    f"{experiment.table}."
+                )
+            seeds = [str(seed) for seed in experiment.seeds]
+            _check_known(f"{where}.seed", "seed", str(export.seed), seeds)
         return self
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ A gazetteer is a file of lines `phrase TAB type` or `phrase TAB type TAB weight`
 phrase have spaces between them, and a phrase of several types has a line for each.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from nlp_core.data.readers.tsv import parse_numbers
 from nlp_core.data.split_column import Column
 from nlp_core.data.vocabulary import require_text
 from nlp_core.errors import DataError
+from reglue_runtime.gazetteer import Entry, match_phrases, weigh_phrases
 
 Phrase = tuple[str, ...]
-Entry = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,7 @@ class Gazetteer:
     @classmethod
     def build(cls, entries: Sequence[Entry], *, lowercase: bool) -> "Gazetteer":
         """Make a gazetteer of entries; the weights of one type of the same words are summed."""
-        types = sorted({kind for _, kind, _ in entries})
-        weights: dict[Phrase, np.ndarray] = {}
-        for phrase, kind, weight in entries:
-            words = tuple((phrase.lower() if lowercase else phrase).split())
-            found = weights.setdefault(words, np.zeros(len(types), dtype=np.float32))
-            found[types.index(kind)] += weight
-        longest = max(map(len, weights), default=0)
+        types, weights, longest = weigh_phrases(entries, lowercase=lowercase)
         return cls(types, sorted(entries), weights, longest, lowercase)
 
     @classmethod
@@ -117,22 +111,9 @@ class Matches:
         words = self.words.take(rows)
         numbers = np.zeros_like(words)
         for text, found in zip(words.tolist(), numbers, strict=True):
-            for place, phrase in self._match(text):
+            for place, phrase in match_phrases(text, self.phrases, self.longest):
                 found[place : place + len(phrase)] = self.phrases[phrase]
         return (self.rows[numbers],)
-
-    def _match(self, words: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the longest phrase at each place from the left, none over another."""
-        place = 0
-        while place < len(words):
-            for size in range(min(self.longest, len(words) - place), 0, -1):
-                phrase = tuple(words[place : place + size])
-                if phrase in self.phrases:
-                    yield place, phrase
-                    place += size
-                    break
-            else:
-                place += 1
 
 
 def read_gazetteer(path: Path) -> list[Entry]:

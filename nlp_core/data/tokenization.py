@@ -3,47 +3,31 @@
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
+from nlp_core.errors import ConfigError
 from nlp_core.registry import Registry
-
-EMPTY_TOKEN = "<empty>"
-"""The one token of a text that has none, so that no example is of length 0."""
+from reglue_runtime.text import (
+    EMPTY_TOKEN,
+    Stretch,
+    Substitution,
+    locate_plain_words,
+    locate_spaces,
+    split_plain_words,
+    split_spaces,
+)
 
 Tokenizer = Callable[[str], list[str]]
 TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer")
-
-
-class Stretch(NamedTuple):
-    """Where a token stands in its text: from `start` to before `end`, in characters."""
-
-    start: int
-    end: int
 
 
 Locator = Callable[[str], list[Stretch]]
 LOCATORS: Registry[Locator] = Registry("tokenizer of stretches")
 """Those tokenizers whose tokens are stretches of the text, which an answer can be cut out of."""
 
-_SPACED = re.compile(r"[^ ]+")
-_PLAIN_WORD = re.compile(
-    r"""
-    (?:[^\W\d_]\.){2,}                  # U.S.
-    | \d+(?:[.,]\d+)+                   # 1,000.50
-    | [^\W_]+?(?=n['\u2019]t\b)         # do of don't
-    | n['\u2019]t\b
-    | ['\u2019](?:s|re|ve|ll|d|m)\b      # Luther's, we'll
-    | [^\W_]+
-    | [^\w\s] | _                       # any other sign by itself
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
-@TOKENIZERS.register("spaces")
-def split_spaces(text: str) -> list[str]:
-    """Split a text that is already tokenised at its spaces."""
-    return [token for token in text.split(" ") if token] or [EMPTY_TOKEN]
+TOKENIZERS.register("spaces")(split_spaces)
+TOKENIZERS.register("plain_words")(split_plain_words)
+LOCATORS.register("spaces")(locate_spaces)
+LOCATORS.register("plain_words")(locate_plain_words)
 
 
 @TOKENIZERS.register("words")
@@ -55,32 +39,42 @@ def split_words(text: str) -> list[str]:
     return _load_treebank()(text) or [EMPTY_TOKEN]
 
 
-@TOKENIZERS.register("plain_words")
-def split_plain_words(text: str) -> list[str]:
-    """Split a text into words, numbers and single signs: "16th-century" gives three.
+def describe_tokenizer(name: str) -> list[Substitution] | None:
+    """Return the steps of the tokenizer `words`, by which it can be rebuilt; None for the others.
 
-    As "words" it cuts "isn't" into "is", "n't"; unlike it, it cuts at every sign, in the midst of a
-    text too, and keeps every character as it is.
+    Raises:
+        ConfigError: a plug-in's tokenizer, which only its own code can run.
     """
-    return [text[place.start : place.end] for place in locate_plain_words(text)] or [EMPTY_TOKEN]
+    if TOKENIZERS.get(name) in (split_spaces, split_plain_words):
+        return None
+    if name != "words":
+        raise ConfigError(
+            f"the tokenizer '{name}' is a plug-in's, whose code no bundle can carry; expected one "
+            "of words, plain_words and spaces."
+        )
+    from nltk.tokenize.destructive import NLTKWordTokenizer as Treebank  # see _load_treebank
+
+    before = [*Treebank.STARTING_QUOTES, *Treebank.PUNCTUATION]
+    before += [Treebank.PARENS_BRACKETS, Treebank.DOUBLE_DASHES]
+    contractions = [*Treebank.CONTRACTIONS2, *Treebank.CONTRACTIONS3]
+    after = [*Treebank.ENDING_QUOTES, *((pattern, r" \1 \2 ") for pattern in contractions)]
+    around: Substitution = (r"\A(.*)\Z", int(re.DOTALL), r" \1 ")
+    steps = [
+        [(item.pattern, _keep_flags(item.flags), into) for item, into in part]
+        for part in (before, after)
+    ]
+    return [*steps[0], around, *steps[1]]
 
 
-@LOCATORS.register("plain_words")
-def locate_plain_words(text: str) -> list[Stretch]:
-    """Return where the tokens of `split_plain_words` stand; a text without any has none."""
-    return [Stretch(*found.span()) for found in _PLAIN_WORD.finditer(text)]
-
-
-@LOCATORS.register("spaces")
-def locate_spaces(text: str) -> list[Stretch]:
-    """Return where the tokens of `split_spaces` stand; a text without any has none."""
-    return [Stretch(*found.span()) for found in _SPACED.finditer(text)]
+def _keep_flags(flags: int) -> int:
+    """Return those flags of a pattern of nltk's own engine that the module re knows, too."""
+    return flags & int(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
 
 
 @cache
 def _load_treebank() -> Tokenizer:
     # Imported here: nltk takes 2 s, and half of the tasks do not need it.
-    from nltk.tokenize.destructive import NLTKWordTokenizer  # type: ignore[import-untyped]
+    from nltk.tokenize.destructive import NLTKWordTokenizer
 
     tokenizer = NLTKWordTokenizer()
     return lambda text: list(tokenizer.tokenize(text))

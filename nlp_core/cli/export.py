@@ -1,0 +1,72 @@
+"""`reglue export`: a trained model as a folder that predicts without torch."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import get_args
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import show_log
+from nlp_core.config.export import Variant
+from nlp_core.export.bundle import export_model
+from nlp_core.export.trained import read_trained
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `export`."""
+    parser = subparsers.add_parser(
+        "export",
+        help="write a trained model as a folder that predicts without torch",
+        description="Write a bundle: an ONNX graph with its vocabulary, checked on real examples.",
+    )
+    parser.add_argument(
+        "folder", type=Path, help="a trained cell, one of its seeds, or what `reglue train` made"
+    )
+    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the bundle")
+    parser.add_argument("--variant", choices=get_args(Variant), default="float32", help="float32")
+    parser.add_argument(
+        "--max-drop",
+        type=float,
+        metavar="POINTS",
+        help="int8, float16: by how much the task's first metric may be lower",
+    )
+    parser.add_argument("--seed", type=int, help="of a cell; the first one")
+    parser.add_argument("--task", help="of a cell of several")
+    parser.add_argument(
+        "--data", type=Path, metavar="FILE", help="examples, for a model of `reglue train`"
+    )
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE.py",
+        help="one that such a model was trained with",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the bundle, whole or not at all.
+
+    Raises:
+        ConfigError: an argument is wrong, or the model cannot be exported.
+        DataError: the folder is no trained model.
+        ExportError: the exported model says something else than the trained one.
+    """
+    show_log("WARNING")
+    trained = read_trained(
+        options.folder,
+        seed=options.seed,
+        task=options.task,
+        data=options.data,
+        plugins=options.plugin,
+    )
+    parity = export_model(trained, options.to, variant=options.variant, max_drop=options.max_drop)
+    line = (
+        f"{options.to}: {options.variant}, the same label for {parity.same_labels} of "
+        f"{parity.examples} examples, scores within {parity.max_difference:.1g}"
+    )
+    if parity.metric is not None:
+        line += f", {parity.metric} {parity.exported:.2f} after {parity.trained:.2f}"
+    sys.stdout.write(line + "\n")

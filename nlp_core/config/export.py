@@ -1,0 +1,38 @@
+"""The closed model of what is exported: an entry of exports in params.yaml."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nlp_core.config.base import ClosedModel
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Variant = Literal["float32", "int8", "float16"]
+"""How the numbers of an exported model are kept."""
+
+
+class ExportConfig(ClosedModel):
+    """Bundles of one seed of a trained cell."""
+
+    cell: Annotated[str, Field(pattern=r"^artifacts/finetune/[a-z0-9_]+/[a-z0-9_]+$")]
+    """Folder of the trained cell."""
+    seed: Annotated[int, Field(ge=0)]
+    """Which of its seeds."""
+    task: Name | None = None
+    """Which task of a cell of several; null: its only one."""
+    variants: Annotated[list[Variant], Field(min_length=1)]
+    """A bundle for each; none twice."""
+    max_drop: Annotated[float, Field(ge=0)] | None = None
+    """By how many points the first metric of the task may be lower than the trained model's, for
+    int8 and float16; needed with them."""
+
+    @model_validator(mode="after")
+    def _check_variants(self) -> "ExportConfig":
+        if len(set(self.variants)) != len(self.variants):
+            raise ValueError(f"found variants {self.variants}; each may stand once.")
+        if self.max_drop is None and {"int8", "float16"} & set(self.variants):
+            raise ValueError(
+                "max_drop: found none; a variant of fewer bits is kept only where the task's first "
+                "metric is no more than so many points lower."
+            )
+        return self

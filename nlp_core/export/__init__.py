@@ -1,0 +1,1 @@
+"""Trained models as bundles that run without torch, and how fast they are."""

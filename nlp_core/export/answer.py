@@ -1,0 +1,153 @@
+"""What the trained model and the exported one say of an example, in one form.
+
+Shape letters: B batch, T tokens, L labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from nlp_core.data.batching import order_evaluation_batches
+from nlp_core.data.task import ANSWERS, LABEL, LABELS, TAGS, Examples, Split
+from nlp_core.export.traced import finish
+from nlp_core.export.trained import TrainedModel
+from nlp_core.heads import CRFTaggingHead, Head, SpanHead, TaggingHead
+from nlp_core.models.features import EncodedSplit
+from nlp_core.training.prediction import EVALUATION_BATCH, SplitPredictions
+
+FIRST_CHANCE = 0
+"""Place of an answer's own probability among those of a head for spans."""
+
+
+class Answer(NamedTuple):
+    """What is said of one target of an example.
+
+    Attributes:
+        value: the label, the labels, the tags, the text; None for a number.
+        scores: probability of each label, of each token's tag or of the text; the number.
+    """
+
+    value: Any
+    scores: np.ndarray
+
+
+Answers = dict[str, Answer]
+"""By target."""
+
+
+@torch.no_grad()
+def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) -> list[Answers]:
+    """Return what the trained model says of some examples.
+
+    Args:
+        trained: the model.
+        encoded: its examples.
+        rows: which ones.
+    """
+    trained.model.eval()
+    found: list[Answers] = [{} for _ in rows]
+    for part in order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH):
+        batch = encoded.batch(rows[part])
+        named = name_scores(trained, trained.model(batch), encoded.split, rows[part])
+        for place, answers in zip(part, named, strict=True):
+            found[place] = answers
+    return found
+
+
+def name_scores(
+    trained: TrainedModel,
+    scores: Mapping[str, tuple[torch.Tensor, torch.Tensor | None]],
+    split: Examples,
+    rows: np.ndarray,
+) -> list[Answers]:
+    """Return what the scores of a batch say of its examples.
+
+    Args:
+        trained: the model.
+        scores: of its heads, with the mask of each.
+        split: where the examples are from.
+        rows: their places there.
+    """
+    found: list[Answers] = [{} for _ in rows]
+    for name, (score, mask) in scores.items():
+        head = trained.model.heads[name]
+        assert isinstance(head, Head), name
+        labels = trained.featurizer.targets[head.target]
+        values = head.decode(score, mask).prediction.tolist()
+        chances = _list_chances(head, score, mask)
+        for place, (row, value, chance) in enumerate(zip(rows, values, chances, strict=True)):
+            found[place][head.target] = _name(split, int(row), head, labels, value, chance)
+    return found
+
+
+def _list_chances(head: Head, scores: torch.Tensor, mask: torch.Tensor | None) -> list[np.ndarray]:
+    if isinstance(head, TaggingHead | CRFTaggingHead):
+        assert mask is not None
+        sizes = mask.sum(1).tolist()
+        odds = head.marginals(scores, mask).numpy()
+        return [row[:size] for row, size in zip(odds, sizes, strict=True)]
+    if isinstance(head, SpanHead):
+        chances = head.decode(scores, mask).probability
+        assert chances is not None
+        return list(chances[:, FIRST_CHANCE].numpy())
+    return list(finish(head, scores).numpy())
+
+
+def _name(
+    split: Examples, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
+) -> Answer:
+    if isinstance(head, TaggingHead | CRFTaggingHead):
+        ids = value[: len(chance)]
+        return Answer([labels[idx] for idx in ids], chance[np.arange(len(ids)), ids])
+    if isinstance(head, SpanHead):
+        assert isinstance(split, Split), type(split)
+        assert split.passages is not None, split.name
+        return Answer(split.passages.cut(row, *value), np.atleast_1d(chance))
+    if head.target == LABELS:
+        return Answer([label for label, is_in in zip(labels, value, strict=True) if is_in], chance)
+    named = labels[value] if labels else None
+    return Answer(named, np.atleast_1d(chance))
+
+
+def read_predictions(
+    predictions: Sequence[Mapping[str, Any]], targets: Mapping[str, list[str]]
+) -> list[Answers]:
+    """Return what an exported model says, by target."""
+    first, *others = targets
+    found = []
+    for item in predictions:
+        answers = {first: _read(item, first)}
+        answers |= {name: _read(item["slots"], name) for name in others}
+        found.append(answers)
+    return found
+
+
+def _read(item: Mapping[str, Any], target: str) -> Answer:
+    if target in (TAGS, ANSWERS):
+        key = "tags" if target == TAGS else "answer"
+        return Answer(item[key], np.atleast_1d(item["confidence"]))
+    scores = [item["score"]] if "score" in item else list(item["scores"].values())
+    return Answer(item.get("labels" if target == LABELS else "label"), np.array(scores))
+
+
+def join_predictions(
+    split: Examples, answers: Sequence[Answers], targets: Mapping[str, list[str]]
+) -> SplitPredictions:
+    """Return answers to all examples of a split as what metrics are measured of."""
+    values = {
+        name: [
+            float(item[name].scores[0]) if item[name].value is None else item[name].value
+            for item in answers
+        ]
+        for name in targets
+    }
+    score = None
+    first = next(iter(targets))
+    if first in (LABEL, LABELS) and targets[first]:
+        score = np.stack([item[first].scores for item in answers]).astype(np.float64)
+        if score.shape[1] == 1:
+            right = 1 / (1 + np.exp(-score))
+            score = np.concatenate([1 - right, right], 1)
+    return SplitPredictions(split, values, score)

@@ -1,0 +1,122 @@
+"""Write a trained model as a folder that predicts without torch.
+
+The folder appears whole, and only when the exported model says what the trained one says.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from nlp_core.config.export import ExportConfig, Variant
+from nlp_core.data.tokenization import describe_tokenizer
+from nlp_core.errors import ConfigError
+from nlp_core.export.graph import build_graph
+from nlp_core.export.heads import check_heads, describe_heads
+from nlp_core.export.inputs import InputPlan, plan_inputs
+from nlp_core.export.parity import EXACT, Parity, compare
+from nlp_core.export.quantization import quantize, require_half
+from nlp_core.export.trained import TrainedModel, read_trained
+from nlp_core.files import digest_file, replacing_folder, write_json, write_text
+from reglue_runtime import load
+from reglue_runtime.manifest import FORMAT, MANIFEST
+
+log = logging.getLogger(__name__)
+
+GRAPH = "model.onnx"
+PARITY = "parity.json"
+
+
+def export_model(
+    trained: TrainedModel, target: Path, *, variant: Variant, max_drop: float | None = None
+) -> Parity:
+    """Write a bundle, and return how far it is from the trained model.
+
+    Args:
+        trained: the model, with real examples.
+        target: the folder to make, or to replace.
+        variant: how numbers are kept.
+        max_drop: by how many points the task's first metric may be lower than the trained
+            model's; for int8 and float16, and needed there.
+
+    Raises:
+        ConfigError: the model, or the variant, cannot be exported.
+        ExportError: the exported model says something else than the trained one.
+    """
+    _check(target, variant, max_drop)
+    if variant == "float16":
+        require_half()
+    check_heads(trained)
+    inputs = plan_inputs(trained.featurizer)
+    with replacing_folder(target) as folder:
+        for name, text in inputs.files.items():
+            write_text(folder / name, text)
+        heads = describe_heads(trained, folder)
+        graph = build_graph(trained.model, inputs)
+        if variant == "int8":
+            graph = quantize(graph)
+        (folder / GRAPH).write_bytes(graph)
+        _write_manifest(folder, trained, inputs, heads, variant)
+        parity = compare(trained, load(folder), max_drop)
+        write_json(folder / PARITY, parity.describe())
+    log.info("export done folder=%s %s", target, parity.describe())
+    return parity
+
+
+def export_all(config: ExportConfig, target: Path) -> None:
+    """Write a bundle for each variant of an entry of params.yaml, all of them or none.
+
+    Args:
+        config: the entry.
+        target: the folder to make; each bundle is one below it.
+
+    Raises:
+        ConfigError: the model, or a variant, cannot be exported.
+        ExportError: an exported model says something else than the trained one.
+    """
+    trained = read_trained(Path(config.cell), seed=config.seed, task=config.task)
+    with replacing_folder(target) as folder:
+        for variant in config.variants:
+            max_drop = None if variant in EXACT else config.max_drop
+            export_model(trained, folder / variant, variant=variant, max_drop=max_drop)
+
+
+def _check(target: Path, variant: Variant, max_drop: float | None) -> None:
+    if target.exists() and not (target / MANIFEST).is_file() and any(target.iterdir()):
+        raise ConfigError(
+            f"{target}: found something that is no bundle; it stays as it is. Name another folder "
+            "with --to."
+        )
+    if (variant in EXACT) != (max_drop is None):
+        found = "none" if max_drop is None else f"{max_drop:g}"
+        expected = "none, since it says the same as the trained model"
+        if variant not in EXACT:
+            expected = "by how many points the task's first metric may be lower, such as 0.3"
+        raise ConfigError(f"--max-drop: found {found} with {variant}, expected {expected}.")
+
+
+def _write_manifest(
+    folder: Path,
+    trained: TrainedModel,
+    inputs: InputPlan,
+    heads: list[dict[str, Any]],
+    variant: Variant,
+) -> None:
+    """Write bundle.json, which names every other file with its digest."""
+    files = sorted(path.name for path in folder.iterdir())
+    tokenizer = {
+        "name": trained.tokenizer,
+        "substitutions": describe_tokenizer(trained.tokenizer),
+        "max_tokens": trained.max_tokens,
+    }
+    note = {
+        "format": FORMAT,
+        "kind": trained.task.kind,
+        "variant": variant,
+        "tokenizer": tokenizer,
+        "texts": trained.texts,
+        "inputs": inputs.notes,
+        "heads": heads,
+        "graph": GRAPH,
+        "files": {name: digest_file(folder / name) for name in files},
+    }
+    write_json(folder / MANIFEST, note)

@@ -1,0 +1,100 @@
+"""What a bundle's manifest says of the heads: how their scores become predictions."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from nlp_core.errors import ConfigError
+from nlp_core.export.trained import TrainedModel
+from nlp_core.heads import (
+    ClassificationHead,
+    CRFTaggingHead,
+    Head,
+    ListwiseRankingHead,
+    MultiLabelHead,
+    PairwiseRankingHead,
+    RegressionHead,
+    SpanHead,
+    TaggingHead,
+)
+
+PLAIN: dict[type[Head], str] = {
+    ClassificationHead: "choice",
+    MultiLabelHead: "choices",
+    RegressionHead: "value",
+    PairwiseRankingHead: "order",
+    ListwiseRankingHead: "order",
+    TaggingHead: "tokens",
+    CRFTaggingHead: "field",
+    SpanHead: "span",
+}
+"""The decoding of each head that can be exported."""
+REFUSED = {
+    "MaskedLanguageModelHead": "trains an encoder on hidden pieces, and predicts nothing",
+    "SANClassificationHead": "reads which of two texts each place is of, which no bundle gives",
+    "SANRegressionHead": "reads which of two texts each place is of, which no bundle gives",
+    "LanguageModelHead": "says how likely a given text is, and predicts nothing of a new one",
+    "EncoderDecoderTaggingHead": "writes tags one by one, each knowing the one before, in as many "
+    "steps as the text has tokens, which a graph cannot write down",
+}
+
+
+def describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
+    """Return the manifest's notes in the order of the targets; what they need is written.
+
+    Args:
+        trained: the model.
+        folder: where files of the heads are written.
+
+    Raises:
+        ConfigError: a head cannot be exported.
+    """
+    plans = trained.model.plan.heads.items()
+    by_target = {plan.head.target: name for name, plan in plans}
+    names = [by_target[target] for target in trained.featurizer.targets]
+    return [_describe(trained, name, folder) for name in names]
+
+
+def check_heads(trained: TrainedModel) -> None:
+    """Refuse a model with a head that no bundle can decode.
+
+    Raises:
+        ConfigError: there is one; its reason is given.
+    """
+    for name, plan in trained.model.plan.heads.items():
+        if plan.head not in PLAIN:
+            reason = REFUSED.get(plan.head.__name__, "is a plug-in's, whose decoding is code")
+            raise ConfigError(
+                f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made "
+                "of it."
+            )
+
+
+def _describe(trained: TrainedModel, name: str, folder: Path) -> dict[str, Any]:
+    head = trained.model.heads[name]
+    assert isinstance(head, Head), name
+    note: dict[str, Any] = {
+        "output": name,
+        "decoding": PLAIN[type(head)],
+        "target": head.target,
+        "labels": trained.featurizer.targets[head.target],
+    }
+    if isinstance(head, MultiLabelHead):
+        note["threshold"] = head.threshold
+    if isinstance(head, TaggingHead | CRFTaggingHead):
+        note["scheme"] = trained.task.scheme
+    if isinstance(head, CRFTaggingHead):
+        note["file"] = f"{name}.npy"
+        rows = [head.start.unsqueeze(0), head.end.unsqueeze(0), head.transition]
+        np.save(folder / note["file"], np.concatenate([_take(row) for row in rows]))
+    if isinstance(head, SpanHead):
+        note["max_answer_tokens"] = head.max_answer_tokens
+        note["threshold"] = repr(float(head.threshold)) if head.has_none else None
+    return note
+
+
+def _take(values: Tensor) -> np.ndarray:
+    taken: np.ndarray = values.detach().numpy()
+    return taken

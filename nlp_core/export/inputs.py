@@ -1,0 +1,284 @@
+"""What the graph of a model reads: strings, lengths, numbers and pieces instead of torch's batches.
+
+Strings become ids inside the graph, by tables that stand before what torch sees; see `graph.py`.
+
+Shape letters: B batch, T tokens, K forms of a word, U distinct words, C characters or pieces in a
+word, W windows, L pieces of a window.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from nlp_core.config.model import find_axes
+from nlp_core.config.reader import TEXTS
+from nlp_core.data.gazetteer import Gazetteer
+from nlp_core.data.number import NumberVocabulary
+from nlp_core.data.pieces import PieceVocabulary
+from nlp_core.data.subword import SubwordVocabulary
+from nlp_core.data.vocabulary import SPECIAL, CharacterVocabulary, WordVocabulary
+from nlp_core.errors import ConfigError
+from nlp_core.export.reading import (
+    ReadIds,
+    ReadMatches,
+    ReadNumbers,
+    ReadSpellings,
+    ReadTexts,
+    ReadWindows,
+    WordForm,
+)
+from nlp_core.models.features import Featurizer, find_source, raw_layers
+from nlp_core.models.plan import LayerPlan
+
+Note = dict[str, Any]  # Any: JSON
+NOT_FOUND = -1
+
+
+class StringTable(NamedTuple):
+    """A dictionary from strings to ids in the graph.
+
+    Attributes:
+        source: the string input that is looked up.
+        target: the ids, which torch sees as an input.
+        ids: id of each string.
+        default: id of any other string.
+    """
+
+    source: str
+    target: str
+    ids: dict[str, int]
+    default: int
+
+
+class TensorPlan(NamedTuple):
+    """An input as torch sees it.
+
+    Attributes:
+        dtype: of its numbers.
+        shape: its dimensions, a letter and the column that sets the size, or a fixed size.
+    """
+
+    dtype: torch.dtype
+    shape: tuple[str | int, ...]
+
+
+@dataclass
+class InputPlan:
+    """All inputs of a graph.
+
+    Attributes:
+        notes: the part of the manifest: what the runtime makes.
+        tensors: what torch sees, by name.
+        strings: shape of each string input of the graph, by name.
+        tables: from strings to ids.
+        files: by name what lies beside the graph.
+        readers: for each raw-input layer what makes its block's arguments of the tensors.
+        lengths: for each input of the model that has tokens the tensor with its lengths.
+    """
+
+    notes: list[Note] = field(default_factory=list)
+    tensors: dict[str, TensorPlan] = field(default_factory=dict)
+    strings: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
+    tables: list[StringTable] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    readers: dict[str, nn.Module] = field(default_factory=dict)
+    lengths: dict[str, str] = field(default_factory=dict)
+
+
+def plan_inputs(featurizer: Featurizer) -> InputPlan:
+    """Return what the graph of a model reads.
+
+    Args:
+        featurizer: the model's.
+
+    Raises:
+        ConfigError: a layer reads what no bundle can make.
+    """
+    plan, found = featurizer.plan, InputPlan()
+    by_column: dict[str, list[LayerPlan]] = {}
+    for layer in raw_layers(plan):
+        by_column.setdefault(plan.inputs[layer.inputs[0]], []).append(layer)
+    for name, column in plan.inputs.items():
+        if column != TEXTS:
+            for axis in find_axes(column):
+                found.lengths[name] = f"{axis}.lengths"
+                _add_lengths(found, axis)
+    sources = sorted({find_source(column) for column in by_column})
+    for source in sources:
+        words = {layer.name: layer for layer in by_column.get(source, [])}
+        spelt = by_column.get(f"{source}.characters", [])
+        looked_up = {
+            name: vocabulary
+            for name, layer in words.items()
+            if isinstance(vocabulary := featurizer.vocabularies[layer.owner], WordVocabulary)
+        }
+        if looked_up:
+            _add_words(found, source, looked_up)
+        if spelt:
+            _add_spellings(
+                found, source, {item.name: featurizer.vocabularies[item.owner] for item in spelt}
+            )
+        for name in words.keys() - looked_up.keys():
+            _add_other(found, source, words[name], featurizer, plan.inputs)
+    return found
+
+
+def _add_lengths(found: InputPlan, axis: str) -> None:
+    name = f"{axis}.lengths"
+    if name not in found.tensors:
+        found.tensors[name] = TensorPlan(torch.int64, ("B",))
+        found.notes.append({"name": name, "source": "lengths", "column": axis})
+
+
+def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:
+    """Return what a vocabulary looks up of a word, in its order.
+
+    It is `WordVocabulary.encode` written as look-ups: the word, in small letters where case is
+    folded; the vector of its lower-case form; both again with 0 for its digits.
+    """
+    rules, has_vectors = vocabulary.rules, vocabulary.table is not None
+    plain, lower = ("lower", None) if rules.lowercase else ("plain", "lower")
+    forms = [WordForm(plain, is_vector=False)]
+    if has_vectors and lower:
+        forms.append(WordForm(lower, is_vector=True))
+    if rules.digits_to_zero:
+        zero = {"plain": "zero", "lower": "lower_zero"}
+        forms += [form._replace(name=zero[form.name]) for form in forms]
+    return forms
+
+
+def _add_words(found: InputPlan, column: str, vocabularies: Mapping[str, WordVocabulary]) -> None:
+    names: dict[str, int] = {}
+    for vocabulary in vocabularies.values():
+        for form in list_forms(vocabulary):
+            names.setdefault(form.name, len(names))
+    shape = (len(names), "B", f"T:{find_axes(column)[0]}")
+    found.strings[column] = shape
+    found.notes.append({"name": column, "source": "words", "column": column, "forms": list(names)})
+    for layer, vocabulary in vocabularies.items():
+        target = f"{column}.{layer}.ids"
+        rows = {} if vocabulary.table is None else vocabulary.table.row_of
+        size = len(vocabulary)
+        ids = {word: size + row for word, row in rows.items() if word not in SPECIAL}
+        found.tables.append(StringTable(column, target, {**ids, **vocabulary.ids}, NOT_FOUND))
+        found.tensors[target] = TensorPlan(torch.int64, shape)
+        own_rows = [size + rows[word] if word in rows else NOT_FOUND for word in vocabulary.words]
+        forms = [form._replace(place=names[form.name]) for form in list_forms(vocabulary)]
+        found.readers[layer] = ReadIds(target, forms, torch.tensor(own_rows))
+
+
+def _add_spellings(found: InputPlan, column: str, vocabularies: Mapping[str, object]) -> None:
+    index, time = f"{column}.index", f"T:{find_axes(column)[0]}"
+    found.tensors[index] = TensorPlan(torch.int64, ("B", time))
+    characters, pieces = f"{column}.characters", []
+    is_read = False
+    for layer, vocabulary in vocabularies.items():
+        if isinstance(vocabulary, CharacterVocabulary):
+            is_read, target = True, f"{characters}.{layer}.ids"
+            ids = {"": 0, **vocabulary.ids}
+            found.tables.append(StringTable(characters, target, ids, SPECIAL.index("<unk>")))
+            found.strings[characters] = (f"U:{column}", f"C:{column}")
+        elif isinstance(vocabulary, SubwordVocabulary):
+            target, file = f"{column}.{layer}.pieces", f"{layer}.tokenizer.json"
+            note = {"name": target, "file": file, "lowercase": vocabulary.lowercase}
+            pieces.append(note)
+            found.files[file] = vocabulary.tokenizer
+        else:
+            raise _refuse(layer, vocabulary)
+        found.tensors[target] = TensorPlan(torch.int64, (f"U:{column}", f"C:{target}"))
+        found.readers[layer] = ReadSpellings(target, index)
+    found.notes.append(
+        {
+            "name": index,
+            "source": "spellings",
+            "column": column,
+            "characters": characters if is_read else None,
+            "pieces": pieces,
+        }
+    )
+
+
+def _add_other(
+    found: InputPlan,
+    source: str,
+    layer: LayerPlan,
+    featurizer: Featurizer,
+    inputs: Mapping[str, str],
+) -> None:
+    vocabulary = featurizer.vocabularies[layer.owner]
+    if isinstance(vocabulary, PieceVocabulary):
+        _add_encoder(found, source, layer, vocabulary)
+    elif isinstance(vocabulary, NumberVocabulary):
+        axes = find_axes(source)
+        width = None if axes else len(vocabulary)
+        shape: tuple[str | int, ...] = ("B", f"T:{axes[0]}", 1) if axes else ("B", len(vocabulary))
+        if source not in found.tensors:
+            found.tensors[source] = TensorPlan(torch.float64, shape)
+            found.notes.append(
+                {"name": source, "source": "numbers", "column": source, "width": width}
+            )
+        found.readers[layer.name] = ReadNumbers(source, vocabulary.mean, vocabulary.std)
+    elif isinstance(vocabulary, Gazetteer):
+        name, file = f"{source}.{layer.name}.matches", f"{layer.name}.gazetteer.json"
+        found.tensors[name] = TensorPlan(
+            torch.float32, ("B", f"T:{find_axes(source)[0]}", len(vocabulary))
+        )
+        found.files[file] = json.dumps(vocabulary.describe(), ensure_ascii=False, indent=2) + "\n"
+        found.notes.append(
+            {
+                "name": name,
+                "source": "gazetteer",
+                "column": source,
+                "file": file,
+                "lowercase": vocabulary.lowercase,
+            }
+        )
+        found.readers[layer.name] = ReadMatches(name)
+    else:
+        raise _refuse(layer.name, vocabulary)
+
+
+def _add_encoder(
+    found: InputPlan, column: str, layer: LayerPlan, vocabulary: PieceVocabulary
+) -> None:
+    """Plan the windows of a pretrained encoder."""
+    name, is_whole = layer.name, column == TEXTS
+    axis = "" if is_whole else find_axes(column)[0]
+    window = (f"W:{name}" if not is_whole else "B", f"L:{name}")
+    reads_segments = bool(vocabulary.config.get("type_vocab_size", 0) > 1)
+    found.tensors[f"{name}.ids"] = TensorPlan(torch.int64, window)
+    found.tensors[f"{name}.lengths"] = TensorPlan(torch.int64, window[:1])
+    if reads_segments:
+        found.tensors[f"{name}.segments"] = TensorPlan(torch.int64, window)
+    file = f"{name}.tokenizer.json"
+    found.files[file] = vocabulary.tokenizer
+    found.notes.append(
+        {
+            "name": name,
+            "source": "windows",
+            "column": axis,
+            "before": "tokens_a" if axis == "tokens_b" else None,
+            "file": file,
+            "max_length": vocabulary.max_length,
+            "stride": None if is_whole else vocabulary.stride,
+            "padding": vocabulary.config.get("pad_token_id") or 0,
+            "segments": reads_segments,
+        }
+    )
+    if is_whole:
+        found.lengths[layer.inputs[0]] = f"{name}.lengths"
+        found.readers[name] = ReadTexts(name, reads_segments=reads_segments)
+    else:
+        found.tensors[f"{name}.places"] = TensorPlan(torch.int64, ("B", f"T:{axis}"))
+        found.readers[name] = ReadWindows(name, reads_segments=reads_segments)
+
+
+def _refuse(layer: str, vocabulary: object) -> ConfigError:
+    return ConfigError(
+        f"layer '{layer}': reads its column by a {type(vocabulary).__name__}, which a bundle "
+        "cannot make without the code of training; export a model without that layer."
+    )

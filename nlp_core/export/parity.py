@@ -1,0 +1,113 @@
+"""Does an exported model say what the trained one says, and what do fewer bits cost?"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlp_core.errors import ExportError
+from nlp_core.export.answer import (
+    Answers,
+    ask_trained,
+    join_predictions,
+    read_predictions,
+)
+from nlp_core.export.trained import TrainedModel
+from nlp_core.training.prediction import score_predictions
+from reglue_runtime import Bundle
+
+NUM_EXAMPLES = 500
+MAX_DIFFERENCE = 1e-4
+"""Between the scores of both models, in probabilities or in units of the task."""
+EXACT = ("float32",)
+"""The variants that say the same as the trained model; the others are measured."""
+
+
+class Parity(NamedTuple):
+    """How two models compare.
+
+    Attributes:
+        examples: real examples that both read.
+        same_labels: of these, those of which both say the same.
+        max_difference: the largest difference between two scores.
+        metric: name of the task's first metric; None where none was measured.
+        trained: the trained model's, in points.
+        exported: the exported one's, in points.
+    """
+
+    examples: int
+    same_labels: int
+    max_difference: float
+    metric: str | None = None
+    trained: float | None = None
+    exported: float | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is written beside the graph; a difference is rounded up to 1e-6."""
+        note = self._asdict()
+        note["max_difference"] = float(np.ceil(self.max_difference * 1e6) / 1e6)
+        return {key: value for key, value in note.items() if value is not None}
+
+
+def compare(trained: TrainedModel, bundle: Bundle, max_drop: float | None) -> Parity:
+    """Compare an exported model with the trained one, on real examples.
+
+    Args:
+        trained: the model, with its examples.
+        bundle: the exported one.
+        max_drop: largest allowed loss of the task's first metric over all examples, in points;
+            None: both must say the same of each.
+
+    Raises:
+        ExportError: it says something else, or loses more than that.
+    """
+    size = len(trained.examples)
+    rows = np.arange(size)
+    if max_drop is None and size > NUM_EXAMPLES:
+        rows = np.sort(np.random.default_rng(0).choice(size, NUM_EXAMPLES, replace=False))
+    encoded = trained.featurizer.encode(trained.examples)
+    right = ask_trained(trained, encoded, rows)
+    found = read_predictions(
+        bundle.predict(trained.list_examples(rows)), trained.featurizer.targets
+    )
+    parity = _count(right, found)
+    if max_drop is None:
+        _check_same(trained.name, parity)
+        return parity
+    metric = trained.task.metrics[0]
+    both = [_measure(trained, answers, metric) for answers in (right, found)]
+    parity = parity._replace(metric=metric, trained=both[0], exported=both[1])
+    if both[0] - both[1] > max_drop:
+        raise ExportError(
+            f"{trained.name}: {bundle.manifest.variant}: found {metric} {both[1]:.2f} over {size} "
+            f"examples, {both[0] - both[1]:.2f} points below the trained model's {both[0]:.2f}, "
+            f"expected at most {max_drop:g}; no bundle was written. Export float32, or allow more "
+            "with --max-drop (max_drop in params.yaml)."
+        )
+    return parity
+
+
+def _measure(trained: TrainedModel, answers: Sequence[Answers], metric: str) -> float:
+    joined = join_predictions(trained.examples, answers, trained.featurizer.targets)
+    return score_predictions(trained.task, joined)[metric]
+
+
+def _count(right: Sequence[Answers], found: Sequence[Answers]) -> Parity:
+    same, largest = 0, 0.0
+    for one, other in zip(right, found, strict=True):
+        is_same = all(one[target].value == other[target].value for target in one)
+        same += is_same
+        for target in one if is_same else ():
+            gap = np.abs(one[target].scores - other[target].scores)
+            largest = max(largest, float(gap.max(initial=0.0)))
+    return Parity(len(right), same, largest)
+
+
+def _check_same(name: str, parity: Parity) -> None:
+    if parity.same_labels < parity.examples or parity.max_difference > MAX_DIFFERENCE:
+        raise ExportError(
+            f"{name}: the exported model says the same of {parity.same_labels} of "
+            f"{parity.examples} examples, with scores that differ by up to "
+            f"{parity.max_difference:.2g}, expected all and at most {MAX_DIFFERENCE:g}; no bundle "
+            "was written. This is a fault of the export: please report it with the model file."
+        )

@@ -1,0 +1,132 @@
+"""From a graph's inputs to what the raw-input layers of a model read, traceable for any sizes.
+
+Each module maps all inputs, by name, and the mask of its layer to the arguments of the layer's
+block. Shape letters as in `inputs.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlp_core.data.vocabulary import PADDING, UNKNOWN
+
+Tensors = Mapping[str, Tensor]
+
+
+class WordForm(NamedTuple):
+    """One look-up of a word.
+
+    Attributes:
+        name: which form of the word.
+        is_vector: whether it finds pretrained vectors only, no word of the vocabulary.
+        place: where the form stands among all that are looked up.
+    """
+
+    name: str
+    is_vector: bool
+    place: int = 0
+
+
+class ReadIds(nn.Module):
+    """Take the first of several look-ups that found something; else the unknown word.
+
+    Args:
+        name: of the ids, [K, B, T]; -1 where nothing was found.
+        forms: the look-ups in their order.
+        own_rows: for each word of the vocabulary the id of its pretrained vector, or -1.
+    """
+
+    def __init__(self, name: str, forms: Sequence[WordForm], own_rows: Tensor) -> None:
+        super().__init__()
+        self.name, self.forms = name, list(forms)
+        self.num_words = len(own_rows)
+        self.register_buffer("own_rows", own_rows)
+
+    def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
+        """Return ids [B, T], 0 at padding."""
+        ids_KBT = tensors[self.name]
+        found_BT = torch.full_like(ids_KBT[0], UNKNOWN)
+        for form in reversed(self.forms):
+            id_BT = ids_KBT[form.place]
+            if form.is_vector:
+                own_BT = self.own_rows[id_BT.clamp(0, self.num_words - 1)]
+                id_BT = torch.where((id_BT >= 0) & (id_BT < self.num_words), own_BT, id_BT)
+            found_BT = torch.where(id_BT >= 0, id_BT, found_BT)
+        return (found_BT.masked_fill(~mask_BT, PADDING),)
+
+
+class ReadSpellings(nn.Module):
+    """Take ids of the characters or pieces of distinct words, and which word stands where."""
+
+    def __init__(self, name: str, index: str) -> None:
+        super().__init__()
+        self.name, self.index = name, index
+
+    def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
+        """Return ids [U, C] and index [B, T]."""
+        return tensors[self.name], tensors[self.index]
+
+
+class ReadNumbers(nn.Module):
+    """Bring numbers to mean 0 and deviation 1, as the training split had them."""
+
+    def __init__(self, name: str, mean: np.ndarray, std: np.ndarray) -> None:
+        super().__init__()
+        self.name = name
+        self.register_buffer("mean", torch.from_numpy(mean))
+        self.register_buffer("std", torch.from_numpy(std))
+
+    def forward(self, tensors: Tensors, mask: Tensor | None) -> tuple[Tensor, ...]:
+        """Return numbers [B, W], or [B, T, W] with 0 at padding."""
+        scaled = ((tensors[self.name] - self.mean) / self.std).float()
+        return (scaled if mask is None else scaled.masked_fill(~mask.unsqueeze(-1), 0.0),)
+
+
+class ReadMatches(nn.Module):
+    """Take the weights of a gazetteer's types."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
+        """Return weights [B, T, G]."""
+        return (tensors[self.name],)
+
+
+class ReadWindows(nn.Module):
+    """Take the windows of a pretrained encoder and where in them each token is."""
+
+    def __init__(self, name: str, *, reads_segments: bool) -> None:
+        super().__init__()
+        self.name, self.reads_segments = name, reads_segments
+
+    def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
+        """Return ids, segments, where pieces are [W, L], and places [B, T]."""
+        return *self.read_windows(tensors), tensors[f"{self.name}.places"]
+
+    def read_windows(self, tensors: Tensors) -> tuple[Tensor, Tensor, Tensor]:
+        """Return ids, segments and where pieces are, [W, L]."""
+        ids_WL = tensors[f"{self.name}.ids"]
+        inside_WL = mask_lengths(tensors[f"{self.name}.lengths"], ids_WL.shape[1])
+        segments = tensors[f"{self.name}.segments"] if self.reads_segments else ids_WL * 0
+        return ids_WL, segments, inside_WL
+
+
+class ReadTexts(ReadWindows):
+    """Take texts as one window each, in which every piece is a place."""
+
+    def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
+        """Return ids, segments, where pieces are, and places, all [B, L]."""
+        ids_BL, segments_BL, inside_BL = self.read_windows(tensors)
+        batch, length = ids_BL.shape
+        places_BL = torch.arange(batch * length).view(batch, length)
+        return ids_BL, segments_BL, inside_BL, places_BL
+
+
+def mask_lengths(lengths_B: Tensor, time: int | torch.SymInt) -> Tensor:
+    """Return where real tokens are, [B, T]."""
+    return torch.arange(time) < lengths_B.unsqueeze(1)

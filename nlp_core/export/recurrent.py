@@ -1,0 +1,90 @@
+"""Recurrent layers as single nodes of ONNX, which know each sequence's length.
+
+A traced torch layer would read every sequence to the longest one's end, in two passes and with
+gathers around the backward one; onnxruntime reads a node of both directions in one.
+
+Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of all.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from nlp_core.blocks.masking import count_tokens, zero_padding
+from nlp_core.blocks.recurrent import RecurrentLayer
+
+Operator = Literal["LSTM", "GRU"]
+GATES: dict[Operator, list[int]] = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}
+"""Where ONNX's gates stand among torch's: i o f c among i f g o, z r h among r z n."""
+
+
+class NodeLayer(nn.Module):
+    """One layer of one or two readers as a node LSTM or GRU.
+
+    Args:
+        layer: the trained layer, whose readers are `nn.LSTM` or `nn.GRU` of one layer.
+    """
+
+    def __init__(self, layer: RecurrentLayer) -> None:
+        super().__init__()
+        readers = [reader for reader in layer.readers() if reader is not None]
+        first = readers[0]
+        assert isinstance(first, nn.LSTM | nn.GRU), type(first)
+        self.operator: Operator = "LSTM" if isinstance(first, nn.LSTM) else "GRU"
+        self.hidden_dim = int(first.hidden_size)
+        names = "weight_ih_l0", "weight_hh_l0", ("bias_ih_l0", "bias_hh_l0")
+        for buffer, name in zip(("input", "state", "bias"), names, strict=True):
+            rows = [self._stack(reader, name) for reader in readers]
+            self.register_buffer(buffer, torch.stack(rows))
+        self.num_readers = len(readers)
+
+    def _stack(self, reader: nn.Module, name: str | Sequence[str]) -> Tensor:
+        """Return a parameter with its gates in ONNX's order; of two names one behind the other."""
+        if not isinstance(name, str):
+            return torch.cat([self._stack(reader, part) for part in name])
+        gates = getattr(reader, name).detach().chunk(len(GATES[self.operator]))
+        return torch.cat([gates[idx] for idx in GATES[self.operator]])
+
+    def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """Return the states of all directions side by side at each token, zeros at padding."""
+        states_TNBH, _ = self._run(x_BTD, mask_BT)
+        return states_TNBH.permute(2, 0, 1, 3).flatten(2)
+
+    def last_states(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        """Return the states that each direction ends with, side by side; zeros of no tokens."""
+        _, last_NBH = self._run(x_BTD, mask_BT)
+        return zero_padding(last_NBH.transpose(0, 1).flatten(1), mask_BT.any(1))
+
+    def _run(self, x_BTD: Tensor, mask_BT: Tensor) -> Sequence[Tensor]:
+        batch, time, _ = x_BTD.shape
+        count, width = self.num_readers, self.hidden_dim
+        attributes: dict[str, str | int] = {
+            "hidden_size": width,
+            "direction": "bidirectional" if count == 2 else "forward",
+        }
+        if self.operator == "GRU":
+            attributes["linear_before_reset"] = 1  # torch's reset gate works on the mapped state
+        shapes = [[time, count, batch, width], [count, batch, width]]
+        lengths_B = count_tokens(mask_BT).int()
+        if self.operator == "LSTM":
+            shapes.append(shapes[1])
+        found: Sequence[Tensor] = torch.onnx.ops.symbolic_multi_out(
+            self.operator,
+            [x_BTD.transpose(0, 1), self.input, self.state, self.bias, lengths_B],
+            attributes,
+            dtypes=[x_BTD.dtype] * len(shapes),
+            shapes=shapes,
+        )
+        return found[:2]
+
+
+def replace_layers(module: nn.Module) -> None:
+    """Put a node in the place of each recurrent layer that has one, wherever it stands."""
+    for name, child in module.named_children():
+        is_layer = isinstance(child, RecurrentLayer)
+        if is_layer and isinstance(child.readers()[0], nn.LSTM | nn.GRU):
+            setattr(module, name, NodeLayer(child))
+        else:
+            replace_layers(child)

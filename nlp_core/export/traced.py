@@ -1,0 +1,85 @@
+"""A trained model as a module whose arguments are the inputs of its graph.
+
+Shape letters: B batch, T tokens, D width, L labels, V words of the vocabulary, R rows of a table.
+"""
+
+import copy
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks import Block
+from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.export.inputs import InputPlan
+from nlp_core.export.reading import mask_lengths
+from nlp_core.heads import ClassificationHead, MultiLabelHead, TaggingHead
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
+
+
+class TableEmbedding(Block):
+    """A word embedding with its trained rows and the whole vector table as one table.
+
+    Args:
+        block: the trained block.
+    """
+
+    def __init__(self, block: WordEmbedding) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.cat([block.weight.detach(), block.fixed]))
+
+    def forward(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """Return the vectors of the words."""
+        return functional.embedding(ids_BT, self.table)
+
+
+class TracedModel(nn.Module):
+    """A model that reads what a runtime makes of texts.
+
+    Args:
+        model: the trained model, on one task; it stays as it is.
+        inputs: what its graph reads.
+    """
+
+    def __init__(self, model: GraphModel, inputs: InputPlan) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        for name, block in self.model.blocks.items():
+            if isinstance(block, WordEmbedding):
+                self.model.blocks[name] = TableEmbedding(block)
+        self.readers = nn.ModuleDict(inputs.readers)
+        self.lengths = inputs.lengths
+        self.timed = {name: _find_timed(inputs, name) for name in set(self.lengths.values())}
+
+    def forward(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return for each head its scores, as probabilities where it gives any."""
+        masks = {}
+        for name, lengths in self.lengths.items():
+            timed, axis = self.timed[lengths]
+            masks[name] = mask_lengths(tensors[lengths], tensors[timed].shape[axis])
+        features = {}
+        for layer in self.model.plan.layers:
+            if layer.name in self.readers:
+                mask = masks.get(layer.inputs[0])
+                features[layer.name] = self.readers[layer.name](tensors, mask)
+        scores = self.model(Batch(features, masks, {}, np.empty(0)))
+        return {name: finish(self.model.heads[name], score) for name, (score, _) in scores.items()}
+
+
+def _find_timed(inputs: InputPlan, lengths: str) -> tuple[str, int]:
+    """Return the tensor, and which of its dimensions, that is as long as the longest text."""
+    axis = lengths.removesuffix(".lengths")
+    for name, plan in inputs.tensors.items():
+        for idx, size in enumerate(plan.shape):
+            if size in (f"T:{axis}", f"L:{axis}"):
+                return name, idx
+    raise AssertionError(lengths)
+
+
+def finish(head: nn.Module, scores: Tensor) -> Tensor:
+    """Return the scores of a head as probabilities, where each label's is its own."""
+    if type(head) in (ClassificationHead, TaggingHead):
+        return scores.softmax(-1)
+    return scores.sigmoid() if isinstance(head, MultiLabelHead) else scores

@@ -1,0 +1,186 @@
+"""A trained model of one task, from a cell's folder or one of `reglue train`, and examples for it.
+
+An export is checked on real examples: those of the split that the cell's table reports, or of a
+file of one's own.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import PAIR_KINDS, read_dataset
+from nlp_core.config.model import read_model
+from nlp_core.config.params import read_params
+from nlp_core.data.store import StoredSplit
+from nlp_core.data.store_writer import store_file
+from nlp_core.data.task import Examples, Split, Task
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import GraphModel
+from nlp_core.models.plan import plan_model
+from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
+from nlp_core.models.saving import load_model, load_shared_model
+from nlp_core.training.cell import read_cell
+from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task
+
+CELL = "cell.json"
+PARAMS = Path("params.yaml")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained model, on one task.
+
+    Attributes:
+        name: of the cell, or of the folder.
+        model: with its weights.
+        featurizer: its vocabularies.
+        task: what it predicts, and how that is measured.
+        tokenizer: name of what makes tokens of its texts.
+        max_tokens: tokens of a text that it reads; None: all.
+        examples: real ones.
+    """
+
+    name: str
+    model: GraphModel
+    featurizer: Featurizer
+    task: Task
+    tokenizer: str
+    max_tokens: int | None
+    examples: Examples
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns of the task's texts."""
+        is_pair = self.task.kind in (*PAIR_KINDS, "span")
+        return ["text_a", "text_b"] if is_pair else ["text"]
+
+    def list_examples(self, rows: np.ndarray) -> list[dict[str, Any]]:
+        """Return examples as a caller of the exported model gives them: texts where there are any.
+
+        Args:
+            rows: which ones.
+        """
+        if isinstance(self.examples, Split):
+            return list(_list_columns(self.examples, self.texts, rows))
+        assert isinstance(self.examples, StoredSplit), type(self.examples)
+        chosen = {name: column.subset(rows) for name, column in self.examples.texts.items()}
+        lists = [column.list_rows() for column in chosen.values()]
+        return [dict(zip(chosen, texts, strict=True)) for texts in zip(*lists, strict=True)]
+
+
+def _list_columns(split: Split, texts: Sequence[str], rows: np.ndarray) -> Iterator[dict[str, Any]]:
+    raw = [] if split.raw is None else [split.raw.first, split.raw.second]
+    for row in rows.tolist():
+        if split.passages is not None:
+            passage = split.passages.texts[row].as_py()
+            yield {"tokens_a": split.texts["tokens_a"].row(row), "text_b": passage}
+            continue
+        example: dict[str, Any] = {}
+        for name, column in split.texts.items():
+            if name.startswith("features.") or not raw:
+                example[name] = column.row(row)
+        for name, column in zip(texts, raw, strict=False):
+            if column is not None:
+                example[name] = column[row]
+        for name, numbers in split.numbers.items():
+            if numbers.offsets is None:
+                example[name] = numbers.values[row].tolist()
+            else:
+                first, last = numbers.offsets[row : row + 2]
+                example[name] = numbers.values[first:last, 0].tolist()
+        yield example
+
+
+def read_trained(
+    folder: Path,
+    *,
+    seed: int | None = None,
+    task: str | None = None,
+    data: Path | None = None,
+    plugins: Sequence[Path] = (),
+) -> TrainedModel:
+    """Read a trained model back.
+
+    Args:
+        folder: of a cell, or what `reglue train` made.
+        seed: which seed of a cell; None: the first one.
+        task: which task of a cell of several.
+        data: a file with labels, for a model of `reglue train`.
+        plugins: the plug-ins that such a model was trained with; none is run unasked.
+
+    Raises:
+        ConfigError: an argument does not fit the folder.
+        DataError: the folder is no trained model, or not a whole one.
+    """
+    if (folder / RUN).is_file():
+        return _read_run(folder, data, plugins)
+    if (folder.parent / CELL).is_file() and folder.name.startswith("seed-"):
+        seed, folder = int(folder.name.removeprefix("seed-")), folder.parent
+    if (folder / CELL).is_file():
+        if data is not None:
+            raise ConfigError(f"--data: '{folder}' is a cell, whose own report split is read.")
+        return _read_cell(folder, seed, task)
+    raise DataError(
+        f"{folder}: found neither {CELL} nor {RUN}, expected the folder of a trained cell "
+        "(artifacts/finetune/TABLE/CELL) or one that `reglue train` made."
+    )
+
+
+def _read_cell(folder: Path, seed: int | None, wanted: str | None) -> TrainedModel:
+    note = read_mapping(folder / CELL)
+    cell = read_cell(note["cell"], read_params(PARAMS))
+    seed = note["seeds"][0] if seed is None else seed
+    if seed not in note["seeds"]:
+        raise ConfigError(f"{folder}: found the seeds {note['seeds']}, expected {seed} among them.")
+    by_name = {task.name: task for task in cell.tasks}
+    if wanted is not None and wanted not in by_name:
+        raise ConfigError(f"--task: unknown task '{wanted}'. {suggest(wanted, by_name)}")
+    if wanted is None and len(by_name) > 1:
+        raise ConfigError(
+            f"{folder}: found a model of several tasks; name one with --task: {', '.join(by_name)}."
+        )
+    task = by_name[wanted] if wanted else cell.task
+    named = {item.name if cell.plan.tasks else None: item.kind for item in cell.tasks}
+    model, featurizers = load_shared_model(
+        folder / f"seed-{seed}", cell.plan, kinds=named, init=cell.init
+    )
+    featurizer = featurizers[task.name if cell.plan.tasks else None]
+    described = read_dataset(task.name).task
+    assert described is not None, task.name
+    return TrainedModel(
+        name=cell.name,
+        model=model.select(featurizer.plan) if cell.plan.tasks else model,
+        featurizer=featurizer,
+        task=task,
+        tokenizer=described.tokens,
+        max_tokens=None,
+        examples=task.read_split(task.report_split),
+    )
+
+
+def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> TrainedModel:
+    if path is None:
+        raise ConfigError(
+            f"{folder}: found no file of examples; an export is checked on real ones. Give a file "
+            "with labels, in the form of the training file, with --data."
+        )
+    needed = [Plugin(**plugin) for plugin in read_mapping(folder / RUN)["plugins"]]
+    check_plugins(needed, load_plugins(plugins), where=str(folder))
+    config = read_model(folder / MODEL)
+    assert config.data is not None, folder
+    plan = plan_model(config, where=str(folder / MODEL))
+    model, featurizer = load_model(folder, plan, kind=config.data.kind, init=folder / VECTORS)
+    return TrainedModel(
+        name=folder.name,
+        model=model,
+        featurizer=featurizer,
+        task=build_task(config.data, featurizer.targets, folder.name),
+        tokenizer=config.data.tokens,
+        max_tokens=config.data.max_tokens,
+        examples=store_file(path, config.data, "test"),
+    )

@@ -1,0 +1,10 @@
+"""Predict with an exported model: onnxruntime, numpy and tokenizers, nothing else.
+
+bundle = load("artifacts/export/sst2_bilstm/float32")
+bundle.predict(["a gorgeous, witty, seductive movie"])
+"""
+
+from reglue_runtime.bundle import Bundle, load
+from reglue_runtime.error import BundleError
+
+__all__ = ["Bundle", "BundleError", "load"]

@@ -1,0 +1,84 @@
+"""Answers as stretches of a passage, decoded as the head `span` does, in 64-bit floats.
+
+Shape letters: B batch, T tokens of the passage, S places of an answer's end: the tokens, before
+them one for "no answer" where questions may have none.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from reglue_runtime.example import Example
+from reglue_runtime.text import Stretch
+
+PASSAGE, TOKENS = "text_b", "tokens_b"
+
+
+def find_answers(
+    scores_BS2: np.ndarray,
+    examples: Sequence[Example],
+    *,
+    locate: Callable[[str], list[Stretch]],
+    max_tokens: int,
+    threshold: float | None,
+) -> list[dict[str, Any]]:
+    """Return the answers: text, first and last token, and its probability.
+
+    Args:
+        scores_BS2: of each place as the answer's first and last.
+        examples: with their passages.
+        locate: finds the tokens of a passage.
+        max_tokens: of the longest answer.
+        threshold: by how much the log-probability of none is to be above the answer's to be given;
+            None where every question has an answer.
+    """
+    found = []
+    for scores_S2, example in zip(scores_BS2, examples, strict=True):
+        passage, tokens = example.texts[PASSAGE], example.tokens[TOKENS]
+        shift = int(threshold is not None)
+        log_S2 = _normalise(scores_S2[: shift + len(tokens)].astype(np.float64))
+        first, last, score = find_best_span(log_S2[shift:, 0], log_S2[shift:, 1], max_tokens)
+        item = {"answer": "", "first": first, "last": last, "confidence": float(np.exp(score))}
+        if threshold is not None and log_S2[0].sum() - score > threshold:
+            item |= {"first": None, "last": None}
+        else:
+            places = _find_places(passage, tokens, locate)
+            item["answer"] = passage[places[first].start : places[last].end]
+        found.append(item)
+    return found
+
+
+def find_best_span(
+    start_T: np.ndarray, end_T: np.ndarray, max_tokens: int
+) -> tuple[int, int, float]:
+    """Return the pair i <= j < i + max_tokens with the highest start_i + end_j, and that sum.
+
+    Of equally good pairs the one with the first i counts, and then with the first j.
+    """
+    width = min(max_tokens, len(start_T))
+    padded = np.concatenate([end_T, np.full(width - 1, -np.inf)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, width)
+    more_T = windows.argmax(-1)
+    score_T = start_T + np.take_along_axis(windows, more_T[:, None], -1)[:, 0]
+    first = int(score_T.argmax())
+    return first, first + int(more_T[first]), float(score_T[first])
+
+
+def _normalise(scores_S2: np.ndarray) -> np.ndarray:
+    shifted = scores_S2 - scores_S2.max(0)
+    log_S2: np.ndarray = shifted - np.log(np.exp(shifted).sum(0))
+    return log_S2
+
+
+def _find_places(
+    passage: str, tokens: Sequence[str], locate: Callable[[str], list[Stretch]]
+) -> list[Stretch]:
+    """Return where the tokens stand; given tokens have one space between them."""
+    places = locate(passage)
+    if [passage[place.start : place.end] for place in places] == list(tokens):
+        return places
+    ends = np.cumsum([len(token) + 1 for token in tokens]) - 1
+    return [
+        Stretch(int(end) - len(token), int(end)) for token, end in zip(tokens, ends, strict=True)
+    ]

@@ -1,0 +1,154 @@
+"""From the graph's scores to what is predicted: one decoding for each sort of head.
+
+Shape letters: B batch, T tokens, L labels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from reglue_runtime.answering import find_answers
+from reglue_runtime.example import LOCATORS, Example
+from reglue_runtime.field import Field
+
+Prediction: TypeAlias = dict[str, Any]  # Any: labels, scores, numbers
+Decoding: TypeAlias = Callable[[np.ndarray, Sequence[Example]], list[Prediction]]
+
+
+def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path) -> Decoding:
+    """Return what reads the scores of one head.
+
+    Args:
+        note: the head's part of the manifest.
+        tokenizer: the tokenizer's part.
+        folder: the bundle.
+    """
+    labels = note["labels"]
+    match note["decoding"]:
+        case "choice":
+            return partial(_choose, labels=labels)
+        case "choices":
+            return partial(_choose_several, labels=labels, threshold=note["threshold"])
+        case "value":
+            return _read_values
+        case "order":
+            return partial(_rank, labels=labels)
+        case "tokens":
+            return partial(_tag, labels=labels, scheme=note["scheme"])
+        case "field":
+            field = Field.read(folder / note["file"])
+            return partial(_tag, labels=labels, scheme=note["scheme"], field=field)
+        case "span":
+            threshold = None if note["threshold"] is None else float(note["threshold"])
+            return partial(
+                find_answers,
+                locate=LOCATORS[tokenizer["name"]],
+                max_tokens=note["max_answer_tokens"],
+                threshold=threshold,
+            )
+        case name:
+            raise AssertionError(name)
+
+
+def _choose(
+    scores_BL: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str]
+) -> list[Prediction]:
+    best_B = scores_BL.argmax(-1)
+    return [
+        {"label": labels[idx], "confidence": float(row[idx]), "scores": _name(labels, row)}
+        for idx, row in zip(best_B, scores_BL, strict=True)
+    ]
+
+
+def _choose_several(
+    scores_BL: np.ndarray,
+    examples: Sequence[Example],
+    *,
+    labels: Sequence[str],
+    threshold: float,
+) -> list[Prediction]:
+    found = []
+    for row in scores_BL:
+        chosen = np.flatnonzero(row >= np.float32(threshold))
+        names = [labels[idx] for idx in chosen]
+        found.append(
+            {"labels": names, "confidence": row[chosen].tolist(), "scores": _name(labels, row)}
+        )
+    return found
+
+
+def _read_values(scores_B: np.ndarray, examples: Sequence[Example]) -> list[Prediction]:
+    return [{"score": float(value)} for value in scores_B]
+
+
+def _rank(
+    scores_B: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str]
+) -> list[Prediction]:
+    """Say which candidates are right; `score` is what candidates of a question are ordered by."""
+    right_B = 1 / (1 + np.exp(-scores_B.astype(np.float64)))
+    odds_BL = np.stack([1 - right_B, right_B], -1)
+    return [
+        {
+            "label": labels[int(value > 0)],
+            "confidence": float(odds[int(value > 0)]),
+            "scores": _name(labels, odds),
+            "score": float(value),
+        }
+        for value, odds in zip(scores_B, odds_BL, strict=True)
+    ]
+
+
+def _tag(
+    scores_BTL: np.ndarray,
+    examples: Sequence[Example],
+    *,
+    labels: Sequence[str],
+    scheme: str | None,
+    field: Field | None = None,
+) -> list[Prediction]:
+    tokens = [example.tokens["tokens"] for example in examples]
+    sizes = np.array(list(map(len, tokens)))
+    if field is None:
+        paths = [row[:size].argmax(-1) for row, size in zip(scores_BTL, sizes, strict=True)]
+        odds = [
+            row[np.arange(len(path)), path] for row, path in zip(scores_BTL, paths, strict=True)
+        ]
+    else:
+        paths, odds = field.decode(scores_BTL, sizes)
+    found = []
+    for words, path, chances in zip(tokens, paths, odds, strict=True):
+        tags = [labels[idx] for idx in path.tolist()]
+        item: Prediction = {"tokens": words, "tags": tags, "confidence": chances.tolist()}
+        if scheme is not None:
+            item["entities"] = find_entities(words, tags)
+        found.append(item)
+    return found
+
+
+def _name(labels: Sequence[str], row: np.ndarray) -> dict[str, float]:
+    return dict(zip(labels, row.tolist(), strict=True))
+
+
+def find_entities(words: Sequence[str], tags: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the entities that tags of a scheme of prefixes write: type, text, first, last token.
+
+    An entity ends where another begins, where its type changes, and behind an E or an S; one that
+    does not begin with a B or an S is read all the same.
+    """
+    found: list[dict[str, Any]] = []
+    open_type = None
+    for idx, tag in enumerate(tags):
+        prefix, _, kind = tag.partition("-")
+        if not kind:
+            open_type = None
+            continue
+        if prefix in "BS" or kind != open_type:
+            found.append({"type": kind, "first": idx, "last": idx})
+        found[-1]["last"] = idx
+        open_type = None if prefix in "ES" else kind
+    for entity in found:
+        entity["text"] = " ".join(words[entity["first"] : entity["last"] + 1])
+    return found

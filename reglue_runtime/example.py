@@ -1,0 +1,86 @@
+"""Examples as a caller gives them, brought to one form."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from reglue_runtime import text
+from reglue_runtime.error import BundleError
+from reglue_runtime.manifest import Manifest
+
+Given: TypeAlias = str | Sequence[Any] | Mapping[str, Any]  # Any: checked here
+"""A text, its tokens, two texts, or columns by name."""
+TAGGED_KINDS = ("tagging", "intent_slots")
+LOCATORS = {"plain_words": text.locate_plain_words, "spaces": text.locate_spaces}
+
+
+class Example(NamedTuple):
+    """One example.
+
+    Attributes:
+        texts: by column (text, text_a, text_b) the text; of given tokens, with spaces between.
+        tokens: by column (tokens, tokens_a, tokens_b) the tokens.
+        extras: other columns: features.pos, dense.votes ...
+    """
+
+    texts: dict[str, str]
+    tokens: dict[str, list[str]]
+    extras: dict[str, Any]  # Any: a list of words or numbers, checked where it is read
+
+
+class Reader:
+    """Read what a caller gives as the texts of a bundle.
+
+    Args:
+        manifest: of the bundle.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.names = manifest.texts
+        self.max_tokens = manifest.tokenizer["max_tokens"]
+        self.tokenize = _build_tokenizer(manifest.tokenizer)
+
+    def read(self, given: Given, place: int) -> Example:
+        """Return an example.
+
+        Args:
+            given: by the caller.
+            place: its number in the list, for the error message.
+
+        Raises:
+            BundleError: it has not the texts that the model reads.
+        """
+        if isinstance(given, Mapping):
+            columns = dict(given)
+        elif len(self.names) == 1:
+            columns = {self.names[0]: given}
+        elif isinstance(given, list | tuple) and len(given) == len(self.names):
+            columns = dict(zip(self.names, given, strict=True))
+        else:
+            raise self._refuse(given, place)
+        texts, tokens = {}, {}
+        for name in self.names:
+            key = name.replace("text", "tokens")
+            value = columns.pop(name, None)
+            words = columns.pop(key, None)
+            words = value if words is None else words
+            if isinstance(words, str):
+                tokens[key] = self.tokenize(words)[: self.max_tokens]
+            elif isinstance(words, Sequence) and all(isinstance(word, str) for word in words):
+                tokens[key] = list(words)[: self.max_tokens] or [text.EMPTY_TOKEN]
+            else:
+                raise self._refuse(given, place)
+            texts[name] = value if isinstance(value, str) else " ".join(tokens[key])
+        return Example(texts, tokens, columns)
+
+    def _refuse(self, given: Given, place: int) -> BundleError:
+        wanted = "a text" if len(self.names) == 1 else "two texts"
+        return BundleError(
+            f"example {place + 1}: found {str(given)[:60]!r}, expected {wanted}: a text is a "
+            f"string or a list of tokens, and a dictionary names {' and '.join(self.names)}."
+        )
+
+
+def _build_tokenizer(note: Mapping[str, Any]) -> Callable[[str], list[str]]:
+    if note["substitutions"] is not None:
+        return text.build_rewriter(note["substitutions"])
+    return {"spaces": text.split_spaces, "plain_words": text.split_plain_words}[note["name"]]

@@ -1,0 +1,161 @@
+"""From examples to the arrays that a bundle's graph reads.
+
+Shape letters: B batch, T tokens, K forms of a word, U distinct words, C characters or pieces in a
+word, L pieces of a window, W windows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from reglue_runtime.error import BundleError
+from reglue_runtime.example import Example
+from reglue_runtime.manifest import Manifest
+from reglue_runtime.text import FORMS, SPECIAL, mark_word
+
+Arrays: TypeAlias = dict[str, np.ndarray]
+Source: TypeAlias = Callable[[Sequence[Example]], Arrays]
+
+
+class Featurizer:
+    """Make the arrays of a graph.
+
+    Args:
+        manifest: of the bundle.
+        folder: the bundle, for the files of tokenizers.
+    """
+
+    def __init__(self, manifest: Manifest, folder: Path) -> None:
+        self._sources: list[Source] = [_build_source(note, folder) for note in manifest.inputs]
+
+    def read(self, examples: Sequence[Example]) -> Arrays:
+        """Return the graph's inputs by name."""
+        arrays: Arrays = {}
+        for source in self._sources:
+            arrays |= source(examples)
+        return arrays
+
+
+def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
+    name, column = note["name"], note["column"]
+    if note["source"] == "lengths":
+        return partial(_read_lengths, name=name, column=column)
+    if note["source"] == "words":
+        return partial(_read_words, name=name, column=column, forms=note["forms"])
+    if note["source"] == "spellings":
+        spell = {} if note["characters"] is None else {note["characters"]: _spell_characters}
+        for item in note["pieces"]:
+            spell[item["name"]] = _load_pieces(folder / item["file"], lowercase=item["lowercase"])
+        return partial(_read_spellings, name=name, column=column, spell=spell)
+    if note["source"] == "numbers":
+        return partial(_read_numbers, name=name, column=column, width=note["width"])
+    if note["source"] == "gazetteer":
+        from reglue_runtime.gazetteer import Gazetteer
+
+        gazetteer = Gazetteer.read(folder / note["file"], lowercase=note["lowercase"])
+        return lambda examples: {name: gazetteer.find(_list_tokens(examples, column))}
+    from reglue_runtime.windows import build_windows
+
+    return build_windows(note, folder)
+
+
+def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
+    """Return a column of words of each example."""
+    found = []
+    for place, example in enumerate(examples):
+        words = example.tokens.get(column)
+        if words is None:
+            words = example.extras.get(column)
+            size = len(next(iter(example.tokens.values())))
+            if words is None or isinstance(words, str) or len(words) != size:
+                raise BundleError(
+                    f"example {place + 1}: found {words!r} in '{column}', expected {size} words, "
+                    "one for each token; give a dictionary with that key."
+                )
+        found.append(list(words))
+    return found
+
+
+def _read_lengths(examples: Sequence[Example], *, name: str, column: str) -> Arrays:
+    return {name: np.array([len(example.tokens[column]) for example in examples], np.int64)}
+
+
+def _read_words(
+    examples: Sequence[Example], *, name: str, column: str, forms: Sequence[str]
+) -> Arrays:
+    """Return the forms of the words as strings, [K, B, T]; empty at padding."""
+    texts = _list_tokens(examples, column)
+    found = np.full((len(forms), len(texts), max(map(len, texts))), "", dtype=object)
+    for row, words in enumerate(texts):
+        known = ["" if word in SPECIAL else word for word in words]
+        for idx, form in enumerate(forms):
+            found[idx, row, : len(words)] = list(map(FORMS[form], known))
+    return {name: found}
+
+
+def _read_spellings(
+    examples: Sequence[Example],
+    *,
+    name: str,
+    column: str,
+    spell: Mapping[str, Callable[[Sequence[str]], np.ndarray]],
+) -> Arrays:
+    """Return what the distinct words are made of, [U, C], and which stands where, [B, T]."""
+    texts = _list_tokens(examples, column)
+    number: dict[str, int] = {}
+    index = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
+    for row, words in enumerate(texts):
+        index[row, : len(words)] = [number.setdefault(word, len(number)) for word in words]
+    return {name: index} | {key: function(list(number)) for key, function in spell.items()}
+
+
+def _spell_characters(words: Sequence[str]) -> np.ndarray:
+    found = np.full((len(words), max(1, *map(len, words))), "", dtype=object)
+    for row, word in enumerate(words):
+        found[row, : len(word)] = list(word)
+    return found
+
+
+def _load_pieces(path: Path, *, lowercase: bool) -> Callable[[Sequence[str]], np.ndarray]:
+    # A compiled library that only models of pieces need.
+    from tokenizers import Tokenizer
+
+    model = Tokenizer.from_file(str(path)).model
+
+    def spell(words: Sequence[str]) -> np.ndarray:
+        cut = (model.tokenize(mark_word(word, lowercase=lowercase)) for word in words)
+        pieces = [[piece.id for piece in found] for found in cut]
+        ids = np.zeros((len(pieces), max(1, *map(len, pieces))), dtype=np.int64)
+        for row, own in enumerate(pieces):
+            ids[row, : len(own)] = own
+        return ids
+
+    return spell
+
+
+def _read_numbers(
+    examples: Sequence[Example], *, name: str, column: str, width: int | None
+) -> Arrays:
+    """Return numbers of the examples, [B, W], or of their tokens, [B, T, 1], as 64-bit floats."""
+    rows = []
+    for place, example in enumerate(examples):
+        size = len(next(iter(example.tokens.values()))) if width is None else width
+        try:
+            values = np.asarray(example.extras.get(column), dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.shape != (size,):
+            raise BundleError(
+                f"example {place + 1}: found {example.extras.get(column)!r} in '{column}', "
+                f"expected {size} numbers; give a dictionary with that key."
+            )
+        rows.append(values)
+    if width is not None:
+        return {name: np.stack(rows)}
+    found = np.zeros((len(rows), max(map(len, rows)), 1))
+    for row, values in enumerate(rows):
+        found[row, : len(values), 0] = values
+    return {name: found}

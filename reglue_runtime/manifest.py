@@ -1,0 +1,86 @@
+"""What a bundle's manifest says, and the check that the bundle is whole."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reglue_runtime.error import BundleError
+
+FORMAT = 1
+"""Version of the manifest that this runtime reads and that an export writes."""
+MANIFEST = "bundle.json"
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A bundle, described.
+
+    Attributes:
+        kind: classification, tagging ...
+        variant: float32, int8 or float16.
+        tokenizer: how a text becomes tokens: its `name`, `substitutions` (of the tokenizer `words`)
+            and `max_tokens`.
+        texts: the columns of texts that the model reads: text, or text_a and text_b.
+        inputs: what the graph reads, each with its `name`, its `source` and what that needs.
+        heads: what it says, each with its `output`, `decoding`, `target` and `labels`.
+        graph: file of the graph.
+    """
+
+    kind: str
+    variant: str
+    tokenizer: dict[str, Any]  # Any: JSON
+    texts: list[str]
+    inputs: list[dict[str, Any]]
+    heads: list[dict[str, Any]]
+    graph: str
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a bundle's manifest and compare every file with its digest.
+
+    Raises:
+        BundleError: the folder holds no bundle, one of another format, or not a whole one.
+    """
+    path = folder / MANIFEST
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as err:
+        raise BundleError(
+            f"{path}: there is no such file, so '{folder}' holds no bundle, or one that was not "
+            "copied whole; name a folder that `reglue export` wrote."
+        ) from err
+    except ValueError as err:
+        raise BundleError(f"{path}: found no JSON ({err}); copy or export it again.") from err
+    found = note.get("format") if isinstance(note, dict) else None
+    if found != FORMAT:
+        raise BundleError(
+            f"{path}: found format {found!r}, expected {FORMAT}. Read it with the runtime that "
+            "came with its exporter, or export the model again."
+        )
+    try:
+        for name, digest in note["files"].items():
+            _check_file(folder / name, digest)
+        return Manifest(**{name: note[name] for name in Manifest.__dataclass_fields__})
+    except KeyError as err:
+        raise BundleError(f"{path}: found no {err}; copy or export it again.") from err
+
+
+def _check_file(path: Path, digest: str) -> None:
+    sha = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                sha.update(chunk)
+    except FileNotFoundError as err:
+        raise BundleError(
+            f"{path}: there is no such file, which the bundle's manifest names; copy the bundle "
+            "again, whole."
+        ) from err
+    if sha.hexdigest() != digest:
+        raise BundleError(
+            f"{path}: found the sha256 {sha.hexdigest()}, expected {digest}, that of the export; "
+            "the file was changed or not copied whole."
+        )

@@ -1,0 +1,104 @@
+"""Texts as windows of the pieces of a pretrained encoder's own tokenizer.
+
+Shape letters: B batch, T tokens, L pieces of a window, W windows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+
+from reglue_runtime.example import Example
+
+
+def build_windows(
+    note: Mapping[str, Any], folder: Path
+) -> Callable[[Sequence[Example]], dict[str, np.ndarray]]:
+    """Return what reads texts, each as one window, or tokens in as many windows as they need.
+
+    Args:
+        note: the input's part of the manifest.
+        folder: the bundle.
+    """
+    tokenizer = Tokenizer.from_file(str(folder / note["file"]))
+    tokenizer.no_padding()
+    if note["stride"] is None:
+        tokenizer.enable_truncation(note["max_length"])
+        return lambda examples: _read_texts(examples, tokenizer, note)
+    strategy = "longest_first" if note["before"] is None else "only_second"
+    tokenizer.enable_truncation(note["max_length"], stride=note["stride"], strategy=strategy)
+    return lambda examples: _read_words(examples, tokenizer, note)
+
+
+def _read_texts(
+    examples: Sequence[Example], tokenizer: Tokenizer, note: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    given = [tuple(example.texts.values()) for example in examples]
+    inputs: list[Any] = [item[0] if len(item) == 1 else item for item in given]
+    return _stack(tokenizer.encode_batch(inputs), note)
+
+
+def _stack(windows: Sequence[Encoding], note: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return ids, segments [W, L] and the number of real pieces [W]."""
+    sizes = np.array([len(window.ids) for window in windows], dtype=np.int64)
+    ids = np.full((len(windows), int(sizes.max())), note["padding"], dtype=np.int64)
+    segments = np.zeros_like(ids)
+    for row, window in enumerate(windows):
+        ids[row, : sizes[row]] = window.ids
+        segments[row, : sizes[row]] = window.type_ids
+    found = {f"{note['name']}.ids": ids, f"{note['name']}.lengths": sizes}
+    return found | ({f"{note['name']}.segments": segments} if note["segments"] else {})
+
+
+def _read_words(
+    examples: Sequence[Example], tokenizer: Tokenizer, note: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    texts = [example.tokens[note["column"]] for example in examples]
+    inputs: list[Any] = texts
+    if note["before"] is not None:
+        # the text that comes first leaves most of a window to the other one
+        limit = note["max_length"] // 4
+        befores = [example.tokens[note["before"]][:limit] for example in examples]
+        inputs = list(zip(befores, texts, strict=True))
+    windows: list[Encoding] = []
+    rows = []
+    for words, first in zip(
+        texts, tokenizer.encode_batch(inputs, is_pretokenized=True), strict=True
+    ):
+        own = [first, *first.overflowing]
+        found = find_words(own, len(words), sequence=int(note["before"] is not None))
+        rows.append([(len(windows) + window, place) for window, place in found])
+        windows += own
+    arrays = _stack(windows, note)
+    width = arrays[f"{note['name']}.ids"].shape[1]
+    places = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+    for row, found in enumerate(rows):
+        places[row, : len(found)] = [window * width + place for window, place in found]
+    return arrays | {f"{note['name']}.places": places}
+
+
+def find_words(windows: Sequence[Encoding], size: int, *, sequence: int) -> list[tuple[int, int]]:
+    """Return for each word the window that shows most of what is around it, and its first piece.
+
+    A word without any piece, such as a control character, has the place of the first piece of all.
+
+    Args:
+        windows: of one example.
+        size: its words.
+        sequence: whether the words are those of the first (0) or the second (1) text.
+    """
+    best: list[tuple[int, int, int]] = [(-1, 0, 0)] * size
+    for number, window in enumerate(windows):
+        last = len(window.ids) - 1
+        pieces = zip(window.word_ids, window.sequence_ids, window.offsets, strict=True)
+        for place, (word, owner, (start, _)) in enumerate(pieces):
+            if word is None or owner != sequence or start != 0:
+                continue
+            around = min(place, last - place)
+            # a later piece of a word begins at 0 too where it stands for nothing of its own
+            is_later = best[word][1] == number and best[word][0] >= 0
+            if around > best[word][0] and not is_later:
+                best[word] = (around, number, place)
+    return [(window, place) for _, window, place in best]
