@@ -73,7 +73,7 @@ def _choose_several(
     found = []
     for row in scores_BL:
         chosen = np.flatnonzero(row >= np.float32(threshold))
-        names = [labels[idx] for idx in chosen]
+        names = [labels[idx] for idx in chosen.tolist()]
         found.append(
             {"labels": names, "confidence": row[chosen].tolist(), "scores": _name(labels, row)}
         )

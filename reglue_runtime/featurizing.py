@@ -18,6 +18,7 @@ from reglue_runtime.text import FORMS, SPECIAL, mark_word
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Source: TypeAlias = Callable[[Sequence[Example]], Arrays]
+Spell: TypeAlias = Callable[[Sequence[str]], np.ndarray]
 
 
 class Featurizer:
@@ -46,7 +47,9 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
     if note["source"] == "words":
         return partial(_read_words, name=name, column=column, forms=note["forms"])
     if note["source"] == "spellings":
-        spell = {} if note["characters"] is None else {note["characters"]: _spell_characters}
+        spell: dict[str, Spell] = {}
+        if note["characters"] is not None:
+            spell[note["characters"]] = _spell_characters
         for item in note["pieces"]:
             spell[item["name"]] = _load_pieces(folder / item["file"], lowercase=item["lowercase"])
         return partial(_read_spellings, name=name, column=column, spell=spell)
@@ -101,7 +104,7 @@ def _read_spellings(
     *,
     name: str,
     column: str,
-    spell: Mapping[str, Callable[[Sequence[str]], np.ndarray]],
+    spell: Mapping[str, Spell],
 ) -> Arrays:
     """Return what the distinct words are made of, [U, C], and which stands where, [B, T]."""
     texts = _list_tokens(examples, column)
@@ -119,7 +122,7 @@ def _spell_characters(words: Sequence[str]) -> np.ndarray:
     return found
 
 
-def _load_pieces(path: Path, *, lowercase: bool) -> Callable[[Sequence[str]], np.ndarray]:
+def _load_pieces(path: Path, *, lowercase: bool) -> Spell:
     # A compiled library that only models of pieces need.
     from tokenizers import Tokenizer
 

@@ -8,8 +8,10 @@ from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 from reglue_runtime.error import BundleError
 
-ERRORS = (state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf)
-ERRORS += (state.NoSuchFile, state.NotImplemented)
+ERRORS = (
+    *(state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf),
+    *(state.NoSuchFile, state.NotImplemented),
+)
 """What onnxruntime raises, which has no class in common."""
 
 

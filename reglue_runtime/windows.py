@@ -60,8 +60,8 @@ def _read_words(
     if note["before"] is not None:
         # the text that comes first leaves most of a window to the other one
         limit = note["max_length"] // 4
-        befores = [example.tokens[note["before"]][:limit] for example in examples]
-        inputs = list(zip(befores, texts, strict=True))
+        openings = [example.tokens[note["before"]][:limit] for example in examples]
+        inputs = list(zip(openings, texts, strict=True))
     windows: list[Encoding] = []
     rows = []
     for words, first in zip(

@@ -81,6 +81,7 @@ def run(options: argparse.Namespace) -> None:
     if options.compiled and options.against is None:
         raise ConfigError("bench: --compiled: found no --against FOLDER, the model to compile.")
     subjects: dict[str, Subject] = {}
+    examples: Sequence[Any]  # Any: an example is a text, a list or a dictionary
     if options.against is None:
         examples = _read_texts(options.texts)
     else:

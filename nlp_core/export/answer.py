@@ -89,6 +89,7 @@ def _list_chances(head: Head, scores: torch.Tensor, mask: torch.Tensor | None) -
         odds = head.marginals(scores, mask).numpy()
         return [row[:size] for row, size in zip(odds, sizes, strict=True)]
     if isinstance(head, SpanHead):
+        assert mask is not None
         chances = head.decode(scores, mask).probability
         assert chances is not None
         return list(chances[:, FIRST_CHANCE].numpy())

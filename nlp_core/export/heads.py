@@ -52,7 +52,7 @@ def describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
         ConfigError: a head cannot be exported.
     """
     plans = trained.model.plan.heads.items()
-    by_target = {plan.head.target: name for name, plan in plans}
+    by_target: dict[str, str] = {plan.head.target: name for name, plan in plans}
     names = [by_target[target] for target in trained.featurizer.targets]
     return [_describe(trained, name, folder) for name in names]
 

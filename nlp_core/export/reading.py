@@ -39,6 +39,8 @@ class ReadIds(nn.Module):
         own_rows: for each word of the vocabulary the id of its pretrained vector, or -1.
     """
 
+    own_rows: Tensor
+
     def __init__(self, name: str, forms: Sequence[WordForm], own_rows: Tensor) -> None:
         super().__init__()
         self.name, self.forms = name, list(forms)
@@ -72,6 +74,9 @@ class ReadSpellings(nn.Module):
 
 class ReadNumbers(nn.Module):
     """Bring numbers to mean 0 and deviation 1, as the training split had them."""
+
+    mean: Tensor
+    std: Tensor
 
     def __init__(self, name: str, mean: np.ndarray, std: np.ndarray) -> None:
         super().__init__()
@@ -129,4 +134,4 @@ class ReadTexts(ReadWindows):
 
 def mask_lengths(lengths_B: Tensor, time: int | torch.SymInt) -> Tensor:
     """Return where real tokens are, [B, T]."""
-    return torch.arange(time) < lengths_B.unsqueeze(1)
+    return torch.arange(time) < lengths_B.unsqueeze(1)  # type: ignore[arg-type]  # may be symbolic

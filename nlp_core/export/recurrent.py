@@ -7,7 +7,7 @@ Shape letters: B batch, T tokens, D width of the input, H width of one direction
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,10 @@ class NodeLayer(nn.Module):
     Args:
         layer: the trained layer, whose readers are `nn.LSTM` or `nn.GRU` of one layer.
     """
+
+    input: Tensor
+    state: Tensor
+    bias: Tensor
 
     def __init__(self, layer: RecurrentLayer) -> None:
         super().__init__()
@@ -60,7 +64,8 @@ class NodeLayer(nn.Module):
     def _run(self, x_BTD: Tensor, mask_BT: Tensor) -> Sequence[Tensor]:
         batch, time, _ = x_BTD.shape
         count, width = self.num_readers, self.hidden_dim
-        attributes: dict[str, str | int] = {
+        # Any: numbers, strings and lists of these
+        attributes: dict[str, Any] = {
             "hidden_size": width,
             "direction": "bidirectional" if count == 2 else "forward",
         }
@@ -83,8 +88,7 @@ class NodeLayer(nn.Module):
 def replace_layers(module: nn.Module) -> None:
     """Put a node in the place of each recurrent layer that has one, wherever it stands."""
     for name, child in module.named_children():
-        is_layer = isinstance(child, RecurrentLayer)
-        if is_layer and isinstance(child.readers()[0], nn.LSTM | nn.GRU):
-            setattr(module, name, NodeLayer(child))
-        else:
+        if not isinstance(child, RecurrentLayer):
             replace_layers(child)
+        elif isinstance(child.readers()[0], nn.LSTM | nn.GRU):
+            setattr(module, name, NodeLayer(child))

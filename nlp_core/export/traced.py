@@ -26,6 +26,8 @@ class TableEmbedding(Block):
         block: the trained block.
     """
 
+    table: Tensor
+
     def __init__(self, block: WordEmbedding) -> None:
         super().__init__()
         self.register_buffer("table", torch.cat([block.weight.detach(), block.fixed]))

@@ -84,9 +84,9 @@ def _list_columns(split: Split, texts: Sequence[str], rows: np.ndarray) -> Itera
         for name, column in split.texts.items():
             if name.startswith("features.") or not raw:
                 example[name] = column.row(row)
-        for name, column in zip(texts, raw, strict=False):
-            if column is not None:
-                example[name] = column[row]
+        for name, given in zip(texts, raw, strict=False):
+            if given is not None:
+                example[name] = given[row]
         for name, numbers in split.numbers.items():
             if numbers.offsets is None:
                 example[name] = numbers.values[row].tolist()

@@ -17,7 +17,7 @@ from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.task import Split
-from nlp_core.data.tokenization import EMPTY_TOKEN, TOKENIZERS
+from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
@@ -27,6 +27,7 @@ from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model
 from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces
 from nlp_core.training.prediction import EVALUATION_BATCH, predict, score_predictions
+from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
 Input: TypeAlias = str | Sequence[str]
