@@ -27,6 +27,7 @@ COMMANDS = {
     "submit": "submit",
     "convert": "convert",
     "export": "export",
+    "serve": "serve",
 }
 """The module of each command."""
 
