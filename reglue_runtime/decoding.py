@@ -114,15 +114,14 @@ def _tag(
     tokens = [example.tokens["tokens"] for example in examples]
     sizes = np.array(list(map(len, tokens)))
     if field is None:
-        best_BT, odds_BTL = scores_BTL.argmax(-1), scores_BTL
+        paths = [row[:size].argmax(-1) for row, size in zip(scores_BTL, sizes, strict=True)]
+        odds = [row[np.arange(len(path)), path] for row, path in zip(scores_BTL, paths, strict=True)]
     else:
-        best_BT = field.find_best_path(scores_BTL, sizes)
-        odds_BTL = field.find_marginals(scores_BTL, sizes)
-    odds_BT = np.take_along_axis(odds_BTL, best_BT[..., None], -1)[..., 0]
+        paths, odds = field.decode(scores_BTL, sizes)
     found = []
-    for words, path, odds in zip(tokens, best_BT.tolist(), odds_BT.tolist(), strict=True):
-        tags = [labels[idx] for idx in path[: len(words)]]
-        item: Prediction = {"tokens": words, "tags": tags, "confidence": odds[: len(words)]}
+    for words, path, chances in zip(tokens, paths, odds, strict=True):
+        tags = [labels[idx] for idx in path.tolist()]
+        item: Prediction = {"tokens": words, "tags": tags, "confidence": chances.tolist()}
         if scheme is not None:
             item["entities"] = find_entities(words, tags)
         found.append(item)

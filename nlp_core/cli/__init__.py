@@ -27,6 +27,7 @@ COMMANDS = {
     "submit": "submit",
     "convert": "convert",
     "export": "export",
+    "bench": "bench",
     "serve": "serve",
 }
 """The module of each command."""

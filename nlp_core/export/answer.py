@@ -15,7 +15,6 @@ from nlp_core.export.traced import finish
 from nlp_core.export.trained import TrainedModel
 from nlp_core.heads import CRFTaggingHead, Head, SpanHead, TaggingHead
 from nlp_core.models.features import EncodedSplit
-from nlp_core.models.graph import GraphModel
 from nlp_core.training.prediction import EVALUATION_BATCH, SplitPredictions
 
 FIRST_CHANCE = 0
@@ -51,16 +50,35 @@ def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) 
     found: list[Answers] = [{} for _ in rows]
     for part in order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH):
         batch = encoded.batch(rows[part])
-        for name, (scores, mask) in trained.model(batch).items():
-            head = trained.model.heads[name]
-            assert isinstance(head, Head), name
-            labels = trained.featurizer.targets[head.target]
-            values = head.decode(scores, mask).prediction.tolist()
-            chances = _list_chances(head, scores, mask)
-            for place, row, value, chance in zip(part, rows[part], values, chances, strict=True):
-                found[place][head.target] = _name(
-                    encoded.split, int(row), head, labels, value, chance
-                )
+        named = name_scores(trained, trained.model(batch), encoded.split, rows[part])
+        for place, answers in zip(part, named, strict=True):
+            found[place] = answers
+    return found
+
+
+def name_scores(
+    trained: TrainedModel,
+    scores: Mapping[str, tuple[torch.Tensor, torch.Tensor | None]],
+    split: Examples,
+    rows: np.ndarray,
+) -> list[Answers]:
+    """Return what the scores of a batch say of its examples.
+
+    Args:
+        trained: the model.
+        scores: of its heads, with the mask of each.
+        split: where the examples are from.
+        rows: their places there.
+    """
+    found: list[Answers] = [{} for _ in rows]
+    for name, (score, mask) in scores.items():
+        head = trained.model.heads[name]
+        assert isinstance(head, Head), name
+        labels = trained.featurizer.targets[head.target]
+        values = head.decode(score, mask).prediction.tolist()
+        chances = _list_chances(head, score, mask)
+        for place, (row, value, chance) in enumerate(zip(rows, values, chances, strict=True)):
+            found[place][head.target] = _name(split, int(row), head, labels, value, chance)
     return found
 
 

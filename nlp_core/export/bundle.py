@@ -14,7 +14,7 @@ from nlp_core.export.graph import build_graph
 from nlp_core.export.heads import check_heads, describe_heads
 from nlp_core.export.inputs import InputPlan, plan_inputs
 from nlp_core.export.parity import EXACT, Parity, compare
-from nlp_core.export.quantization import quantize
+from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.trained import TrainedModel, read_trained
 from nlp_core.files import digest_file, replacing_folder, write_json, write_text
 from reglue_runtime import load
@@ -43,6 +43,8 @@ def export_model(
         ExportError: the exported model says something else than the trained one.
     """
     _check(target, variant, max_drop)
+    if variant == "float16":
+        require_half()
     check_heads(trained)
     inputs = plan_inputs(trained.featurizer)
     with replacing_folder(target) as folder:

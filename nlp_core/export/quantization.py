@@ -26,3 +26,19 @@ def quantize(graph: bytes) -> bytes:
             paths[1], paths[2], per_channel=True, reduce_range=True, weight_type=QuantType.QInt8
         )
         return paths[2].read_bytes()
+
+
+def require_half() -> None:
+    """Refuse float16 where onnxruntime has no device that computes in it.
+
+    Raises:
+        ConfigError: always on a CPU: it would turn each number into 32 bits and back.
+    """
+    # Imported here: only an export needs it.
+    from onnxruntime import get_available_providers
+
+    found = ", ".join(get_available_providers())
+    raise ConfigError(
+        f"float16: onnxruntime has {found} here, no device that computes in 16 bits; a processor "
+        "turns each number into 32 bits and back, which is slower than float32. Export int8."
+    )

@@ -1,0 +1,154 @@
+"""`reglue bench`: how long exported models take, beside the trained one."""
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import show_log
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.export.latency import (
+    BATCH,
+    PERCENTILES,
+    BundleSubject,
+    Plan,
+    Subject,
+    Timing,
+    describe_hardware,
+    time_models,
+)
+from nlp_core.files import replacing, write_text
+from reglue_runtime import load
+
+COLUMNS = [
+    "model",
+    *(f"p{rank}_ms" for rank in PERCENTILES),
+    *(f"p{rank}_ms_with_features" for rank in PERCENTILES),
+    "per_second",
+    "per_second_with_features",
+]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `bench`."""
+    parser = subparsers.add_parser(
+        "bench",
+        help="time exported models, beside the trained one",
+        description="Time models in turn on the same sentences: P50, P90 and P99 in milliseconds "
+        f"at batch 1, sentences a second at batch {BATCH}, without and with featurising.",
+    )
+    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="to be timed")
+    parser.add_argument(
+        "--texts", type=Path, metavar="FILE", help="real texts, one a line; or those of --against"
+    )
+    parser.add_argument(
+        "--against", type=Path, metavar="FOLDER", help="the trained model, timed in torch"
+    )
+    parser.add_argument(
+        "--compiled", action="store_true", help="time the trained model compiled by torch as well"
+    )
+    parser.add_argument("--data", type=Path, metavar="FILE", help="texts of one's own for --against")
+    parser.add_argument("--sentences", type=int, default=500, help="timed one by one; 500")
+    parser.add_argument("--batches", type=int, default=20, help=f"timed, of {BATCH} each; 20")
+    parser.add_argument("--threads", type=int, default=1, help="of each model; 1")
+    parser.add_argument("--seed", type=int, default=1, help="of the sentences' order; 1")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw them")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Time, print, and write what is asked for.
+
+    Raises:
+        ConfigError: an argument is wrong.
+        DataError: a bundle, the trained model or the file of texts is not what it should be.
+    """
+    show_log("WARNING")
+    if (options.texts is None) == (options.against is None):
+        raise ConfigError("bench: expected one of --texts FILE and --against FOLDER.")
+    if min(options.sentences, options.batches, options.threads) < 1:
+        raise ConfigError("bench: --sentences, --batches and --threads: expected 1 at least.")
+    if options.compiled and options.against is None:
+        raise ConfigError("bench: --compiled: found no --against FOLDER, the model to compile.")
+    subjects: dict[str, Subject] = {}
+    if options.against is None:
+        examples = _read_texts(options.texts)
+    else:
+        examples = _add_trained(options, subjects)
+    for folder in options.bundles:
+        bundle = load(folder, num_threads=options.threads)
+        name = bundle.manifest.variant
+        subjects[str(folder) if name in subjects else name] = BundleSubject(bundle)
+    plan = Plan(options.seed, options.sentences, options.batches, options.threads)
+    timings = time_models(subjects, examples, plan)
+    hardware = describe_hardware(options.threads)
+    _show(timings, hardware)
+    if options.csv is not None:
+        write_text(options.csv, format_csv(timings, hardware))
+    if options.svg is not None:
+        # Imported here: matplotlib takes a second that a table does not need.
+        from nlp_core.report.latency import draw_latency
+
+        figure = draw_latency(format_csv(timings, hardware))
+        with replacing(options.svg) as temporary:
+            temporary.write_bytes(figure)
+
+
+def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> Sequence[Any]:
+    """Add the trained model to what is timed, and return its examples."""
+    # Imported here: exported models are timed without torch.
+    import numpy as np
+    import torch
+
+    from nlp_core.export.eager import TorchSubject
+    from nlp_core.export.trained import read_trained
+
+    torch.set_num_threads(options.threads)
+    trained = read_trained(options.against, data=options.data)
+    subjects["eager"] = TorchSubject(trained, compiled=False)
+    if options.compiled:
+        subjects["compiled"] = TorchSubject(trained, compiled=True)
+    return trained.list_examples(np.arange(len(trained.examples)))
+
+
+def _read_texts(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as err:
+        raise DataError(f"{path}: there is no such file, expected texts, one a line.") from err
+    texts = [line for line in lines if line.strip()]
+    if not texts:
+        raise DataError(f"{path}: found no text, expected one a line.")
+    return texts
+
+
+def format_csv(timings: Sequence[Timing], hardware: str) -> str:
+    """Return a row for each model; the last column says on what."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, "hardware"])
+    for timing in timings:
+        cells = [*timing.model.values(), *timing.whole.values()]
+        rates = [f"{timing.model_rate:.1f}", f"{timing.whole_rate:.1f}"]
+        writer.writerow([timing.name, *(f"{cell:.3f}" for cell in cells), *rates, hardware])
+    return out.getvalue()
+
+
+def _show(timings: Sequence[Timing], hardware: str) -> None:
+    ranks = [f"P{rank}" for rank in PERCENTILES]
+    head = ["model", *(f"{rank} ms" for rank in ranks), *(f"{rank} +features" for rank in ranks)]
+    table = Table(*head, "per second", "+features", box=None)
+    for item in timings:
+        cells = [f"{value:.2f}" for value in [*item.model.values(), *item.whole.values()]]
+        table.add_row(item.name, *cells, f"{item.model_rate:.0f}", f"{item.whole_rate:.0f}")
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table)
+    console.print(f"batch 1; per second at batch {BATCH}. {hardware}", highlight=False)

@@ -1,0 +1,171 @@
+"""How long predictions take: one sentence at a time, and many at once.
+
+All that is compared is timed in turn on the same sentence, so that whatever else the machine does
+falls on all alike. The order of the sentences is drawn, the first ones only warm up, and the
+garbage collector waits.
+
+Needs no torch: models of torch come as `Subject`s too, from `eager.py`.
+"""
+
+import gc
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from reglue_runtime import Bundle
+
+PERCENTILES = (50, 90, 99)
+BATCH = 32
+WARM_UP = 20
+
+
+class Subject(Protocol):
+    """A model that is timed."""
+
+    def featurize(self, examples: Sequence[Any]) -> Any:
+        """Return what the model reads."""
+
+    def answer(self, read: Any) -> object:
+        """Return predictions: scores, decoded and named."""
+
+
+class BundleSubject:
+    """An exported model.
+
+    Args:
+        bundle: the model.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+
+    def featurize(self, examples: Sequence[Any]) -> Any:
+        """Return the examples and the inputs of the graph."""
+        return self._bundle.featurize(examples)
+
+    def answer(self, read: Any) -> object:
+        """Return the predictions of the graph."""
+        examples, arrays = read
+        return self._bundle.decode(self._bundle.run(arrays), examples)
+
+
+class Timing(NamedTuple):
+    """What was measured of a model.
+
+    Attributes:
+        name: of the model.
+        model: milliseconds a sentence at batch 1, by percentile, without featurising.
+        whole: the same with featurising.
+        model_rate: sentences a second at batch 32, without featurising.
+        whole_rate: the same with featurising.
+    """
+
+    name: str
+    model: dict[int, float]
+    whole: dict[int, float]
+    model_rate: float
+    whole_rate: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How it is measured.
+
+    Attributes:
+        seed: of the order of the sentences.
+        num_sentences: how many are timed one by one, each by every model.
+        num_batches: how many batches are timed.
+        threads: of each model.
+    """
+
+    seed: int
+    num_sentences: int
+    num_batches: int
+    threads: int
+
+
+def time_models(
+    subjects: Mapping[str, Subject], examples: Sequence[Any], plan: Plan
+) -> list[Timing]:
+    """Time models in turn on the same sentences.
+
+    Args:
+        subjects: by name.
+        examples: real ones, as a bundle reads them.
+        plan: how many of them.
+    """
+    generator = np.random.default_rng(plan.seed)
+    singles = [[examples[idx]] for idx in _draw(generator, len(examples), plan.num_sentences)]
+    drawn = _draw(generator, len(examples), plan.num_batches * BATCH)
+    batches = [
+        [examples[idx] for idx in drawn[start : start + BATCH]]
+        for start in range(0, len(drawn), BATCH)
+    ]
+    for subject in subjects.values():
+        for example in singles[:WARM_UP]:
+            subject.answer(subject.featurize(example))
+        subject.answer(subject.featurize(batches[0]))
+    one = _time_each(subjects, singles)
+    many = _time_each(subjects, batches)
+    return [_sum_up(name, one[name], many[name]) for name in subjects]
+
+
+def _draw(generator: np.random.Generator, size: int, count: int) -> list[int]:
+    """Return places in random order, each as often as the others, or once less."""
+    rounds = [generator.permutation(size) for _ in range(-(-count // size))]
+    found: list[int] = np.concatenate(rounds)[:count].tolist()
+    return found
+
+
+def _time_each(
+    subjects: Mapping[str, Subject], inputs: Sequence[Sequence[Any]]
+) -> dict[str, np.ndarray]:
+    """Return seconds of featurising and of the rest, [N, 2], for each model."""
+    clock: Callable[[], float] = time.perf_counter
+    found = {name: np.empty((len(inputs), 2)) for name in subjects}
+    names = list(subjects)
+    gc.collect()
+    gc.disable()
+    try:
+        for number, examples in enumerate(inputs):
+            turn = number % len(names)
+            for name in names[turn:] + names[:turn]:
+                subject = subjects[name]
+                begun = clock()
+                read = subject.featurize(examples)
+                ready = clock()
+                subject.answer(read)
+                found[name][number] = ready - begun, clock() - ready
+    finally:
+        gc.enable()
+    return found
+
+
+def _sum_up(name: str, one: np.ndarray, many: np.ndarray) -> Timing:
+    model, whole = 1000 * one[:, 1], 1000 * one.sum(1)
+    count = BATCH * len(many)
+    return Timing(
+        name,
+        {rank: float(np.percentile(model, rank)) for rank in PERCENTILES},
+        {rank: float(np.percentile(whole, rank)) for rank in PERCENTILES},
+        float(count / many[:, 1].sum()),
+        float(count / many.sum()),
+    )
+
+
+def describe_hardware(threads: int) -> str:
+    """Return the processor, how many there are, and the threads of each model."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = info.read_text(encoding="utf-8").splitlines()
+        found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        name = next(found, name)
+    plural = "" if threads == 1 else "s"
+    return f"{name}, {os.cpu_count()} processors, {threads} thread{plural}"

@@ -1,0 +1,238 @@
+"""Bundles say what the trained model says, need what they read, and refuse what they cannot say."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from nlp_core.errors import ConfigError, ExportError
+from nlp_core.export import bundle as exporting
+from nlp_core.export.bundle import export_model
+from nlp_core.export.trained import TrainedModel
+from reglue_runtime import BundleError, load
+from tests.tiny import write_task, write_vectors
+from tests.tiny_encoder import write_encoder
+from tests.tiny_export import WORDS, make_trained
+
+ROOT = Path(__file__).resolve().parent.parent
+FORBIDDEN = ["torch", "transformers", "pandas", "pyarrow", "pydantic", "nltk", "nlp_core", "onnx"]
+JOINT: dict[str, Any] = {
+    "inputs": {"words": "tokens", "letters": "tokens.characters"},
+    "layers": [
+        *WORDS["layers"][:1],
+        {"name": "char", "block": "char_lstm", "inputs": ["letters"], "dim": 4, "hidden_dim": 3},
+        {"name": "piece", "block": "subword_embedding", "inputs": ["letters"], "dim": 4, "num_pieces": 40},
+        {"name": "both", "block": "concat", "inputs": ["word", "char", "piece"]},
+        {"name": "gru", "block": "bigru", "inputs": ["both"], "hidden_dim": 6},
+        {"name": "whole", "block": "pooling", "inputs": ["gru"]},
+    ],
+    "heads": {
+        "intent": {"head": "classification", "inputs": ["whole"]},
+        "slots": {"head": "crf_tagging", "inputs": ["gru"]},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def sentence(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainedModel, Path]:
+    """A classifier and its bundle."""
+    root = tmp_path_factory.mktemp("sentence")
+    trained = make_trained(root, write_task(root), write_vectors(root), WORDS)
+    export_model(trained, root / "bundle", variant="float32")
+    return trained, root / "bundle"
+
+
+@pytest.fixture
+def copy(sentence: tuple[TrainedModel, Path], tmp_path: Path) -> Path:
+    """A copy of the classifier's bundle."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in sentence[1].iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_a_bundle_predicts_texts_tokens_and_columns_alike(
+    sentence: tuple[TrainedModel, Path],
+) -> None:
+    bundle = load(sentence[1])
+    text = "the Great film is 42 unseen x7"
+    found = bundle.predict([text, text.split(), {"text": text}, {"tokens": text.split()}])
+    assert all(item == found[0] for item in found)
+    assert found[0]["label"] in bundle.labels("label") == ["0", "1"]
+    assert found[0]["confidence"] == max(found[0]["scores"].values())
+    assert sum(found[0]["scores"].values()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_each_example_gets_what_it_gets_alone(sentence: tuple[TrainedModel, Path]) -> None:
+    trained, folder = sentence
+    bundle = load(folder)
+    examples = [*trained.list_examples(np.arange(12)), {"text": ""}, {"text": "good " * 40}]
+    together = bundle.predict(examples, batch_size=14)
+    for example, found in zip(examples, together, strict=True):
+        (alone,) = bundle.predict([example])
+        assert found["label"] == alone["label"]
+        assert found["confidence"] == pytest.approx(alone["confidence"], abs=1e-5)
+
+
+def test_the_graph_leaves_sizes_open_and_says_nothing_of_where_it_was_made(
+    sentence: tuple[TrainedModel, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = sentence[1]
+    proto = onnx.load(folder / "model.onnx")
+    read = {item.name: item.type.tensor_type for item in proto.graph.input}
+    assert sorted(read) == ["tokens", "tokens.lengths"]
+    sizes = [size.dim_param for size in read["tokens"].shape.dim[1:]]
+    assert all(sizes), sizes
+    assert [node.op_type for node in proto.graph.node].count("LSTM") == 2
+    assert b"nlp_core" not in proto.SerializeToString()
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    for size in (1, 3, 9, 2):
+        words = np.full((4, size, size), "film", dtype=object)
+        session.run(None, {"tokens": words, "tokens.lengths": np.full(size, size)})
+    assert capfd.readouterr().err == ""
+
+
+def test_an_export_gives_the_same_bytes_again(
+    sentence: tuple[TrainedModel, Path], tmp_path: Path
+) -> None:
+    trained, folder = sentence
+    export_model(trained, tmp_path / "again", variant="float32")
+    for path in folder.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+def test_the_runtime_loads_no_heavy_library_and_starts_in_a_second(
+    sentence: tuple[TrainedModel, Path],
+) -> None:
+    code = f"""
+import sys, time
+from reglue_runtime import load
+bundle = load({str(sentence[1])!r})
+started = time.process_time()
+print(bundle.predict(["a good film"])[0]["label"])
+heavy = sorted(set({FORBIDDEN!r}) & set(sys.modules))
+assert not heavy, heavy
+assert started < 1.0, started
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in ("0", "1")
+
+
+def test_intents_slots_characters_and_pieces(tmp_path: Path) -> None:
+    task = write_task(tmp_path, "intent_slots")
+    trained = make_trained(tmp_path, task, write_vectors(tmp_path), JOINT)
+    parity = export_model(trained, tmp_path / "bundle", variant="float32")
+    assert (parity.examples, parity.same_labels) == (20, 20)
+    (found,) = load(tmp_path / "bundle").predict(["the good film is <unk>"])
+    assert set(found) == {"label", "confidence", "scores", "slots"}
+    slots = found["slots"]
+    assert slots["tokens"] == ["the", "good", "film", "is", "<unk>"]
+    assert len(slots["tags"]) == len(slots["confidence"]) == 5
+    for entity in slots["entities"]:
+        assert slots["tags"][entity["first"]] != "O"
+
+
+def test_an_encoder_reads_two_texts(tmp_path: Path) -> None:
+    graph = {
+        "inputs": {"words": "tokens.pieces"},
+        "layers": [{"name": "encoder", "block": "pretrained_encoder", "inputs": ["words"], "dim": 8, "max_length": 8, "stride": 2}],
+        "heads": {"tags": {"head": "tagging", "inputs": ["encoder"]}},
+    }
+    trained = make_trained(tmp_path, write_task(tmp_path, "tagging"), write_encoder(tmp_path), graph)
+    export_model(trained, tmp_path / "bundle", variant="float32")
+    (found,) = load(tmp_path / "bundle").predict([["good", "films"] * 7])
+    assert len(found["tags"]) == 14
+    assert found["tokens"][:2] == ["good", "films"]
+
+
+def damage(folder: Path, name: str) -> None:
+    (folder / name).write_bytes((folder / name).read_bytes() + b" ")
+
+
+def renumber(folder: Path, name: str) -> None:
+    note = json.loads((folder / name).read_text(encoding="utf-8"))
+    (folder / name).write_text(json.dumps({**note, "format": 99}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "message"),
+    [
+        (damage, "model.onnx", "found the sha256"),
+        (lambda folder, name: (folder / name).unlink(), "model.onnx", "there is no such file"),
+        (lambda folder, name: (folder / name).unlink(), "bundle.json", "holds no bundle"),
+        (renumber, "bundle.json", "found format 99, expected 1"),
+        (lambda folder, name: (folder / name).write_text("{"), "bundle.json", "found no JSON"),
+    ],
+)
+def test_a_bundle_that_is_not_whole_is_refused(
+    copy: Path, change: Callable[[Path, str], object], name: str, message: str
+) -> None:
+    change(copy, name)
+    with pytest.raises(BundleError, match=message):
+        load(copy)
+
+
+@pytest.mark.parametrize("example", [None, 3, {"text_a": "a"}, [1, 2]])
+def test_an_example_that_is_no_text_is_refused(copy: Path, example: Any) -> None:
+    with pytest.raises(BundleError, match="example 2: found .*, expected a text"):
+        load(copy).predict(["a good film", example])
+
+
+def test_int8_is_written_where_it_loses_little_and_not_where_it_loses_more(
+    sentence: tuple[TrainedModel, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained, folder = sentence
+    parity = export_model(trained, tmp_path / "int8", variant="int8", max_drop=30.0)
+    assert parity.metric == "accuracy"
+    nodes = {node.op_type for node in onnx.load(tmp_path / "int8/model.onnx").graph.node}
+    assert "DynamicQuantizeLSTM" in nodes
+
+    def break_graph(graph: bytes) -> bytes:
+        proto = onnx.load_from_string(graph)
+        for item in proto.graph.initializer:
+            if item.name.endswith("out.weight"):
+                values = -onnx.numpy_helper.to_array(item)
+                item.CopyFrom(onnx.numpy_helper.from_array(values, item.name))
+        return bytes(proto.SerializeToString())
+
+    monkeypatch.setattr(exporting, "quantize", break_graph)
+    with pytest.raises(ExportError, match=r"points below .* expected at most 0\.1; no bundle"):
+        export_model(trained, tmp_path / "worse", variant="int8", max_drop=0.1)
+    assert not (tmp_path / "worse").exists()
+    monkeypatch.setattr(exporting, "build_graph", lambda *_: break_graph((folder / "model.onnx").read_bytes()))
+    with pytest.raises(ExportError, match=r"says the same of \d+ of 20 examples"):
+        export_model(trained, tmp_path / "wrong", variant="float32")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["int8"]
+
+
+def test_what_cannot_be_exported_is_refused_with_the_reason(
+    sentence: tuple[TrainedModel, Path], tmp_path: Path
+) -> None:
+    trained, _ = sentence
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="found something that is no bundle; it stays"):
+        export_model(trained, tmp_path / "mine", variant="float32")
+    with pytest.raises(ConfigError, match="--max-drop: found none with int8"):
+        export_model(trained, tmp_path / "new", variant="int8")
+    with pytest.raises(ConfigError, match="float16: .* no device"):
+        export_model(trained, tmp_path / "new", variant="float16", max_drop=1.0)
+    task = write_task(tmp_path, "tagging")
+    graph = {**WORDS, "layers": WORDS["layers"][:2]}
+    graph["heads"] = {"tags": {"head": "encoder_decoder_tagging", "inputs": ["lstm"]}}
+    tagger = make_trained(tmp_path, task, write_vectors(tmp_path), graph)
+    with pytest.raises(ConfigError, match="head 'tags': it writes tags one by one"):
+        export_model(tagger, tmp_path / "new", variant="float32")
+    assert not (tmp_path / "new").exists()

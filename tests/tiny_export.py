@@ -1,0 +1,54 @@
+"""Small models with random weights as trained ones, with real examples, for the tests of export."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlp_core.data.task import read_task
+from nlp_core.export.trained import TrainedModel
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
+from nlp_core.models.plan import read_plan
+
+WORDS: dict[str, Any] = {
+    "inputs": {"words": "tokens"},
+    "layers": [
+        {
+            "name": "word",
+            "block": "word_embedding",
+            "inputs": ["words"],
+            "dim": 8,
+            "vectors": "8d",
+            "digits_to_zero": True,
+        },
+        {"name": "lstm", "block": "bilstm", "inputs": ["word"], "hidden_dim": 6, "num_layers": 2},
+        {"name": "whole", "block": "linear_attention", "inputs": ["lstm"]},
+    ],
+    "heads": {"label": {"head": "classification", "inputs": ["whole"]}},
+}
+
+
+def make_trained(
+    root: Path, task_dir: Path, init: Path, graph: dict[str, Any], tokenizer: str = "spaces"
+) -> TrainedModel:
+    """Return a model whose weights are random and whose vocabulary is that of train.
+
+    Args:
+        root: where the model file is written.
+        task_dir: a processed task.
+        init: vectors or an encoder.
+        graph: the model file.
+        tokenizer: name of what makes tokens of a text.
+    """
+    path = root / "graph.json"
+    path.write_text(json.dumps({"description": "d", "source": "s", **graph}), encoding="utf-8")
+    task, plan = read_task(task_dir), read_plan(path)
+    torch.manual_seed(7)
+    featurizer = Featurizer.build(plan, task, task.read_split("train"), init)
+    model = build_model(plan, featurizer, kind=task.kind)
+    for parameter in model.heads.parameters():
+        torch.nn.init.normal_(parameter)  # transitions begin at 0, which says nothing of them
+    examples = task.read_split(task.report_split)
+    return TrainedModel(task.name, model, featurizer, task, tokenizer, None, examples)
