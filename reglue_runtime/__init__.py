@@ -1,7 +1,7 @@
 """Predict with an exported model: onnxruntime, numpy and tokenizers, nothing else.
 
-    bundle = load("artifacts/export/sst2_bilstm/float32")
-    bundle.predict(["a gorgeous, witty, seductive movie"])
+bundle = load("artifacts/export/sst2_bilstm/float32")
+bundle.predict(["a gorgeous, witty, seductive movie"])
 """
 
 from reglue_runtime.bundle import Bundle, load

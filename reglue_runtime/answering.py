@@ -79,4 +79,6 @@ def _find_places(
     if [passage[place.start : place.end] for place in places] == list(tokens):
         return places
     ends = np.cumsum([len(token) + 1 for token in tokens]) - 1
-    return [Stretch(int(end) - len(token), int(end)) for token, end in zip(tokens, ends, strict=True)]
+    return [
+        Stretch(int(end) - len(token), int(end)) for token, end in zip(tokens, ends, strict=True)
+    ]

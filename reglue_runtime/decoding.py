@@ -18,9 +18,7 @@ Prediction: TypeAlias = dict[str, Any]  # Any: labels, scores, numbers
 Decoding: TypeAlias = Callable[[np.ndarray, Sequence[Example]], list[Prediction]]
 
 
-def build_decoding(
-    note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path
-) -> Decoding:
+def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path) -> Decoding:
     """Return what reads the scores of one head.
 
     Args:
@@ -115,7 +113,9 @@ def _tag(
     sizes = np.array(list(map(len, tokens)))
     if field is None:
         paths = [row[:size].argmax(-1) for row, size in zip(scores_BTL, sizes, strict=True)]
-        odds = [row[np.arange(len(path)), path] for row, path in zip(scores_BTL, paths, strict=True)]
+        odds = [
+            row[np.arange(len(path)), path] for row, path in zip(scores_BTL, paths, strict=True)
+        ]
     else:
         paths, odds = field.decode(scores_BTL, sizes)
     found = []

@@ -53,9 +53,7 @@ class Field:
             own = self._find_best_paths(emission_TBL, sizes)
             odds_TBL = self._find_marginals(emission_TBL, sizes)
             paths += own
-            chances += [
-                odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(own)
-            ]
+            chances += [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(own)]
         return paths, chances
 
     def _find_best_paths(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> list[np.ndarray]:

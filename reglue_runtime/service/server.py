@@ -35,7 +35,7 @@ def serve(given: Sequence[str], settings: Settings) -> None:
         BundleError: a folder is no bundle, two have one name, or the address cannot be had.
     """
     bundles = load_bundles(given, settings.threads)
-    with _listen(settings) as listener:
+    with listen(settings) as listener:
         asyncio.run(_serve(bundles, settings, listener))
 
 
@@ -66,7 +66,12 @@ def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
     return found
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> socket.socket:
+    """Return a socket that listens at the address.
+
+    Raises:
+        BundleError: it cannot be had.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
@@ -81,8 +86,17 @@ async def _serve(
     bundles: Mapping[str, Bundle], settings: Settings, listener: socket.socket
 ) -> None:
     service = Service(bundles, settings)
-    config = uvicorn.Config(
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    log.info("serving %s at http://%s:%d", ", ".join(bundles), shown, port)
+    await Server(build_config(service), service).serve(sockets=[listener])
+
+
+def build_config(service: Service) -> uvicorn.Config:
+    """Return how uvicorn speaks HTTP: with httptools, which halves the work of a request."""
+    return uvicorn.Config(
         service.app,
+        http="httptools",
         lifespan="off",
         ws="none",
         access_log=False,
@@ -90,10 +104,6 @@ async def _serve(
         server_header=False,
         timeout_graceful_shutdown=SECONDS_TO_SEND,
     )
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    log.info("serving %s at http://%s:%d", ", ".join(bundles), shown, port)
-    await Server(config, service).serve(sockets=[listener])
 
 
 class Server(uvicorn.Server):
