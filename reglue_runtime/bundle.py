@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Protocol
 
 from reglue_runtime.decoding import Prediction, build_decoding
-from reglue_runtime.error import BundleError
 from reglue_runtime.example import Example, Given, Reader
 from reglue_runtime.featurizing import Arrays, Featurizer
 from reglue_runtime.manifest import Manifest, read_manifest
@@ -108,15 +107,10 @@ def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
         num_threads: threads of one call.
 
     Raises:
-        BundleError: the folder holds no bundle, not a whole one, or one for another program.
+        BundleError: the folder holds no bundle, or not a whole one.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
-    if manifest.variant == "program":
-        raise BundleError(
-            f"{folder}: found an exported program of torch, which this runtime does not run; "
-            "export the variant float32 or int8."
-        )
     # Imported here: training reads texts with this package, and needs no graph.
     from reglue_runtime.session import Session
 

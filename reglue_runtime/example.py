@@ -53,7 +53,7 @@ class Reader:
             columns = dict(given)
         elif len(self.names) == 1:
             columns = {self.names[0]: given}
-        elif not isinstance(given, str) and len(given) == len(self.names):
+        elif isinstance(given, list | tuple) and len(given) == len(self.names):
             columns = dict(zip(self.names, given, strict=True))
         else:
             raise self._refuse(given, place)
@@ -65,7 +65,7 @@ class Reader:
             words = value if words is None else words
             if isinstance(words, str):
                 tokens[key] = self.tokenize(words)[: self.max_tokens]
-            elif words is not None and all(isinstance(word, str) for word in words):
+            elif isinstance(words, Sequence) and all(isinstance(word, str) for word in words):
                 tokens[key] = list(words)[: self.max_tokens] or [text.EMPTY_TOKEN]
             else:
                 raise self._refuse(given, place)

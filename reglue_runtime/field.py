@@ -30,7 +30,7 @@ class Field:
 
     @classmethod
     def read(cls, path: Path) -> "Field":
-        """Read a file of [L + 2, L]: start, end, and from the label of a row to that of a column."""
+        """Read a file of [L + 2, L]: start, end, and the transitions from the label of a row."""
         found = np.load(path, allow_pickle=False).astype(np.float64)
         return cls(found[0], found[1], found[2:])
 

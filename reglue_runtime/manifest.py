@@ -20,7 +20,7 @@ class Manifest:
 
     Attributes:
         kind: classification, tagging ...
-        variant: float32, int8, float16 or program.
+        variant: float32, int8 or float16.
         tokenizer: how a text becomes tokens: its `name`, `substitutions` (of the tokenizer `words`)
             and `max_tokens`.
         texts: the columns of texts that the model reads: text, or text_a and text_b.

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 from reglue_runtime.error import BundleError
+
+ERRORS = (state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf)
+ERRORS += (state.NoSuchFile, state.NotImplemented)
+"""What onnxruntime raises, which has no class in common."""
 
 
 class Session:
@@ -28,7 +33,7 @@ class Session:
             self._session = onnxruntime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as err:  # onnxruntime's errors have no common class but this one
+        except (RuntimeError, ValueError, *ERRORS) as err:
             raise BundleError(
                 f"{path}: onnxruntime {onnxruntime.__version__} cannot load it ({err}); install "
                 "the version that the bundle was made with, or a later one."

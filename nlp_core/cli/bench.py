@@ -25,7 +25,7 @@ from nlp_core.export.latency import (
     time_models,
 )
 from nlp_core.files import replacing, write_text
-from reglue_runtime import load
+from reglue_runtime import BundleError, load
 
 COLUMNS = [
     "model",
@@ -54,7 +54,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--compiled", action="store_true", help="time the trained model compiled by torch as well"
     )
-    parser.add_argument("--data", type=Path, metavar="FILE", help="texts of one's own for --against")
+    parser.add_argument(
+        "--data", type=Path, metavar="FILE", help="texts of one's own for --against"
+    )
     parser.add_argument("--sentences", type=int, default=500, help="timed one by one; 500")
     parser.add_argument("--batches", type=int, default=20, help=f"timed, of {BATCH} each; 20")
     parser.add_argument("--threads", type=int, default=1, help="of each model; 1")
@@ -84,7 +86,10 @@ def run(options: argparse.Namespace) -> None:
     else:
         examples = _add_trained(options, subjects)
     for folder in options.bundles:
-        bundle = load(folder, num_threads=options.threads)
+        try:
+            bundle = load(folder, num_threads=options.threads)
+        except BundleError as err:
+            raise DataError(str(err)) from err
         name = bundle.manifest.variant
         subjects[str(folder) if name in subjects else name] = BundleSubject(bundle)
     plan = Plan(options.seed, options.sentences, options.batches, options.threads)

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from nlp_core.config.base import ClosedModel
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Variant = Literal["float32", "int8", "float16", "program"]
-"""How the numbers of an exported model are kept; `program` is a program of torch, for C++."""
+Variant = Literal["float32", "int8", "float16"]
+"""How the numbers of an exported model are kept."""
 
 
 class ExportConfig(ClosedModel):

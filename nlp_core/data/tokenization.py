@@ -59,7 +59,10 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
     contractions = [*Treebank.CONTRACTIONS2, *Treebank.CONTRACTIONS3]
     after = [*Treebank.ENDING_QUOTES, *((pattern, r" \1 \2 ") for pattern in contractions)]
     around: Substitution = (r"\A(.*)\Z", int(re.DOTALL), r" \1 ")
-    steps = [[(item.pattern, _keep_flags(item.flags), into) for item, into in part] for part in (before, after)]
+    steps = [
+        [(item.pattern, _keep_flags(item.flags), into) for item, into in part]
+        for part in (before, after)
+    ]
     return [*steps[0], around, *steps[1]]
 
 

@@ -82,9 +82,7 @@ def name_scores(
     return found
 
 
-def _list_chances(
-    head: Head, scores: torch.Tensor, mask: torch.Tensor | None
-) -> list[np.ndarray]:
+def _list_chances(head: Head, scores: torch.Tensor, mask: torch.Tensor | None) -> list[np.ndarray]:
     if isinstance(head, TaggingHead | CRFTaggingHead):
         assert mask is not None
         sizes = mask.sum(1).tolist()
@@ -139,7 +137,10 @@ def join_predictions(
 ) -> SplitPredictions:
     """Return answers to all examples of a split as what metrics are measured of."""
     values = {
-        name: [float(item[name].scores[0]) if item[name].value is None else item[name].value for item in answers]
+        name: [
+            float(item[name].scores[0]) if item[name].value is None else item[name].value
+            for item in answers
+        ]
         for name in targets
     }
     score = None

@@ -143,7 +143,8 @@ def add_tables(proto: "onnx.ModelProto", inputs: InputPlan) -> bytes:
         node.doc_string = ""
     del graph.node[:]
     graph.node.extend([*nodes, *own])
-    for items in (graph.input, graph.output, graph.value_info, graph.initializer):
+    del graph.value_info[:]  # shapes that onnxruntime infers anew, also of what it rewrites
+    for items in (graph.input, graph.output, graph.initializer):
         for item in items:
             item.doc_string = ""
             if hasattr(item, "metadata_props"):

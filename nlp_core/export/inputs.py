@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nlp_core.config.model import find_axes
 from nlp_core.config.reader import TEXTS
@@ -119,7 +119,9 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
         if looked_up:
             _add_words(found, source, looked_up)
         if spelt:
-            _add_spellings(found, source, {item.name: featurizer.vocabularies[item.owner] for item in spelt})
+            _add_spellings(
+                found, source, {item.name: featurizer.vocabularies[item.owner] for item in spelt}
+            )
         for name in words.keys() - looked_up.keys():
             _add_other(found, source, words[name], featurizer, plan.inputs)
     return found
@@ -149,18 +151,14 @@ def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:
     return forms
 
 
-def _add_words(
-    found: InputPlan, column: str, vocabularies: Mapping[str, WordVocabulary]
-) -> None:
+def _add_words(found: InputPlan, column: str, vocabularies: Mapping[str, WordVocabulary]) -> None:
     names: dict[str, int] = {}
     for vocabulary in vocabularies.values():
         for form in list_forms(vocabulary):
             names.setdefault(form.name, len(names))
     shape = (len(names), "B", f"T:{find_axes(column)[0]}")
     found.strings[column] = shape
-    found.notes.append(
-        {"name": column, "source": "words", "column": column, "forms": list(names)}
-    )
+    found.notes.append({"name": column, "source": "words", "column": column, "forms": list(names)})
     for layer, vocabulary in vocabularies.items():
         target = f"{column}.{layer}.ids"
         rows = {} if vocabulary.table is None else vocabulary.table.row_of
@@ -173,9 +171,7 @@ def _add_words(
         found.readers[layer] = ReadIds(target, forms, torch.tensor(own_rows))
 
 
-def _add_spellings(
-    found: InputPlan, column: str, vocabularies: Mapping[str, object]
-) -> None:
+def _add_spellings(found: InputPlan, column: str, vocabularies: Mapping[str, object]) -> None:
     index, time = f"{column}.index", f"T:{find_axes(column)[0]}"
     found.tensors[index] = TensorPlan(torch.int64, ("B", time))
     characters, pieces = f"{column}.characters", []

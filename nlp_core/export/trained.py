@@ -166,7 +166,7 @@ def _read_cell(folder: Path, seed: int | None, wanted: str | None) -> TrainedMod
 def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> TrainedModel:
     if path is None:
         raise ConfigError(
-            f"{folder}: found no file with examples; an export is checked on real ones. Give a file "
+            f"{folder}: found no file of examples; an export is checked on real ones. Give a file "
             "with labels, in the form of the training file, with --data."
         )
     needed = [Plugin(**plugin) for plugin in read_mapping(folder / RUN)["plugins"]]
@@ -174,9 +174,7 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
     config = read_model(folder / MODEL)
     assert config.data is not None, folder
     plan = plan_model(config, where=str(folder / MODEL))
-    model, featurizer = load_model(
-        folder, plan, kind=config.data.kind, init=folder / VECTORS
-    )
+    model, featurizer = load_model(folder, plan, kind=config.data.kind, init=folder / VECTORS)
     return TrainedModel(
         name=folder.name,
         model=model,

@@ -9,7 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from nlp_core.report.figure import FRAME_HEIGHT, GRID, LINE_HEIGHT, MARGIN_HEIGHT, OURS, STYLE, WIDTH
+from nlp_core.report.figure import (
+    FRAME_HEIGHT,
+    GRID,
+    LINE_HEIGHT,
+    MARGIN_HEIGHT,
+    OURS,
+    STYLE,
+    WIDTH,
+)
 
 RANKS = ("p50", "p90", "p99")
 Row = Mapping[str, str]
