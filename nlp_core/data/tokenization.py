@@ -74,7 +74,7 @@ def _keep_flags(flags: int) -> int:
 @cache
 def _load_treebank() -> Tokenizer:
     # Imported here: nltk takes 2 s, and half of the tasks do not need it.
-    from nltk.tokenize.destructive import NLTKWordTokenizer  # type: ignore[import-untyped]
+    from nltk.tokenize.destructive import NLTKWordTokenizer
 
     tokenizer = NLTKWordTokenizer()
     return lambda text: list(tokenizer.tokenize(text))

@@ -8,7 +8,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import onnx
 import torch
+from onnx import helper
 from torch import Tensor, nn
 
 from nlp_core.errors import ConfigError
@@ -85,33 +87,24 @@ def make_sample(inputs: InputPlan) -> dict[str, Tensor]:
             if isinstance(size, str):
                 sizes.setdefault(size, 3 + 2 * len(sizes))
     generator = torch.Generator().manual_seed(0)
-    return {
-        name: _make_tensor(plan, sizes, generator, is_length=name.endswith(".lengths"))
-        for name, plan in inputs.tensors.items()
-    }
+    return {name: _make_tensor(plan, sizes, generator) for name, plan in inputs.tensors.items()}
 
 
-def _make_tensor(
-    plan: TensorPlan, sizes: dict[str, int], generator: torch.Generator, *, is_length: bool
-) -> Tensor:
+def _make_tensor(plan: TensorPlan, sizes: dict[str, int], generator: torch.Generator) -> Tensor:
     shape = [sizes[size] if isinstance(size, str) else size for size in plan.shape]
     if plan.dtype.is_floating_point:
         return torch.rand(shape, dtype=plan.dtype, generator=generator)
     # ids 1 and 2 are in every vocabulary, and lengths of them in every text
-    return torch.randint(1, 3, shape, dtype=plan.dtype, generator=generator) - int(is_length) * 0
+    return torch.randint(1, 3, shape, dtype=plan.dtype, generator=generator)
 
 
-def add_tables(proto: "onnx.ModelProto", inputs: InputPlan) -> bytes:
+def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
     """Put the tables from strings to ids before what torch wrote; drop what says where from.
 
     Args:
         proto: the graph that reads ids.
         inputs: what it is to read.
     """
-    # Imported here: only an export needs it.
-    import onnx
-    from onnx import helper
-
     graph = proto.graph
     read = {name for node in graph.node for name in node.input}
     tables = [table for table in inputs.tables if table.target in read]

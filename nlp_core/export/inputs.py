@@ -279,6 +279,6 @@ def _add_encoder(
 
 def _refuse(layer: str, vocabulary: object) -> ConfigError:
     return ConfigError(
-        f"layer '{layer}': reads its column by a {type(vocabulary).__name__}, which a bundle cannot "
-        "make without the code of training; export a model without that layer."
+        f"layer '{layer}': reads its column by a {type(vocabulary).__name__}, which a bundle "
+        "cannot make without the code of training; export a model without that layer."
     )

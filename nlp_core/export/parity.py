@@ -1,4 +1,4 @@
-"""Does an exported model say what the trained one says, and how much worse is it with fewer bits?"""
+"""Does an exported model say what the trained one says, and what do fewer bits cost?"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
