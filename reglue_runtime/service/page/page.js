@@ -46,7 +46,7 @@ function makeBars(scores, chosen) {
   const list = make("dl", "bars");
   for (const [label, score] of ordered.slice(0, SHOWN_LABELS)) {
     const bar = make("div", "bar");
-    bar.style.width = percent(Math.min(1, Math.max(0, score)));
+    bar.style.width = `${100 * score}%`;
     const track = make("div", "track", bar);
     track.setAttribute("aria-hidden", "true");
     const figure = make("span", "figure", percent(score));
@@ -87,7 +87,7 @@ function makeTokens(item) {
 function showPrediction(item) {
   const found = [];
   const add = (title, ...content) => found.push(make("h2", "", title), ...content);
-  if (item.scores) add("Label", makeBars(item.scores, item.labels ?? [item.label]));
+  if (item.scores) add(item.slots ? "Intent" : "Label", makeBars(item.scores, item.labels ?? [item.label]));
   if (item.tags) add("Entities", makeTokens(item));
   if (item.slots) add("Slots", makeTokens(item.slots));
   if (item.answer !== undefined) {
