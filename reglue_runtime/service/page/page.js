@@ -73,7 +73,8 @@ function makeTokens(item) {
   let next = 0;
   for (const { type, first, last } of entities) {
     line.append(item.tokens.slice(next, first).join(" "), " ");
-    const mark = make("mark", "", item.tokens.slice(first, last + 1).join(" "), make("small", "", type));
+    const words = item.tokens.slice(first, last + 1).join(" ");
+    const mark = make("mark", "", `${words} `, make("small", "", type));
     mark.style.setProperty("--hue", pickHue(type));
     line.append(mark, " ");
     next = last + 1;
