@@ -7,7 +7,7 @@ word, L pieces of a window, W windows.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
     return found
 
 
-def _are_words(given: Any, size: int) -> bool:
+def _are_words(given: Any, size: int) -> TypeGuard[Sequence[str]]:
     is_list = given is not None and not isinstance(given, str) and len(given) == size
     return is_list and all(isinstance(word, str) for word in given)
 

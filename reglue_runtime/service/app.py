@@ -83,10 +83,9 @@ class Service:
         """Answer POST /predict."""
         started = time.perf_counter()
         name, status = "", 500
-        is_late = self.is_draining
         self._count_open(+1)
         try:
-            if is_late:
+            if self.is_draining:
                 raise ProblemError(503, "the service shuts down.", headers=LATER | CLOSE)
             request = await read_request(http, self._settings)
             name = self._find_bundle(request.bundle)

@@ -1,7 +1,7 @@
 """From the bytes of a request to its examples, or to why it is refused."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -99,7 +99,7 @@ def _show(value: object) -> str:
     return shown if len(shown) <= SHOWN else shown[:SHOWN] + "..."
 
 
-def measure_examples(examples: list[Given], settings: Settings) -> int:
+def measure_examples(examples: Sequence[Given], settings: Settings) -> int:
     """Return the characters of the longest example.
 
     Raises:
