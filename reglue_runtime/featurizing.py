@@ -7,7 +7,7 @@ word, L pieces of a window, W windows.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -73,13 +73,18 @@ def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
         if words is None:
             words = example.extras.get(column)
             size = len(next(iter(example.tokens.values())))
-            if words is None or isinstance(words, str) or len(words) != size:
+            if not _are_words(words, size):
                 raise BundleError(
                     f"example {place + 1}: found {words!r} in '{column}', expected {size} words, "
                     "one for each token; give a dictionary with that key."
                 )
         found.append(list(words))
     return found
+
+
+def _are_words(given: Any, size: int) -> TypeGuard[Sequence[str]]:
+    is_list = given is not None and not isinstance(given, str) and len(given) == size
+    return is_list and all(isinstance(word, str) for word in given)
 
 
 def _read_lengths(examples: Sequence[Example], *, name: str, column: str) -> Arrays:

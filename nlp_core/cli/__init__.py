@@ -28,6 +28,7 @@ COMMANDS = {
     "convert": "convert",
     "export": "export",
     "bench": "bench",
+    "serve": "serve",
 }
 """The module of each command."""
 

@@ -1,0 +1,29 @@
+"""`reglue serve`: bundles over HTTP. Torch is not loaded: the service is the runtime's."""
+
+import argparse
+
+from nlp_core.cli import Subparsers
+from nlp_core.errors import ExportError
+from reglue_runtime.error import BundleError
+from reglue_runtime.service import command
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `serve`."""
+    parser = subparsers.add_parser(
+        "serve", help="predict over HTTP with exported models", description=command.DESCRIPTION
+    )
+    command.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve until a signal comes.
+
+    Raises:
+        ExportError: a folder is no bundle, or the address cannot be had.
+    """
+    try:
+        command.run(options)
+    except BundleError as err:
+        raise ExportError(str(err)) from err

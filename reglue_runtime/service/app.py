@@ -1,0 +1,198 @@
+"""The HTTP service: what is asked for where."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from reglue_runtime.bundle import Bundle
+from reglue_runtime.error import BundleError
+from reglue_runtime.service import schema
+from reglue_runtime.service.batching import Batcher, Predictions, QueueFullError
+from reglue_runtime.service.metrics import Metrics
+from reglue_runtime.service.openapi import describe_service
+from reglue_runtime.service.problem import CLOSE, ProblemError
+from reglue_runtime.service.reading import SHOWN, measure_examples, read_request
+from reglue_runtime.service.settings import Settings
+
+VERSION = "0.1.0"
+LATER = {"Retry-After": "1"}
+PAGE = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class Service:
+    """Bundles behind HTTP.
+
+    Args:
+        bundles: by name.
+        settings: limits and batching.
+    """
+
+    def __init__(self, bundles: Mapping[str, Bundle], settings: Settings) -> None:
+        self.is_draining = False
+        self._settings = settings
+        self._metrics = Metrics()
+        self._notes = [_describe(name, bundle) for name, bundle in bundles.items()]
+        self._batchers = {name: self._start(name, bundle) for name, bundle in bundles.items()}
+        self._num_open = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self.app = Starlette(
+            routes=[
+                Route("/predict", self.predict, methods=["POST"]),
+                Route("/bundles", self.list_bundles),
+                Route("/health", self.show_health),
+                Route("/metrics", self.show_metrics),
+                Route("/openapi.json", self.show_schema),
+                *(Route(f"/{name}", _build_file(name, kind)) for name, kind in PAGE.items()),
+            ],
+            exception_handlers={HTTPException: _refuse, Exception: _apologise},
+        )
+
+    def _start(self, name: str, bundle: Bundle) -> Batcher:
+        settings = self._settings
+        batcher = Batcher(
+            partial(bundle.predict, batch_size=settings.max_batch),
+            max_batch=settings.max_batch,
+            max_wait=settings.max_wait_ms / 1000,
+            max_queue=settings.max_queue,
+            observe=partial(self._metrics.observe_batch, name),
+        )
+        self._metrics.watch_queue(name, lambda: batcher.num_waiting)
+        return batcher
+
+    async def drain(self) -> None:
+        """Refuse what comes from now on, answer what came before, and end the threads."""
+        self.is_draining = True
+        await self._is_idle.wait()
+        for batcher in self._batchers.values():
+            await batcher.close()
+
+    async def predict(self, http: HttpRequest) -> Response:
+        """Answer POST /predict."""
+        started = time.perf_counter()
+        name, status = "", 500
+        self._count_open(+1)
+        try:
+            if self.is_draining:
+                raise ProblemError(503, "the service shuts down.", headers=LATER | CLOSE)
+            request = await read_request(http, self._settings)
+            name = self._find_bundle(request.bundle)
+            answer = _encode(name, await self._ask(name, request))
+            status = answer.status_code
+        except ProblemError as problem:
+            answer, status = problem.answer(), problem.status
+        finally:
+            self._count_open(-1)
+            self._metrics.observe_request(name, status, time.perf_counter() - started)
+        return answer
+
+    def _count_open(self, change: int) -> None:
+        self._num_open += change
+        if self._num_open:
+            self._is_idle.clear()
+        else:
+            self._is_idle.set()
+
+    def _find_bundle(self, name: str | None) -> str:
+        names = ", ".join(self._batchers)
+        if name is None and len(self._batchers) == 1:
+            return names
+        if name is None:
+            raise ProblemError(422, f"bundle: missing, expected one of {names}.", field="bundle")
+        if name not in self._batchers:
+            raise ProblemError(404, f"bundle: unknown, expected one of {names}.", field="bundle")
+        return name
+
+    async def _ask(self, name: str, request: schema.Request) -> Predictions:
+        length = measure_examples(request.examples, self._settings)
+        try:
+            future = self._batchers[name].submit(request.examples, length)
+            async with asyncio.timeout(self._settings.timeout):
+                return await future
+        except QueueFullError:
+            raise ProblemError(
+                429, f"more than {self._settings.max_queue} examples wait.", headers=LATER
+            ) from None
+        except TimeoutError:
+            raise ProblemError(
+                503, f"found no time within {self._settings.timeout:g} s.", headers=LATER
+            ) from None
+        except BundleError as err:
+            raise ProblemError(422, str(err), field="examples") from None
+
+    async def list_bundles(self, http: HttpRequest) -> Response:
+        """Answer GET /bundles."""
+        return JSONResponse({"bundles": [note.model_dump() for note in self._notes]})
+
+    async def show_health(self, http: HttpRequest) -> Response:
+        """Answer GET /health; a service listens only after its bundles were loaded."""
+        if self.is_draining:
+            return JSONResponse({"status": "shutting down"}, 503)
+        return JSONResponse({"status": "ready"})
+
+    async def show_metrics(self, http: HttpRequest) -> Response:
+        """Answer GET /metrics."""
+        text, media_type = self._metrics.render(http.headers.get("accept", ""))
+        return Response(text, media_type=media_type)
+
+    async def show_schema(self, http: HttpRequest) -> Response:
+        """Answer GET /openapi.json."""
+        return JSONResponse(describe_service(VERSION))
+
+
+def _describe(name: str, bundle: Bundle) -> schema.BundleNote:
+    manifest = bundle.manifest
+    columns = {note["column"] for note in manifest.inputs}
+    return schema.BundleNote(
+        name=name,
+        kind=manifest.kind,
+        variant=manifest.variant,
+        texts=manifest.texts,
+        columns=sorted(name for name in columns if name and name.split("_")[0] != "tokens"),
+        labels={note["target"]: list(note["labels"]) for note in manifest.heads},
+    )
+
+
+def _encode(name: str, predictions: Predictions) -> Response:
+    try:
+        return JSONResponse({"bundle": name, "predictions": predictions})
+    except ValueError:  # JSON has no infinity: huge numbers came in
+        raise ProblemError(
+            422,
+            "examples: their scores are no finite numbers; look at their columns of numbers.",
+            field="examples",
+        ) from None
+
+
+def _build_file(name: str, kind: str) -> Callable[[HttpRequest], Awaitable[Response]]:
+    """Return what answers with a file of the page."""
+    content = (files(__package__) / "page" / (name or "page.html")).read_bytes()
+    headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
+
+    async def show(http: HttpRequest) -> Response:
+        return Response(content, headers=headers, media_type=kind)
+
+    return show
+
+
+async def _refuse(http: HttpRequest, err: Exception) -> Response:
+    assert isinstance(err, HTTPException), err
+    status = err.status_code
+    detail = f"{http.method} {http.url.path[:SHOWN]}: there is no such thing; see /openapi.json."
+    return ProblemError(status, detail, headers=err.headers).answer()
+
+
+async def _apologise(http: HttpRequest, err: Exception) -> Response:
+    return ProblemError(500, "this is a mistake of the service; its log says more.").answer()

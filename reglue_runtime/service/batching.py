@@ -1,0 +1,178 @@
+"""One queue a bundle: what many clients ask for at the same time is predicted together.
+
+The event loop puts requests in, a thread takes them out and runs the graph, which lets go of
+Python's lock meanwhile.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple, TypeAlias
+
+from reglue_runtime.decoding import Prediction
+from reglue_runtime.example import Given
+
+Predictions: TypeAlias = list[Prediction]
+Predict: TypeAlias = Callable[[Sequence[Given]], Predictions]
+Outcome: TypeAlias = Predictions | Exception
+
+
+class QueueFullError(Exception):
+    """More examples wait than may."""
+
+
+class Job(NamedTuple):
+    """The examples of one request.
+
+    Attributes:
+        examples: of the request.
+        length: characters of the longest one, by which jobs are put together.
+        since: when it came, in seconds of the monotonic clock.
+        future: of the request, in the event loop.
+    """
+
+    examples: Sequence[Given]
+    length: int
+    since: float
+    future: "asyncio.Future[Predictions]"
+
+
+class Batcher:
+    """Predict for many requests at once, in a thread of its own.
+
+    Args:
+        predict: what predicts a list of examples.
+        max_batch: examples that are predicted at once; a request with more is a batch by itself.
+        max_wait: seconds that a request waits at most for others, while the thread has nothing to
+            do.
+        max_queue: examples that may wait.
+        observe: is told how many examples a batch had and how many seconds it took.
+    """
+
+    def __init__(
+        self,
+        predict: Predict,
+        *,
+        max_batch: int,
+        max_wait: float,
+        max_queue: int,
+        observe: Callable[[int, float], None],
+    ) -> None:
+        self._predict = predict
+        self._max_batch = max_batch
+        self._max_wait = max_wait
+        self._max_queue = max_queue
+        self._observe = observe
+        self._jobs: list[Job] = []
+        self._is_closed = False
+        self._changed = threading.Condition()
+        # a daemon: a second signal ends the process without the batch that is being run
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    @property
+    def num_waiting(self) -> int:
+        """How many examples wait, those aside that are being predicted."""
+        return sum(len(job.examples) for job in self._jobs)
+
+    def submit(self, examples: Sequence[Given], length: int) -> "asyncio.Future[Predictions]":
+        """Queue the examples of a request; call it in the event loop.
+
+        Args:
+            examples: of the request.
+            length: characters of the longest one.
+
+        Returns:
+            What will hold their predictions, or what was wrong with them.
+
+        Raises:
+            QueueFullError: too many wait.
+        """
+        future: asyncio.Future[Predictions] = asyncio.get_running_loop().create_future()
+        job = Job(examples, length, time.monotonic(), future)
+        with self._changed:
+            assert not self._is_closed
+            total = self.num_waiting + len(examples)
+            if total > self._max_queue:
+                raise QueueFullError
+            self._jobs.append(job)
+            if len(self._jobs) == 1 or total >= self._max_batch:
+                self._changed.notify()
+        return future
+
+    async def close(self) -> None:
+        """Predict what waits, and end the thread; nothing may be submitted any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    def _work(self) -> None:
+        while (jobs := self._take()) is not None:
+            if jobs:
+                self._deliver(jobs, self._run(jobs))
+
+    def _take(self) -> list[Job] | None:
+        """Wait for jobs and return those of the next batch, or None when no more can come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._is_closed)
+            if not self._jobs:
+                return None
+            until = self._jobs[0].since + self._max_wait
+            while not self._is_closed and self.num_waiting < self._max_batch:
+                left = until - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            # a request whose time is over, or whose client went away, is not predicted
+            self._jobs = [job for job in self._jobs if not job.future.done()]
+            chosen = choose_batch(self._jobs, self._max_batch) if self._jobs else []
+            taken = set(map(id, chosen))
+            self._jobs = [job for job in self._jobs if id(job) not in taken]
+            return chosen
+
+    def _run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Return for each job its predictions, or its error; one job's error is not another's."""
+        examples = [example for job in jobs for example in job.examples]
+        started = time.perf_counter()
+        try:
+            found = self._predict(examples)
+        except Exception as err:  # of whatever kind, the request that caused it is to be told
+            if len(jobs) == 1:
+                return [err]
+            return [outcome for job in jobs for outcome in self._run([job])]
+        self._observe(len(examples), time.perf_counter() - started)
+        rest = iter(found)
+        return [[next(rest) for _ in job.examples] for job in jobs]
+
+    def _deliver(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
+        # after a second signal the loop may be gone, and with it everyone who waits
+        with suppress(RuntimeError):
+            loop = jobs[0].future.get_loop()
+            loop.call_soon_threadsafe(_settle, jobs, outcomes)
+
+
+def choose_batch(jobs: Sequence[Job], max_batch: int) -> list[Job]:
+    """Return the oldest job and, as far as they fit, those nearest to it in length.
+
+    So little is padding, and since the oldest is always among them, none waits for ever.
+    """
+    first, *others = jobs
+    chosen, room = [first], max_batch - len(first.examples)
+    for job in sorted(others, key=lambda job: abs(job.length - first.length)):
+        if len(job.examples) <= room:
+            chosen.append(job)
+            room -= len(job.examples)
+    return chosen
+
+
+def _settle(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if job.future.done():
+            continue
+        if isinstance(outcome, Exception):
+            job.future.set_exception(outcome)
+        else:
+            job.future.set_result(outcome)

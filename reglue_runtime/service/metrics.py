@@ -1,0 +1,69 @@
+"""What a service counts, in the text format of Prometheus."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+EXAMPLES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """Counters of one service."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._requests = Counter(
+            "reglue_requests",
+            "Requests to /predict; no bundle stands where none was found.",
+            ["bundle", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "reglue_request_seconds",
+            "Seconds from the first byte of a request to its answer.",
+            ["bundle"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._examples = Histogram(
+            "reglue_batch_examples",
+            "Examples that were predicted at once.",
+            ["bundle"],
+            buckets=EXAMPLES,
+            registry=self._registry,
+        )
+        self._batch_seconds = Histogram(
+            "reglue_batch_seconds",
+            "Seconds that predicting them took.",
+            ["bundle"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._queue = Gauge(
+            "reglue_queue_examples",
+            "Examples that wait to be predicted.",
+            ["bundle"],
+            registry=self._registry,
+        )
+
+    def watch_queue(self, bundle: str, count: Callable[[], int]) -> None:
+        """Ask `count` for the length of a bundle's queue."""
+        self._queue.labels(bundle).set_function(count)
+
+    def observe_request(self, bundle: str, status: int, seconds: float) -> None:
+        """Count a request and how long it took."""
+        self._requests.labels(bundle, status).inc()
+        self._seconds.labels(bundle).observe(seconds)
+
+    def observe_batch(self, bundle: str, examples: int, seconds: float) -> None:
+        """Count a batch, its examples and how long it took."""
+        self._examples.labels(bundle).observe(examples)
+        self._batch_seconds.labels(bundle).observe(seconds)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """Return the text and its media type, in the format that a scraper asks for."""
+        encode, media_type = choose_encoder(accept)
+        return encode(self._registry), media_type

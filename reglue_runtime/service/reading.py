@@ -1,0 +1,134 @@
+"""From the bytes of a request to its examples, or to why it is refused."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+
+from reglue_runtime.example import Given
+from reglue_runtime.service import schema
+from reglue_runtime.service.problem import CLOSE, ProblemError
+from reglue_runtime.service.settings import Settings
+
+DRAIN = 16
+"""How many times the allowed size is read and thrown away, so that a client that writes its whole
+request before it reads gets an answer."""
+SHOWN = 60
+
+
+async def read_request(http: HttpRequest, settings: Settings) -> schema.Request:
+    """Return what a client asks for.
+
+    Raises:
+        ProblemError: it is no JSON (415, 422), too large (413), too slow (408) or not of the form
+            that the schema names (422).
+    """
+    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" or "content-encoding" in http.headers:
+        raise ProblemError(
+            415,
+            f"found content of type {kind[:SHOWN]!r}, expected JSON, not compressed: send it with "
+            "'Content-Type: application/json'.",
+            headers=CLOSE,
+        )
+    try:
+        async with asyncio.timeout(settings.timeout):
+            body = await _read_body(http, settings.max_body)
+    except TimeoutError:
+        raise ProblemError(
+            408, f"the request did not arrive within {settings.timeout:g} s.", headers=CLOSE
+        ) from None
+    except ClientDisconnect:
+        raise ProblemError(400, "the client went away before its request was whole.") from None
+    try:
+        return schema.Request.model_validate_json(body)
+    except ValidationError as err:
+        raise _explain(err) from None
+
+
+async def _read_body(http: HttpRequest, limit: int) -> bytes:
+    found = ProblemError(
+        413, f"found more than {limit} bytes; send the examples in several requests.", headers=CLOSE
+    )
+    size = http.headers.get("content-length", "")
+    if size.isdecimal() and int(size) > limit and "expect" in http.headers:
+        raise found  # this client waits for leave to send
+    chunks: list[bytes] = []
+    total = 0
+    async for chunk in http.stream():
+        total += len(chunk)
+        if total <= limit:
+            chunks.append(chunk)
+        elif total > limit * DRAIN:
+            break
+    if total > limit:
+        raise found
+    return b"".join(chunks)
+
+
+def _explain(err: ValidationError) -> ProblemError:
+    """Return the first error of a form in our words."""
+    first: Mapping[str, Any] = err.errors(include_url=False)[0]  # Any: what the client sent
+    place = first["loc"]
+    if first["type"] == "json_invalid":
+        return ProblemError(422, f"found no JSON: {first['ctx']['error']}.")
+    if not place:
+        return ProblemError(
+            422, f"found {_show(first['input'])}, expected an object with 'examples'."
+        )
+    field = str(place[0])[:SHOWN]
+    if field == "bundle":
+        expected = f"found {_show(first['input'])}, expected the name of a bundle"
+    elif first["type"] == "extra_forbidden":
+        expected = "unknown key, expected 'examples' and 'bundle'"
+    elif first["type"] == "missing":
+        expected = "missing, expected a list of examples"
+    elif len(place) == 1:
+        expected = f"found {_show(first['input'])}, expected a list of at least one example"
+    else:
+        field = f"{field}[{place[1]}]"
+        expected = f"expected {schema.EXAMPLE_FORMS}"
+    return ProblemError(422, f"{field}: {expected}.", field=field)
+
+
+def _show(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN else shown[:SHOWN] + "..."
+
+
+def measure_examples(examples: Sequence[Given], settings: Settings) -> int:
+    """Return the characters of the longest example.
+
+    Raises:
+        ProblemError: it is longer, or there are more of them, than allowed (422).
+    """
+    if len(examples) > settings.max_queue:
+        raise ProblemError(
+            422,
+            f"examples: found {len(examples)}, expected at most {settings.max_queue}; send them in "
+            "several requests.",
+            field="examples",
+        )
+    lengths = [_measure(example) for example in examples]
+    longest = max(lengths)
+    if longest > settings.max_text:
+        field = f"examples[{lengths.index(longest)}]"
+        raise ProblemError(
+            422,
+            f"{field}: found {longest} characters, expected at most {settings.max_text}; send a "
+            "shorter text.",
+            field=field,
+        )
+    return longest
+
+
+def _measure(value: object) -> int:
+    """Return the characters of an example; each item of a list counts one more."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_measure, value.values()))
+    return sum(1 + _measure(item) for item in value) if isinstance(value, list) else 0

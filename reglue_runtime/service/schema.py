@@ -1,0 +1,142 @@
+"""The forms of what comes in and goes out; they check requests and are the OpenAPI schema."""
+
+from typing import Annotated, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+Text: TypeAlias = str | list[str]
+Example: TypeAlias = str | list[Text] | dict[str, str | list[str] | list[FiniteFloat]]
+EXAMPLE_FORMS = (
+    "a text, a list of tokens, a list of two texts, or an object of columns: strings, "
+    "lists of strings, lists of finite numbers"
+)
+
+
+class Form(BaseModel):
+    """Something with these keys and no other."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Request(Form):
+    """Examples to predict."""
+
+    bundle: Annotated[
+        str | None, Field(description="Its name; may be left out where only one is served.")
+    ] = None
+    examples: Annotated[
+        list[Example],
+        Field(
+            min_length=1,
+            description=f"Each is {EXAMPLE_FORMS}. Of a model of one text a list is its tokens.",
+            examples=[["show me the flights from boston to denver"]],
+        ),
+    ]
+
+
+Scores: TypeAlias = Annotated[
+    dict[str, float], Field(description="By label; for one label of several they add up to 1.")
+]
+
+
+class Choice(Form):
+    """One label of several."""
+
+    label: str
+    confidence: float
+    scores: Scores
+
+
+class Choices(Form):
+    """All labels that hold."""
+
+    labels: list[str]
+    confidence: list[float]
+    scores: Scores
+
+
+class Value(Form):
+    """A number."""
+
+    score: float
+
+
+class Order(Choice):
+    """Whether a candidate is right, and the score by which candidates are ordered."""
+
+    score: float
+
+
+class Entity(Form):
+    """Neighbouring tokens of one type."""
+
+    type: str
+    first: Annotated[int, Field(description="Its first token, counted from 0.")]
+    last: Annotated[int, Field(description="Its last token.")]
+    text: str
+
+
+class Tags(Form):
+    """A tag for each token."""
+
+    tokens: list[str]
+    tags: list[str]
+    confidence: list[float]
+    entities: list[Entity] | None = None
+
+
+class IntentSlots(Choice):
+    """An intent, and the tags of its slots."""
+
+    slots: Tags
+
+
+class Answer(Form):
+    """The answer of a question; empty where the passage has none."""
+
+    answer: str
+    first: Annotated[int | None, Field(description="Its first token in the passage, from 0.")]
+    last: int | None
+    confidence: float
+
+
+Prediction: TypeAlias = Choice | Choices | Value | Order | Tags | IntentSlots | Answer
+
+
+class Response(Form):
+    """Predictions in the order of the examples."""
+
+    bundle: str
+    predictions: list[Prediction]
+
+
+class BundleNote(Form):
+    """A bundle that is served."""
+
+    name: str
+    kind: str
+    variant: str
+    texts: Annotated[list[str], Field(description="The columns of texts that an example has.")]
+    columns: Annotated[list[str], Field(description="Other columns that an example needs.")]
+    labels: Annotated[dict[str, list[str]], Field(description="By target.")]
+
+
+class Bundles(Form):
+    """The bundles that are served."""
+
+    bundles: list[BundleNote]
+
+
+class Health(Form):
+    """Whether requests are taken."""
+
+    status: str
+
+
+class Problem(Form):
+    """Why a request was refused (RFC 9457)."""
+
+    title: str
+    status: int
+    detail: str
+    field: str | None = None

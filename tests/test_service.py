@@ -1,0 +1,355 @@
+"""The service answers as the bundle does, to many at once, and refuses what it should."""
+
+import json
+import random
+import re
+import shutil
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.bad_request import HUGE, make_bad_request
+from reglue_runtime import Bundle, BundleError, load
+from reglue_runtime.service.batching import Job, choose_batch
+from reglue_runtime.service.server import listen, load_bundles
+from reglue_runtime.service.settings import Settings
+from tests.tiny import BAD, GOOD, NEUTRAL
+from tests.tiny_service import SECONDS, Reply, Running, ask, get, running, wait_until, write_bundles
+
+EXACT = 1e-5
+"""How far a score may be from that of the example alone: sums of a batch have another order."""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return write_bundles(tmp_path_factory.mktemp("bundles"))
+
+
+@pytest.fixture
+def bundles(folders: dict[str, Path]) -> dict[str, Bundle]:
+    return {name: load(folder) for name, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def served(folders: dict[str, Path]) -> Iterator[Running]:
+    """A service of both bundles that refuses early."""
+    both = {name: load(folder) for name, folder in folders.items()}
+    with running(both, max_body=HUGE, max_text=1000, max_queue=64, max_wait_ms=1) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def document(served: Running) -> Any:
+    return get(served.port, "/openapi.json").body
+
+
+class Gate:
+    """A bundle's predictions that wait until they may go on.
+
+    Args:
+        bundle: whose `predict` is replaced.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.is_open = threading.Event()
+        self.batches: list[int] = []
+        self._predict = bundle.predict
+        bundle.predict = self.predict  # type: ignore[method-assign]
+
+    def predict(self, examples: Sequence[Any], *, batch_size: int = 32) -> list[dict[str, Any]]:
+        self.batches.append(len(examples))
+        assert self.is_open.wait(60)
+        return self._predict(examples, batch_size=batch_size)
+
+
+@pytest.fixture
+def gated(bundles: dict[str, Bundle]) -> Iterator[tuple[Running, Gate]]:
+    """A service whose one bundle waits, with place for four examples in its queue."""
+    gate = Gate(bundles["sentence"])
+    with running({"sentence": bundles["sentence"]}, max_queue=4, max_wait_ms=0) as found:
+        yield found, gate
+        gate.is_open.set()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as found:
+        yield found
+
+
+def write_text(seed: int) -> str:
+    rng = random.Random(seed)
+    return " ".join(rng.choices([*GOOD, *BAD, *NEUTRAL], k=rng.randint(1, 12)))
+
+
+def occupy(pool: ThreadPoolExecutor, found: tuple[Running, Gate]) -> "Future[Reply]":
+    """Ask for something that the bundle's thread is busy with until its gate opens."""
+    future = pool.submit(ask, found[0].port, {"examples": ["a good film"]})
+    wait_until(lambda: found[1].batches == [1])
+    return future
+
+
+def count_waiting(found: Running) -> float:
+    metrics = get(found.port, "/metrics").body
+    return float(re.findall(r'reglue_queue_examples\{bundle="sentence"\} (\S+)', metrics)[0])
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Whether two predictions are the same but for the last bits of their scores."""
+    if isinstance(expected, float):
+        return found == pytest.approx(expected, abs=EXACT)
+    if isinstance(expected, dict):
+        return set(found) == set(expected) and all(
+            same(found[key], value) for key, value in expected.items()
+        )
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return bool(found == expected)
+
+
+@pytest.mark.parametrize("name", ["sentence", "joint"])
+def test_an_answer_is_that_of_the_bundle_and_of_the_schema(
+    served: Running, document: Any, bundles: dict[str, Bundle], name: str
+) -> None:
+    text = "the Good film is 42 bad"
+    examples = [text, text.split(), {"text": text}, {"tokens": text.split()}, "", "x"]
+    reply = ask(served.port, {"bundle": name, "examples": examples})
+    assert reply.status == 200
+    assert reply.body["bundle"] == name
+    assert same(reply.body["predictions"], bundles[name].predict(examples))
+    reference = {"$ref": "#/components/schemas/Response", "components": document["components"]}
+    jsonschema.validate(reply.body, reference)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**reply.body, "odd": 1}, reference)
+
+
+def test_clients_at_once_get_each_their_own_answer(
+    bundles: dict[str, Bundle], pool: ThreadPoolExecutor
+) -> None:
+    texts = [write_text(seed) for seed in range(96)]
+    expected = [bundles["joint"].predict([text])[0] for text in texts]
+    with running(bundles, max_batch=8, max_wait_ms=20) as found:
+        replies = list(
+            pool.map(lambda text: ask(found.port, {"bundle": "joint", "examples": [text]}), texts)
+        )
+        metrics = get(found.port, "/metrics").body
+    for reply, own in zip(replies, expected, strict=True):
+        assert same(reply.body["predictions"], [own])
+    (batches,) = re.findall(r'reglue_batch_examples_count\{bundle="joint"\} (\S+)', metrics)
+    assert float(batches) < len(texts) / 2
+    assert 'reglue_batch_examples_sum{bundle="joint"} 96.0' in metrics
+    assert 'reglue_requests_total{bundle="joint",status="200"} 96.0' in metrics
+    assert 'reglue_request_seconds_count{bundle="joint"} 96.0' in metrics
+    assert 'reglue_queue_examples{bundle="joint"} 0.0' in metrics
+
+
+def test_a_wrong_example_fails_its_own_request_only(
+    gated: tuple[Running, Gate], pool: ThreadPoolExecutor, bundles: dict[str, Bundle]
+) -> None:
+    found, gate = gated
+    first = occupy(pool, gated)
+    good = pool.submit(ask, found.port, {"examples": ["a bad film", "fine"]})
+    wrong = pool.submit(ask, found.port, {"examples": ["fine", {"txt": "a"}]})
+    wait_until(lambda: count_waiting(found) == 4)
+    gate.is_open.set()
+    assert first.result().status == 200
+    assert good.result().status == 200
+    assert len(good.result().body["predictions"]) == 2
+    assert wrong.result().status == 422
+    assert "example 2" in wrong.result().body["detail"]
+    assert wrong.result().body["field"] == "examples"
+    assert gate.batches[:2] == [1, 4]
+
+
+def test_a_full_queue_is_answered_with_429_and_then_serves_again(
+    gated: tuple[Running, Gate], pool: ThreadPoolExecutor
+) -> None:
+    found, gate = gated
+    futures = [occupy(pool, gated)]
+    futures += [pool.submit(ask, found.port, {"examples": ["a", "b"]}) for _ in range(2)]
+    wait_until(lambda: count_waiting(found) == 4)
+    refused = ask(found.port, {"examples": ["one more"]})
+    assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+    assert get(found.port, "/health").status == 200
+    gate.is_open.set()
+    assert [future.result().status for future in futures] == [200] * 3
+    assert ask(found.port, {"examples": ["one more"]}).status == 200
+
+
+def test_what_was_taken_is_answered_and_what_comes_later_is_refused(
+    gated: tuple[Running, Gate], pool: ThreadPoolExecutor
+) -> None:
+    found, gate = gated
+    futures = [occupy(pool, gated), pool.submit(ask, found.port, {"examples": ["waits"]})]
+    wait_until(lambda: count_waiting(found) == 1)
+    found.stop()
+    wait_until(lambda: found.service.is_draining)
+    health = get(found.port, "/health")
+    assert (health.status, health.body) == (503, {"status": "shutting down"})
+    refused = ask(found.port, {"examples": ["late"]})
+    assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+    gate.is_open.set()
+    assert [future.result().status for future in futures] == [200, 200]
+
+
+def test_a_request_that_is_not_answered_in_time_is_given_up(
+    bundles: dict[str, Bundle], pool: ThreadPoolExecutor
+) -> None:
+    gate = Gate(bundles["sentence"])
+    only = {"sentence": bundles["sentence"]}
+    with running(only, timeout=0.3, max_wait_ms=0) as found:
+        replies = [occupy(pool, (found, gate)), pool.submit(ask, found.port, {"examples": ["a"]})]
+        assert [future.result().status for future in replies] == [503, 503]
+        gate.is_open.set()
+        wait_until(lambda: ask(found.port, {"examples": ["b"]}).status == 200)
+    assert gate.batches[0] == 1
+    assert sum(gate.batches) <= 3  # "a" was not predicted any more
+
+
+def test_a_mistake_of_ours_is_answered_and_survived(
+    bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[Any] = [ZeroDivisionError("ours"), [{"score": float("inf")}], [{"score": 1.5}]]
+
+    def predict(examples: Sequence[Any], *, batch_size: int) -> Any:
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(bundles["sentence"], "predict", predict)
+    with running({"sentence": bundles["sentence"]}) as found:
+        replies = [ask(found.port, {"examples": ["a"]}) for _ in range(3)]
+    assert [reply.status for reply in replies] == [500, 422, 200]
+    assert "ours" not in json.dumps(replies[0].body)
+    assert "finite" in replies[1].body["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field", "text"),
+    [
+        (b'{"examples": ["a"]', 422, None, "no JSON"),
+        (b"\xff", 422, None, "no JSON"),
+        ([], 422, None, "expected an object"),
+        ({"bundle": "joint"}, 422, "examples", "missing"),
+        ({"bundle": "joint", "examples": []}, 422, "examples", "at least one"),
+        ({"bundle": "joint", "examples": ["a", 5]}, 422, "examples[1]", "a list of tokens"),
+        ({"bundle": "joint", "examples": [["a", ["b"]]]}, 422, "examples", "example 1"),
+        ({"bundle": "joint", "example": ["a"], "examples": ["a"]}, 422, "example", "unknown key"),
+        ({"bundle": 1, "examples": ["a"]}, 422, "bundle", "the name of a bundle"),
+        ({"examples": ["a"]}, 422, "bundle", "one of sentence, joint"),
+        ({"bundle": "jint", "examples": ["a"]}, 404, "bundle", "one of sentence, joint"),
+        ({"bundle": "joint", "examples": ["a", "b" * 1001]}, 422, "examples[1]", "at most 1000"),
+        ({"bundle": "joint", "examples": [[""] * 1001]}, 422, "examples[0]", "at most 1000"),
+        ({"bundle": "joint", "examples": ["a"] * 65}, 422, "examples", "at most 64"),
+    ],
+)
+def test_a_wrong_request_is_told_where_and_why(
+    served: Running, body: Any, status: int, field: str | None, text: str
+) -> None:
+    reply = ask(served.port, body)
+    assert reply.status == status
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert reply.body.get("field") == field
+    assert text in reply.body["detail"]
+
+
+def test_a_body_that_is_too_large_is_answered(served: Running) -> None:
+    assert ask(served.port, b" " * (3 * HUGE)).status == 413
+    assert ask(served.port, (b" " * HUGE for _ in range(3))).status == 413
+    assert ask(served.port, {"bundle": "joint", "examples": ["a"]}).status == 200
+
+
+def test_a_client_that_waits_for_leave_need_not_send_too_large_a_body(served: Running) -> None:
+    head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=SECONDS) as client:
+        client.sendall(head + b"Content-Length: 9999999\r\nExpect: 100-continue\r\n\r\n")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_request_that_does_not_arrive_is_given_up(bundles: dict[str, Bundle]) -> None:
+    head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    with (
+        running(bundles, timeout=0.1) as found,
+        socket.create_connection(("127.0.0.1", found.port), timeout=SECONDS) as client,
+    ):
+        client.sendall(head + b"Content-Length: 10\r\n\r\n{")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32))
+def test_no_bad_request_is_answered_with_5xx(served: Running, document: Any, seed: int) -> None:
+    bad = make_bad_request(document, random.Random(seed))
+    reply = ask(served.port, bad.body, path=bad.path, method=bad.method, headers=bad.headers)
+    assert reply.status in bad.statuses, (bad.fault, bad.body[:100], reply)
+
+
+def test_the_bundles_are_listed(served: Running) -> None:
+    (sentence, joint) = get(served.port, "/bundles").body["bundles"]
+    assert sentence["kind"] == "classification"
+    assert sentence["labels"] == {"label": ["0", "1"]}
+    assert joint["labels"]["tags"] == ["B-Q", "E-Q", "I-Q", "O", "S-Q"]
+    assert (joint["texts"], joint["columns"], joint["variant"]) == (["text"], [], "float32")
+
+
+def test_the_page_asks_no_other_host(served: Running) -> None:
+    for path in ("/", "/page.css", "/page.js"):
+        reply = get(served.port, path)
+        assert reply.status == 200
+        assert "//" not in re.sub(r"(?m)^\s*//.*$", "", reply.body)
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
+def test_a_batch_is_the_oldest_request_and_those_nearest_to_it_in_length() -> None:
+    def make(length: int, size: int = 1) -> Job:
+        return Job(["a"] * size, length, 0.0, None)  # type: ignore[arg-type]
+
+    jobs = [make(50), make(10), make(52), make(49, size=3), make(90)]
+    assert choose_batch(jobs, 4) == [jobs[0], jobs[3]]
+    assert choose_batch(jobs, 5) == [jobs[0], jobs[3], jobs[2]]
+    assert choose_batch(jobs, 1) == [jobs[0]]
+    assert choose_batch(jobs[3:], 2) == [jobs[3]]
+
+
+def test_bundles_have_the_names_of_their_folders_or_given_ones(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "sst2" / "float32"
+    shutil.copytree(folders["sentence"], folder)
+    shutil.copytree(folder, folder.parent / "int8")
+    assert list(load_bundles([str(folder), f"b={folder}"], 1)) == ["sst2", "b"]
+    with pytest.raises(BundleError, match=r"a second bundle with the name 'sst2'.*sst2_int8="):
+        load_bundles([str(folder), str(folder.parent / "int8")], 1)
+    with pytest.raises(BundleError, match="holds no bundle"):
+        load_bundles([str(tmp_path)], 1)
+
+
+def test_an_address_in_use_is_refused() -> None:
+    with listen(Settings(port=0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BundleError, match=f"127.0.0.1:{port}: cannot listen there"):
+            listen(Settings(port=port))
+
+
+def test_words_that_are_numbers_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    shutil.copytree(folders["sentence"], folder)
+    path = folder / "bundle.json"
+    note = json.loads(path.read_text())
+    for item in note["inputs"]:
+        if item["source"] == "words":
+            item["column"] = "features.pos"
+    path.write_text(json.dumps(note))
+    bundle = load(folder)
+    assert bundle.predict([{"text": "a b", "features.pos": ["good", "bad"]}])
+    with pytest.raises(BundleError, match=r"found \[1, 2\] in 'features.pos', expected 2 words"):
+        bundle.predict([{"text": "a b", "features.pos": [1, 2]}])
