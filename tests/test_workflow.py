@@ -93,11 +93,10 @@ def test_student_is_trained_after_its_teacher_and_again_when_that_changes(
 ) -> None:
     built.add_student()
     new = ["distill young", "evaluate pupils", "finetune alone", "report pupils", "teach one"]
-    assert [call for call in built.build(*command) if "large" not in call] == [
-        *new[:2],
-        "evaluate small",
-        *new[2:],
-    ]
+    # a new experiment is a new parameter of each evaluation; Snakemake takes the report away then
+    small = ["evaluate small"] if command is DVC else ["evaluate small", "report small"]
+    calls = built.build(*command)
+    assert [call for call in calls if "large" not in call] == sorted([*new, *small])
     assert built.build(*DVC) == []
     built.set_recipe("fast", lr=0.2)
     assert {"finetune large_one", *new} <= set(built.build(*command))
