@@ -141,7 +141,7 @@ def test_repository_grid_stays_small_enough_for_dvc() -> None:
     stages = dag.load_stages(Path(__file__).resolve().parent.parent)
     assert 5 <= len(stages) <= 120
     names = {stage.name.split("@")[0] for stage in stages}
-    optional = {"pretrain", "teach", "distill"}
+    optional = {"pretrain", "teach", "distill", "export"}
     reports = ("evaluate_encoders", "report_encoders", "evaluate_distilled", "report_distilled")
     assert names - {*optional, *reports} == {
         "download",
