@@ -11,6 +11,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from reglue_runtime.example import Example
+from reglue_runtime.places import find_words
 
 
 def build_windows(
@@ -77,28 +78,3 @@ def _read_words(
     for row, found in enumerate(rows):
         places[row, : len(found)] = [window * width + place for window, place in found]
     return arrays | {f"{note['name']}.places": places}
-
-
-def find_words(windows: Sequence[Encoding], size: int, *, sequence: int) -> list[tuple[int, int]]:
-    """Return for each word the window that shows most of what is around it, and its first piece.
-
-    A word without any piece, such as a control character, has the place of the first piece of all.
-
-    Args:
-        windows: of one example.
-        size: its words.
-        sequence: whether the words are those of the first (0) or the second (1) text.
-    """
-    best: list[tuple[int, int, int]] = [(-1, 0, 0)] * size
-    for number, window in enumerate(windows):
-        last = len(window.ids) - 1
-        pieces = zip(window.word_ids, window.sequence_ids, window.offsets, strict=True)
-        for place, (word, owner, (start, _)) in enumerate(pieces):
-            if word is None or owner != sequence or start != 0:
-                continue
-            around = min(place, last - place)
-            # a later piece of a word begins at 0 too where it stands for nothing of its own
-            is_later = best[word][1] == number and best[word][0] >= 0
-            if around > best[word][0] and not is_later:
-                best[word] = (around, number, place)
-    return [(window, place) for _, window, place in best]

@@ -14,9 +14,10 @@ import numpy as np
 from nlp_core.data.batching import Ragged
 from nlp_core.data.split_column import Column, RawText, WordText
 from nlp_core.errors import ConfigError, DataError
+from reglue_runtime.places import find_words
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
 MAX_LENGTH = 128
 EXAMPLES_A_CHUNK = 2048
@@ -203,7 +204,7 @@ class PieceVocabulary:
             found = tokenizer.encode_batch(inputs, is_pretokenized=True)
             for item, own in zip(words, found, strict=True):
                 windows = [own, *own.overflowing]
-                places = _find_words(windows, len(item), sequence=int(has_context))
+                places = find_words(windows, len(item), sequence=int(has_context))
                 yield _Row([w.ids for w in windows], [w.type_ids for w in windows], places)
 
     def _load(self) -> "Tokenizer":
@@ -248,30 +249,3 @@ def count_positions(config: Mapping[str, Any]) -> int:
     # these count their positions from behind the id of padding
     begins_late = config["model_type"] in ("camembert", "mpnet", "roberta", "xlm-roberta")
     return positions - (int(config.get("pad_token_id") or 0) + 1 if begins_late else 0)
-
-
-def _find_words(
-    windows: Sequence["Encoding"], size: int, *, sequence: int
-) -> list[tuple[int, int]]:
-    """Return for each word the window that shows most of what is around it, and its first piece.
-
-    A word without any piece, such as a control character, has the place of the first piece of all.
-
-    Args:
-        windows: of one example.
-        size: its words.
-        sequence: whether the words are those of the first (0) or the second (1) text.
-    """
-    best: list[tuple[int, int, int]] = [(-1, 0, 0)] * size
-    for number, window in enumerate(windows):
-        last = len(window.ids) - 1
-        pieces = zip(window.word_ids, window.sequence_ids, window.offsets, strict=True)
-        for place, (word, owner, (start, _)) in enumerate(pieces):
-            if word is None or owner != sequence or start != 0:
-                continue
-            around = min(place, last - place)
-            # a later piece of a word begins at 0 too where it stands for nothing of its own
-            is_later = best[word][1] == number and best[word][0] >= 0
-            if around > best[word][0] and not is_later:
-                best[word] = (around, number, place)
-    return [(window, place) for _, window, place in best]

@@ -21,8 +21,56 @@ from nlp_core.heads.loss import (
 )
 
 
+class LabelScoring(Head):
+    """Loss and decoding of scores [B, L] of the labels of whole examples."""
+
+    comparable = True
+    class_weights: Tensor | None
+    choice: LabelLoss
+
+    def loss(
+        self, scores_BL: Float[Tensor, "B L"], target_B: Int[Tensor, " B"], mask: object = None
+    ) -> Float[Tensor, ""]:
+        """Return the weighted mean of the losses."""
+        return compute_label_loss(scores_BL, target_B, self.choice, self.class_weights)
+
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the sum of the examples' weights."""
+        if self.class_weights is None:
+            return super().count_terms(target, where)
+        return self.class_weights[target].sum()
+
+    def decode(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Decoded:
+        """Return the likeliest labels and the probabilities of all."""
+        return Decoded(scores_BL.argmax(-1), scores_BL.softmax(-1))
+
+    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Float[Tensor, "B L"]:
+        """Return the logits of the labels, a row an example."""
+        return scores_BL
+
+
+class ValueScoring(Head):
+    """Loss and decoding of a value [B] for each example."""
+
+    comparable = True
+
+    def loss(
+        self, scores_B: Float[Tensor, " B"], target_B: Float[Tensor, " B"], mask: object = None
+    ) -> Float[Tensor, ""]:
+        """Return the mean squared error."""
+        return functional.mse_loss(scores_B, target_B)
+
+    def decode(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Decoded:
+        """Return the values as they are."""
+        return Decoded(scores_B, None)
+
+    def outputs(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Float[Tensor, " B"]:
+        """Return the values as they are."""
+        return scores_B
+
+
 @HEADS.register("classification")
-class ClassificationHead(Head):
+class ClassificationHead(LabelScoring):
     """Choose one label: p = softmax(MLP(x)).
 
     loss = sum_i w(y_i) * l_i / sum_i w(y_i), where w is 1 without class weights and l_i is the
@@ -45,8 +93,6 @@ class ClassificationHead(Head):
     """
 
     kinds = frozenset({"classification", "pair_classification", "ranking", "intent_slots"})
-    comparable = True
-    class_weights: Tensor | None
 
     def __init__(
         self,
@@ -78,29 +124,9 @@ class ClassificationHead(Head):
         scores_BL: Tensor = self.layers(x_BD)
         return scores_BL
 
-    def loss(
-        self, scores_BL: Float[Tensor, "B L"], target_B: Int[Tensor, " B"], mask: None = None
-    ) -> Float[Tensor, ""]:
-        """Return the weighted mean of the losses."""
-        return compute_label_loss(scores_BL, target_B, self.choice, self.class_weights)
-
-    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the sum of the examples' weights."""
-        if self.class_weights is None:
-            return super().count_terms(target, where)
-        return self.class_weights[target].sum()
-
-    def decode(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Decoded:
-        """Return the likeliest labels and the probabilities of all."""
-        return Decoded(scores_BL.argmax(-1), scores_BL.softmax(-1))
-
-    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Float[Tensor, "B L"]:
-        """Return the logits of the labels, a row an example."""
-        return scores_BL
-
 
 @HEADS.register("regression")
-class RegressionHead(Head):
+class RegressionHead(ValueScoring):
     """Estimate a number: y = MLP(x), or y = low + (high - low) * sigmoid(MLP(x)).
 
     loss = mean_i (y_i - target_i)^2.
@@ -123,7 +149,6 @@ class RegressionHead(Head):
     """
 
     kinds = frozenset({"regression", "pair_regression"})
-    comparable = True
 
     def __init__(
         self,
@@ -161,17 +186,3 @@ class RegressionHead(Head):
         if self.output == "identity":
             return value_B
         return self.low + (self.high - self.low) * value_B.sigmoid()
-
-    def loss(
-        self, scores_B: Float[Tensor, " B"], target_B: Float[Tensor, " B"], mask: None = None
-    ) -> Float[Tensor, ""]:
-        """Return the mean squared error."""
-        return functional.mse_loss(scores_B, target_B)
-
-    def decode(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Decoded:
-        """Return the values as they are."""
-        return Decoded(scores_B, None)
-
-    def outputs(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Float[Tensor, " B"]:
-        """Return the values as they are."""
-        return scores_B

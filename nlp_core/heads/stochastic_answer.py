@@ -13,13 +13,9 @@ from torch.nn import functional
 from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import masked_softmax, zero_padding
 from nlp_core.blocks.option import PositiveFloat, PositiveInt, Probability
-from nlp_core.heads.base import HEADS, Decoded, Head
-from nlp_core.heads.loss import (
-    CROSS_ENTROPY,
-    LabelLoss,
-    build_class_weights,
-    compute_label_loss,
-)
+from nlp_core.heads.base import HEADS, Head
+from nlp_core.heads.loss import CROSS_ENTROPY, LabelLoss, build_class_weights
+from nlp_core.heads.sentence import LabelScoring, ValueScoring
 
 FIRST, SECOND = 1, 2
 """Which text a place is of; 0 is a special piece or padding."""
@@ -105,7 +101,6 @@ class StochasticAnswerHead(Head):
             example always does. In prediction all count.
     """
 
-    comparable = True
     reads_parts = True
     reads_texts = True
     ranks = ((SEQUENCE,),)
@@ -133,7 +128,7 @@ class StochasticAnswerHead(Head):
 
 
 @HEADS.register("san_classification")
-class SANClassificationHead(StochasticAnswerHead):
+class SANClassificationHead(StochasticAnswerHead, LabelScoring):
     """Choose one label of a pair of texts in several steps (a stochastic answer network).
 
     p = mean of softmax(V [x_t; s_t; |x_t - s_t|; x_t * s_t] + v) over the steps t that count, where
@@ -164,7 +159,6 @@ class SANClassificationHead(StochasticAnswerHead):
     """
 
     kinds = frozenset({"pair_classification", "ranking"})
-    class_weights: Tensor | None
 
     def __init__(
         self,
@@ -197,29 +191,9 @@ class SANClassificationHead(StochasticAnswerHead):
         scores_BL: Tensor = log_BNL.logsumexp(1) - counts_BN.sum(1, keepdim=True).log()
         return scores_BL
 
-    def loss(
-        self, scores_BL: Float[Tensor, "B L"], target_B: Int[Tensor, " B"], mask: object = None
-    ) -> Float[Tensor, ""]:
-        """Return the weighted mean of the losses."""
-        return compute_label_loss(scores_BL, target_B, self.choice, self.class_weights)
-
-    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the sum of the examples' weights."""
-        if self.class_weights is None:
-            return super().count_terms(target, where)
-        return self.class_weights[target].sum()
-
-    def decode(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Decoded:
-        """Return the likeliest labels and the probabilities of all."""
-        return Decoded(scores_BL.argmax(-1), scores_BL.softmax(-1))
-
-    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Tensor:
-        """Return the logits of the labels, a row an example."""
-        return scores_BL
-
 
 @HEADS.register("san_regression")
-class SANRegressionHead(StochasticAnswerHead):
+class SANRegressionHead(StochasticAnswerHead, ValueScoring):
     """Estimate a number of a pair of texts in several steps (a stochastic answer network).
 
     y = mean of what the steps give that count, which are those of the head san_classification;
@@ -264,17 +238,3 @@ class SANRegressionHead(StochasticAnswerHead):
         counts_BN = self.choose(given_BN1)
         value_B: Tensor = (given_BN1.squeeze(-1) * counts_BN).sum(1) / counts_BN.sum(1)
         return value_B
-
-    def loss(
-        self, scores_B: Float[Tensor, " B"], target_B: Float[Tensor, " B"], mask: object = None
-    ) -> Float[Tensor, ""]:
-        """Return the mean squared error."""
-        return functional.mse_loss(scores_B, target_B)
-
-    def decode(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Decoded:
-        """Return the values as they are."""
-        return Decoded(scores_B, None)
-
-    def outputs(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Tensor:
-        """Return the values as they are."""
-        return scores_B
