@@ -22,7 +22,8 @@ from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 
-from nlp_core.config.params import RecipeConfig, read_params
+from nlp_core.config.params import read_params
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import order_training_batches
 from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import build_model

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 
-from nlp_core.config.params import OptimizerConfig, RecipeConfig, WarmupLinearSchedule
+from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, WarmupLinearSchedule
 from nlp_core.data.batching import order_training_batches
 from nlp_core.data.task import Examples, Task, TextColumn, read_task
 from nlp_core.models.features import Featurizer

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config.params import (
+from nlp_core.config.recipe import (
     ConstantSchedule,
     ExponentialSchedule,
     OptimizerConfig,
@@ -96,7 +96,7 @@ def test_an_optimizer_imports_no_compiler() -> None:
     code = """
 import sys, nlp_core.training.cell
 from torch import nn
-from nlp_core.config.params import OptimizerConfig
+from nlp_core.config.recipe import OptimizerConfig
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.optimizer import build_optimizer, update_weights
 seed_everything(1)

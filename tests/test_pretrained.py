@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-from nlp_core.config.params import OptimizerConfig
+from nlp_core.config.recipe import OptimizerConfig
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText
 from nlp_core.encoders import PretrainedEncoder

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig
+from nlp_core.config.params import ExperimentConfig, Params
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file

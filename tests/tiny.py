@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.numpy import save_file
 
-from nlp_core.config.params import RecipeConfig
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import digest_file, write_json
 
 GOOD = ["good", "great", "fine", "nice"]

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
+from nlp_core.config.name import Name
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Weight = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 SOFT_LABELS = "artifacts/soft_labels"

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
+from nlp_core.config.name import Name
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Variant = Literal["float32", "int8", "float16"]
 """How the numbers of an exported model are kept."""
 

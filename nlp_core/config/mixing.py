@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from nlp_core.config.base import ClosedModel
+from nlp_core.config.name import Name
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Exponent = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 
 from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
+from nlp_core.config.name import Name
 from nlp_core.config.own_data import DataConfig, TrainingConfig
 from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TEXTS, TOKEN_NUMBERS
 from nlp_core.errors import suggest
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 COLUMNS = (
     *(
         f"{text}{part}"

@@ -7,12 +7,7 @@ from pydantic import Field, model_validator
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind
 from nlp_core.config.number import Count, Positive
-from nlp_core.config.params import (
-    OptimizerConfig,
-    RecipeConfig,
-    Schedule,
-    WarmupLinearSchedule,
-)
+from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule, WarmupLinearSchedule
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "conll"]
 Scheme = Literal["IOB1", "BIO", "BIOES", "plain"]

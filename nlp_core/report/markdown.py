@@ -5,8 +5,8 @@ from itertools import compress
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from nlp_core.config.params import RecipeConfig
 from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.gain import Gain

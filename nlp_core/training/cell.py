@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import ExperimentConfig, Params, RecipeConfig, StudentConfig
+from nlp_core.config.params import ExperimentConfig, Params, StudentConfig
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file

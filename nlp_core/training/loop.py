@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nlp_core.blocks.random_state import get_random_state
-from nlp_core.config.params import RecipeConfig
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import order_training_batches, order_training_groups
 from nlp_core.data.corpus_task import KIND as MASKED_KIND
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config.params import (
+from nlp_core.config.recipe import (
     ConstantSchedule,
     ExponentialSchedule,
     OptimizerConfig,

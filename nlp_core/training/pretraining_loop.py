@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import AdamW, Optimizer
 
-from nlp_core.config.params import WarmupLinearSchedule
 from nlp_core.config.pretraining import EncoderConfig, PhaseConfig
+from nlp_core.config.recipe import WarmupLinearSchedule
 from nlp_core.data.corpus_stream import CorpusStream, Place, PlacedBatch
 from nlp_core.data.masked_text import MEASURED_WINDOWS, MaskedText
 from nlp_core.data.masking import Masked, MaskingRule, mask_pieces
