@@ -34,6 +34,8 @@ for stage in stages:
             [*stage.inputs, *([str(start)] if stage.name in stale else [])],
         output:
             [directory(path) if dag.is_folder(path) else path for path in stage.outputs],
+        # What is timed has the machine to itself.
+        threads: workflow.cores if stage.name.startswith("measure") else 1
         params:
             command=(
                 stage.command

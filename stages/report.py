@@ -2,7 +2,7 @@
 
 `--check-golden` and `--accept-golden` compare and keep the table's exact numbers instead, and
 `python -m stages.report --readme` writes the tables of README.md anew; `--encoders` writes that of
-pretrained encoders.
+pretrained encoders, `--latency` one of times.
 """
 
 import argparse
@@ -10,13 +10,14 @@ from pathlib import Path
 
 from nlp_core.errors import ConfigError
 from nlp_core.report.golden import accept_golden, check_golden
+from nlp_core.report.latency import write_latency_report
 from nlp_core.report.pretraining import write_encoder_report
 from nlp_core.report.summary import update_readme
 from nlp_core.report.table import write_report
 from stages._cli import run_stage
 
 ACTIONS = {"report": write_report, "check": check_golden, "accept": accept_golden}
-ACTIONS["encoders"] = write_encoder_report
+ACTIONS |= {"encoders": write_encoder_report, "latency": write_latency_report}
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -36,5 +37,6 @@ if __name__ == "__main__":
     parser.add_argument("--check-golden", dest="action", action="store_const", const="check")
     parser.add_argument("--accept-golden", dest="action", action="store_const", const="accept")
     parser.add_argument("--encoders", dest="action", action="store_const", const="encoders")
+    parser.add_argument("--latency", dest="action", action="store_const", const="latency")
     parser.set_defaults(action="report")
     run_stage(main, parser)

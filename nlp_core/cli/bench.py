@@ -101,9 +101,10 @@ def run(options: argparse.Namespace) -> None:
         write_text(options.csv, format_csv(timings, hardware))
     if options.svg is not None:
         # Imported here: matplotlib takes a second that a table does not need.
-        from nlp_core.report.latency import draw_latency
+        from nlp_core.report.latency_figure import Line, draw_latency
 
-        figure = draw_latency(format_csv(timings, hardware))
+        lines = [Line(item.name, [*item.model.values()], item.model_rate) for item in timings]
+        figure = draw_latency(lines, hardware)
         with replacing(options.svg) as temporary:
             temporary.write_bytes(figure)
 
@@ -111,18 +112,12 @@ def run(options: argparse.Namespace) -> None:
 def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> Sequence[Any]:
     """Add the trained model to what is timed, and return its examples."""
     # Imported here: exported models are timed without torch.
-    import numpy as np
-    import torch
-
-    from nlp_core.export.eager import TorchSubject
+    from nlp_core.export.timing import build_subjects, list_all_examples
     from nlp_core.export.trained import read_trained
 
-    torch.set_num_threads(options.threads)
     trained = read_trained(options.against, data=options.data)
-    subjects["eager"] = TorchSubject(trained, compiled=False)
-    if options.compiled:
-        subjects["compiled"] = TorchSubject(trained, compiled=True)
-    return trained.list_examples(np.arange(len(trained.examples)))
+    subjects |= build_subjects(trained, threads=options.threads, compiled=options.compiled)
+    return list_all_examples(trained)
 
 
 def _read_texts(path: Path) -> list[str]:

@@ -13,6 +13,7 @@ from nlp_core.config.distillation import (
     TeacherConfig,
 )
 from nlp_core.config.export import ExportConfig
+from nlp_core.config.latency import LatencyTableConfig
 from nlp_core.config.mixing import MainRatioMixing
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count
@@ -92,6 +93,8 @@ class Params(ClosedModel):
     """The tables that have students; with a file under reports/published/. None is in tables."""
     exports: dict[Name, ExportConfig] = Field(default_factory=dict)
     """What the export stage makes bundles of."""
+    latency_tables: dict[Name, LatencyTableConfig] = Field(default_factory=dict)
+    """The tables of times; with a file under reports/published/. None is in tables."""
     recipes: dict[Name, RecipeConfig]
     experiments: dict[Name, ExperimentConfig]
     distillations: dict[Name, StudentConfig] = Field(default_factory=dict)
@@ -146,6 +149,11 @@ class Params(ClosedModel):
                 )
             seeds = [str(seed) for seed in experiment.seeds]
             _check_known(f"{where}.seed", "seed", str(export.seed), seeds)
+        for table, config in self.latency_tables.items():
+            if table in self.all_tables:
+                raise ValueError(f"latency_tables: found '{table}', which has cells as well.")
+            for name in config.exports:
+                _check_known(f"latency_tables.{table}.exports", "export", name, self.exports)
         return self
 
     @model_validator(mode="after")

@@ -90,12 +90,24 @@ def evaluate_cell(
     runs = [_measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     log.info("evaluate cell=%s seeds=%d metrics=%d", name, len(runs), len(runs[0]))
+    epochs = {key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections}
+    return build_result(cell, _summarise(runs, folder), epochs)
+
+
+def build_result(
+    cell: Cell, metrics: dict[str, Score], epochs: dict[str, list[float]]
+) -> CellResult:
+    """Return what was measured of a cell, with what the cell was made of.
+
+    Args:
+        cell: what training left.
+        metrics: what was measured.
+        epochs: the epoch that was chosen, by seed, for each way of choosing.
+    """
     return CellResult(
-        metrics=_summarise(runs, folder),
+        metrics=metrics,
         seeds=cell.seeds,
-        epochs={
-            key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections
-        },
+        epochs=epochs,
         model=cell.model,
         recipe=cell.recipe,
         data=cell.data,

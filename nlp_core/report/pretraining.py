@@ -12,7 +12,6 @@ from nlp_core.report.curve import Curves, draw_curves
 from nlp_core.report.evaluation import summarise
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import (
-    PLUS_MINUS,
     render_data,
     render_machines,
     render_papers,
@@ -92,7 +91,7 @@ def write_encoder_report(table: str, root: Path) -> None:
         f"**{summarise_outcomes(comparison.entries)}**",
         f"![Published and measured numbers]({table}.svg)",
         f"![Held-out perplexity over the steps]({table}_curve.svg)",
-        *(render_part(part, comparison) for part in comparison.parts),
+        *(render_part(part, comparison, ours="ours") for part in comparison.parts),
         "## How our numbers were made",
         _render_encoders(cells, encoders),
         render_recipes(cells, encoders),
@@ -105,7 +104,7 @@ def write_encoder_report(table: str, root: Path) -> None:
         render_papers(comparison),
     ]
     text = "\n\n".join(section for section in sections if section) + "\n"
-    write_text(root / "reports" / f"{table}.md", text.replace(f" {PLUS_MINUS} sd (seeds)", ""))
+    write_text(root / "reports" / f"{table}.md", text)
     figures = {table: draw_figure(comparison), f"{table}_curve": draw_curves(curves)}
     for name, content in figures.items():
         with replacing(root / "reports" / f"{name}.svg") as temporary:

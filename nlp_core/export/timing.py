@@ -1,0 +1,74 @@
+"""Time the bundles of a cell beside the trained model that they were made of."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.latency import LatencyTableConfig
+from nlp_core.errors import DataError
+from nlp_core.export.bundle import PARITY
+from nlp_core.export.eager import TorchSubject
+from nlp_core.export.latency import BundleSubject, Plan, Subject, Timing, time_models
+from nlp_core.export.trained import TrainedModel, read_trained
+from reglue_runtime import BundleError, load
+
+EAGER = "eager"
+COMPILED = "compiled"
+
+
+def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> dict[str, Subject]:
+    """Return a trained model to be timed in torch, by `eager` and, if asked for, `compiled`.
+
+    Args:
+        trained: the model.
+        threads: of torch, from here on.
+        compiled: whether it is timed compiled by torch as well.
+    """
+    torch.set_num_threads(threads)
+    subjects: dict[str, Subject] = {EAGER: TorchSubject(trained, compiled=False)}
+    if compiled:
+        subjects[COMPILED] = TorchSubject(trained, compiled=True)
+    return subjects
+
+
+def list_all_examples(trained: TrainedModel) -> Sequence[Any]:
+    """Return the real examples of a trained model, as a bundle reads them."""
+    return trained.list_examples(np.arange(len(trained.examples)))
+
+
+def time_export(
+    export: ExportConfig, folder: Path, config: LatencyTableConfig
+) -> list[list[Timing]]:
+    """Return for each run what was measured of a trained model and of its bundles.
+
+    Args:
+        export: the entry of params.yaml.
+        folder: its bundles, each in a folder of its variant's name.
+        config: how it is timed; a run draws an order of its own.
+
+    Raises:
+        DataError: the cell is not trained, or a bundle is not whole.
+    """
+    trained = read_trained(Path(export.cell), seed=export.seed, task=export.task)
+    subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
+    for variant in export.variants:
+        try:
+            bundle = load(folder / variant, num_threads=config.threads)
+        except BundleError as err:
+            raise DataError(str(err)) from err
+        subjects[variant] = BundleSubject(bundle)
+    examples = list_all_examples(trained)
+    return [
+        time_models(subjects, examples, Plan(run, config.sentences, config.batches, config.threads))
+        for run in range(1, config.runs + 1)
+    ]
+
+
+def read_parity(folder: Path) -> dict[str, Any]:
+    """Return what was measured of a bundle before it was written."""
+    return dict(read_mapping(folder / PARITY))

@@ -1,0 +1,185 @@
+"""Tables of times: what is made of measured times, what is written, and what is refused."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import pytest
+import yaml
+
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.latency import LatencyTableConfig
+from nlp_core.config.params import read_params
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.export import timing
+from nlp_core.export.bundle import export_model
+from nlp_core.export.latency import Timing
+from nlp_core.report.latency import (
+    MeasuredExport,
+    measure_export,
+    write_latency_report,
+    write_latency_results,
+)
+from nlp_core.report.results import read_results
+from stages import measure
+from tests.fabricated import make_project
+from tests.tiny import write_task, write_vectors
+from tests.tiny_export import WORDS, make_trained
+
+CONFIG: dict[str, Any] = {
+    "exports": ["beta"],
+    "runs": 2,
+    "sentences": 3,
+    "batches": 1,
+    "threads": 1,
+}
+PUBLISHED = """
+title: Times
+description: Of a trial.
+papers:
+  first: {name: First, citation: A log}
+parts:
+  - title: Eager by exported
+    paper: first
+    columns: {P50: ratio.p50}
+    rows:
+      - name: Beta, exported
+        cell: beta_float32
+        numbers: {P50: {value: 1.5}}
+      - {name: Beta, int8, cell: beta_int8}
+  - title: Milliseconds
+    columns: {P50: latency.p50, score: score.first}
+    rows: [{name: Beta, cell: beta_eager}]
+"""
+
+
+def make_timing(name: str, milliseconds: float, rate: float) -> Timing:
+    model = {rank: milliseconds * rank / 50 for rank in (50, 90, 99)}
+    whole = {rank: value + 1 for rank, value in model.items()}
+    return Timing(name, model, whole, rate, rate / 2)
+
+
+@pytest.fixture
+def measured() -> MeasuredExport:
+    runs = [
+        [make_timing("eager", 4.0, 100), make_timing("float32", 2.0, 200)],
+        [make_timing("eager", 6.0, 100), make_timing("float32", 2.0, 400)],
+    ]
+    for run in runs:
+        run.append(make_timing("int8", 1.0, 800))
+    parities = {"float32": {"examples": 4}, "int8": {"trained": 90.0, "exported": 89.5}}
+    return MeasuredExport(runs, parities, {"float32": 4_000_000, "int8": 1_000_000})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make_project(tmp_path, ["beta"])
+    path = tmp_path / "params.yaml"
+    params = yaml.safe_load(path.read_text())
+    export = {"cell": "artifacts/finetune/trial/beta", "seed": 2, "variants": ["float32", "int8"]}
+    params["exports"] = {"beta": {**export, "max_drop": 0.5}}
+    params["latency_tables"] = {"times": CONFIG}
+    path.write_text(yaml.safe_dump(params))
+    published = tmp_path / "reports/published/times.yaml"
+    published.parent.mkdir(parents=True)
+    published.write_text(PUBLISHED.replace("Beta, int8", "'Beta, int8'"))
+    return tmp_path
+
+
+def test_ratios_are_taken_within_a_run(measured: MeasuredExport) -> None:
+    metrics = measure_export(measured)
+    assert list(metrics) == ["eager", "float32", "int8"]
+    exact, small = metrics["float32"], metrics["int8"]
+    assert exact["ratio.p50"].values == [2.0, 3.0]
+    assert exact["ratio.p99"].mean == pytest.approx(2.5)
+    assert exact["ratio.per_second"].values == [2.0, 4.0]
+    assert exact["latency.p90"].values == [3.6, 3.6]
+    assert exact["latency.whole_p50"].mean == 3.0
+    assert small["gain.per_second"].values == [4.0, 2.0]
+    assert small["size.megabytes"].values == [1.0]
+    assert [metrics[way]["score.first"].mean for way in ("eager", "int8")] == [90.0, 89.5]
+    assert "score.first" not in exact
+    assert "size.megabytes" not in metrics["eager"]
+    assert metrics["eager"]["ratio.p50"].mean == 1.0
+
+
+def test_the_report_has_runs_and_machine_and_is_the_same_again(
+    root: Path, measured: MeasuredExport
+) -> None:
+    write_latency_results("times", {"beta": measured}, "a quick processor, 1 thread", root)
+    results = read_results(root / "results/times.json")
+    assert list(results.cells) == ["beta_eager", "beta_float32", "beta_int8"]
+    assert {cell.seeds[0] for cell in results.cells.values()} == {2}
+    write_latency_report("times", root)
+    paths = [root / "reports" / name for name in ("times.md", "times.svg")]
+    before = [path.read_bytes() for path in paths]
+    text = before[0].decode()
+    assert "| Beta, exported | P50 | 1.50 | 2.50 \u00b1 0.71 (2) | +1.00 | above |" in text
+    assert "mean \u00b1 sd (runs)" in text
+    assert "a quick processor, 1 thread" in text
+    assert "dvc repro report_latency@times" in text
+    assert "not run" not in text
+    assert b"a quick processor" in before[1]
+    write_latency_report("times", root)
+    assert [path.read_bytes() for path in paths] == before
+
+
+def test_a_cell_trained_otherwise_is_refused(root: Path, measured: MeasuredExport) -> None:
+    path = root / "params.yaml"
+    path.write_text(path.read_text().replace("numerics: 1", "numerics: 2"))
+    with pytest.raises(DataError, match=r"numerics: found 1, but params.yaml says 2"):
+        write_latency_results("times", {"beta": measured}, "any", root)
+    assert not (root / "results/times.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("was", "became", "message"),
+    [
+        ("  - beta\n    runs", "  - bete\n    runs", "unknown export 'bete'"),
+        ("  times:\n    batches", "  trial:\n    batches", "'trial', which has cells as well"),
+        ("runs: 2", "runs: 0", "runs"),
+    ],
+)
+def test_params_refuse_a_table_of_times(root: Path, was: str, became: str, message: str) -> None:
+    path = root / "params.yaml"
+    text = path.read_text()
+    assert was in text
+    path.write_text(text.replace(was, became))
+    with pytest.raises(ConfigError, match=message):
+        read_params(path)
+
+
+def test_a_table_that_is_not_there_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with pytest.raises(ConfigError, match=r"there is no 'tines'.*times"):
+        measure.main(argparse.Namespace(table="tines"))
+
+
+@pytest.fixture
+def _unchecked_shapes() -> Iterator[None]:
+    # A check that two sizes are equal would write down the sizes of the traced batch.
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("_unchecked_shapes")
+def test_bundles_are_timed_beside_the_model_they_were_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), WORDS)
+    export_model(trained, tmp_path / "bundles/float32", variant="float32")
+    monkeypatch.setattr(timing, "read_trained", lambda *_, **__: trained)
+    export = ExportConfig(cell="artifacts/finetune/trial/beta", seed=2, variants=["float32"])
+    config = LatencyTableConfig(**CONFIG)
+    runs = timing.time_export(export, tmp_path / "bundles", config)
+    assert [[item.name for item in run] for run in runs] == [["eager", "float32"]] * 2
+    for item in (item for run in runs for item in run):
+        assert 0 < item.model[50] <= item.model[90] <= item.model[99]
+        assert item.whole[50] > item.model[50]
+        assert item.model_rate > item.whole_rate > 0
+    assert timing.read_parity(tmp_path / "bundles/float32")["same_labels"] == len(trained.examples)
+    with pytest.raises(DataError, match="float32"):
+        timing.time_export(export, tmp_path / "elsewhere", config)
