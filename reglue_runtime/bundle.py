@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Protocol
 
 from reglue_runtime.decoding import Prediction, build_decoding
+from reglue_runtime.error import BundleError
 from reglue_runtime.example import Example, Given, Reader
 from reglue_runtime.featurizing import Arrays, Featurizer
-from reglue_runtime.manifest import Manifest, read_manifest
+from reglue_runtime.manifest import PROGRAM, Manifest, read_manifest
 
 BATCH = 32
 """Examples that are predicted at once; `predict` sorts by length, so that little is padding."""
@@ -107,10 +108,15 @@ def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
         num_threads: threads of one call.
 
     Raises:
-        BundleError: the folder holds no bundle, or not a whole one.
+        BundleError: the folder holds no bundle, not a whole one, or a program of torch.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
+    if manifest.variant == PROGRAM:
+        raise BundleError(
+            f"{folder}: found a program, which torch runs and this runtime does not; export the "
+            "model as float32 or int8."
+        )
     # Imported here: training reads texts with this package, and needs no graph.
     from reglue_runtime.session import Session
 

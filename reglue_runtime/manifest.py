@@ -11,6 +11,8 @@ from reglue_runtime.error import BundleError
 FORMAT = 1
 """Version of the manifest that this runtime reads and that an export writes."""
 MANIFEST = "bundle.json"
+PROGRAM = "program"
+"""The variant that only torch can run."""
 CHUNK = 1 << 20
 
 
@@ -20,7 +22,7 @@ class Manifest:
 
     Attributes:
         kind: classification, tagging ...
-        variant: float32, int8 or float16.
+        variant: float32, int8, float16 or program.
         tokenizer: how a text becomes tokens: its `name`, `substitutions` (of the tokenizer `words`)
             and `max_tokens`.
         texts: the columns of texts that the model reads: text, or text_a and text_b.

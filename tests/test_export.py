@@ -16,6 +16,7 @@ import pytest
 from nlp_core.errors import ConfigError, ExportError
 from nlp_core.export import bundle as exporting
 from nlp_core.export.bundle import export_model
+from nlp_core.export.program import load_any
 from nlp_core.export.trained import TrainedModel
 from reglue_runtime import BundleError, load
 from tests.tiny import write_task, write_vectors
@@ -213,6 +214,42 @@ def test_a_bundle_that_is_not_whole_is_refused(
 def test_an_example_that_is_no_text_is_refused(copy: Path, example: Any) -> None:
     with pytest.raises(BundleError, match=r"example 2: found .*, expected a text"):
         load(copy).predict(["a good film", example])
+
+
+def test_a_program_says_the_same_in_torch_and_only_there(
+    sentence: tuple[TrainedModel, Path], tmp_path: Path
+) -> None:
+    trained, exported = sentence
+    folders = [tmp_path / "program", tmp_path / "again"]
+    for folder in folders:
+        parity = export_model(trained, folder, variant="program")
+        assert parity.same_labels == parity.examples == len(trained.examples)
+    files = [sorted(path.read_bytes() for path in folder.iterdir()) for folder in folders]
+    assert files[0] == files[1]
+    assert str(ROOT).encode() not in (folders[0] / "model.pt2").read_bytes()
+    bundle = load_any(folders[0])
+    alone, whole = bundle.predict(["a good film"]), load(exported).predict(["a good film"])
+    assert alone[0]["label"] == whole[0]["label"]
+    assert alone[0]["scores"] == pytest.approx(whole[0]["scores"], abs=1e-5)
+    with pytest.raises(BundleError, match="a program, which torch runs"):
+        load(folders[0])
+
+
+def test_a_program_reads_recurrent_layers_of_any_length(tmp_path: Path) -> None:
+    layers = [
+        WORDS["layers"][0],
+        {"name": "gru", "block": "bigru", "inputs": ["word"], "hidden_dim": 6},
+        {"name": "whole", "block": "pooling", "inputs": ["gru"]},
+    ]
+    graph = {**WORDS, "layers": layers}
+    trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), graph)
+    export_model(trained, tmp_path / "program", variant="program")
+    bundle = load_any(tmp_path / "program")
+    texts = ["good", "good " * 70, ""]
+    together = bundle.predict(texts)
+    for text, found in zip(texts, together, strict=True):
+        alone = bundle.predict([text])[0]["scores"]
+        assert alone == pytest.approx(found["scores"], abs=1e-5)
 
 
 def test_int8_is_written_where_it_loses_little_and_not_where_it_loses_more(

@@ -7,8 +7,9 @@ from pydantic import Field, model_validator
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import Name
 
-Variant = Literal["float32", "int8", "float16"]
-"""How the numbers of an exported model are kept."""
+Variant = Literal["float32", "int8", "float16", "program"]
+"""How an exported model is kept: as an ONNX graph with numbers of so many bits, or as a program for
+torch."""
 
 
 class ExportConfig(ClosedModel):

@@ -1,4 +1,4 @@
-"""Write a trained model as a folder that predicts without torch.
+"""Write a trained model as a folder that predicts without the code of training.
 
 The folder appears whole, and only when the exported model says what the trained one says.
 """
@@ -14,11 +14,11 @@ from nlp_core.export.graph import build_graph
 from nlp_core.export.heads import check_heads, describe_heads
 from nlp_core.export.inputs import InputPlan, plan_inputs
 from nlp_core.export.parity import EXACT, Parity, compare
+from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.trained import TrainedModel, read_trained
 from nlp_core.files import digest_file, replacing_folder, write_json, write_text
-from reglue_runtime import load
-from reglue_runtime.manifest import FORMAT, MANIFEST
+from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +51,13 @@ def export_model(
         for name, text in inputs.files.items():
             write_text(folder / name, text)
         heads = describe_heads(trained, folder)
-        graph = build_graph(trained.model, inputs)
-        if variant == "int8":
-            graph = quantize(graph)
-        (folder / GRAPH).write_bytes(graph)
+        if variant == PROGRAM:
+            write_program(trained.model, inputs, folder)
+        else:
+            graph = build_graph(trained.model, inputs)
+            (folder / GRAPH).write_bytes(quantize(graph) if variant == "int8" else graph)
         _write_manifest(folder, trained, inputs, heads, variant)
-        parity = compare(trained, load(folder), max_drop)
+        parity = compare(trained, load_any(folder), max_drop)
         write_json(folder / PARITY, parity.describe())
     log.info("export done folder=%s %s", target, parity.describe())
     return parity
@@ -116,7 +117,7 @@ def _write_manifest(
         "texts": trained.texts,
         "inputs": inputs.notes,
         "heads": heads,
-        "graph": GRAPH,
+        "graph": FILE if variant == PROGRAM else GRAPH,
         "files": {name: digest_file(folder / name) for name in files},
     }
     write_json(folder / MANIFEST, note)

@@ -37,7 +37,7 @@ def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
     """
     traced = TracedModel(model, inputs)
     replace_layers(traced)
-    with _quiet():
+    with quiet():
         program = trace(traced, inputs, model.plan.where)
         exported = torch.onnx.export(
             program,
@@ -151,7 +151,7 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Let the exporter write no progress and no warning."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]

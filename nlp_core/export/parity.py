@@ -19,7 +19,7 @@ from reglue_runtime import Bundle
 NUM_EXAMPLES = 500
 MAX_DIFFERENCE = 1e-4
 """Between the scores of both models, in probabilities or in units of the task."""
-EXACT = ("float32",)
+EXACT = ("float32", "program")
 """The variants that say the same as the trained model; the others are measured."""
 
 

@@ -14,8 +14,9 @@ from nlp_core.errors import DataError
 from nlp_core.export.bundle import PARITY
 from nlp_core.export.eager import TorchSubject
 from nlp_core.export.latency import BundleSubject, Plan, Subject, Timing, time_models
+from nlp_core.export.program import load_any
 from nlp_core.export.trained import TrainedModel, read_trained
-from reglue_runtime import BundleError, load
+from reglue_runtime import BundleError
 
 EAGER = "eager"
 COMPILED = "compiled"
@@ -58,7 +59,7 @@ def time_export(
     subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
     for variant in export.variants:
         try:
-            bundle = load(folder / variant, num_threads=config.threads)
+            bundle = load_any(folder / variant, num_threads=config.threads)
         except BundleError as err:
             raise DataError(str(err)) from err
         subjects[variant] = BundleSubject(bundle)

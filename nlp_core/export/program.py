@@ -1,0 +1,115 @@
+"""A bundle for programs that run torch themselves, in C++ too: the model as torch.export writes it.
+
+The program reads ids. The tables from strings to ids, which an ONNX graph holds, lie beside it as
+JSON; all else of the bundle is as in the other variants.
+
+Source: torch.export, ExportedProgram and its archive .pt2.
+"""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlp_core.export.graph import quiet, trace
+from nlp_core.export.inputs import InputPlan
+from nlp_core.export.traced import TracedModel
+from nlp_core.files import write_json
+from nlp_core.models.graph import GraphModel
+from reglue_runtime import Bundle, load
+from reglue_runtime.featurizing import Arrays
+from reglue_runtime.manifest import PROGRAM, read_manifest
+
+FILE = "model.pt2"
+TABLES = "tables.json"
+INPUTS = "program.json"
+
+
+class _Table(NamedTuple):
+    """A dictionary from strings to ids: as StringTable, read back."""
+
+    source: str
+    target: str
+    ids: dict[str, int]
+    default: int
+
+
+def write_program(model: GraphModel, inputs: InputPlan, folder: Path) -> None:
+    """Write the program and its tables.
+
+    Args:
+        model: the trained model, on one task.
+        inputs: what it reads.
+        folder: of the bundle.
+
+    Raises:
+        ConfigError: a block or a head does something that depends on the sizes of a batch.
+    """
+    # Imported here: only this variant needs it. Without these a recurrent layer is written down as
+    # as many steps as the traced text has.
+    from torch.export._patches import (
+        register_gru_while_loop_decomposition,
+        register_lstm_while_loop_decomposition,
+    )
+
+    with ExitStack() as stack:
+        stack.enter_context(quiet())
+        stack.enter_context(register_lstm_while_loop_decomposition())
+        stack.enter_context(register_gru_while_loop_decomposition())
+        program = trace(TracedModel(model, inputs), inputs, model.plan.where)
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # it has paths of this machine
+    torch.export.save(program, folder / FILE)
+    write_json(folder / TABLES, [table._asdict() for table in inputs.tables])
+    notes = [
+        {"name": name, "dtype": str(plan.dtype).removeprefix("torch."), "shape": list(plan.shape)}
+        for name, plan in inputs.tensors.items()
+    ]
+    write_json(folder / INPUTS, {"inputs": notes, "outputs": list(model.plan.heads)})
+
+
+class ProgramGraph:
+    """A program, run by torch.
+
+    Args:
+        folder: the bundle.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._module = torch.export.load(folder / FILE).module()
+        tables = json.loads((folder / TABLES).read_text(encoding="utf-8"))
+        self._tables = [_Table(**table) for table in tables]
+        described = json.loads((folder / INPUTS).read_text(encoding="utf-8"))
+        self._dtypes = {note["name"]: getattr(torch, note["dtype"]) for note in described["inputs"]}
+
+    @torch.no_grad()
+    def run(self, arrays: Arrays) -> Arrays:
+        """Return the program's outputs by name."""
+        tensors: dict[str, Tensor] = {
+            name: torch.as_tensor(arrays[name]).to(dtype)
+            for name, dtype in self._dtypes.items()
+            if name in arrays
+        }
+        for table in self._tables:
+            words = arrays[table.source]
+            flat = [table.ids.get(word, table.default) for word in words.ravel().tolist()]
+            tensors[table.target] = torch.tensor(flat).reshape(words.shape)
+        ordered = {name: tensors[name] for name in self._dtypes}
+        return {name: np.asarray(scores) for name, scores in self._module(ordered).items()}
+
+
+def load_any(folder: Path, *, num_threads: int = 1) -> Bundle:
+    """Read a bundle of any variant; of a program the threads are torch's own.
+
+    Raises:
+        BundleError: the folder holds no bundle, or not a whole one.
+    """
+    manifest = read_manifest(folder)
+    if manifest.variant == PROGRAM:
+        return Bundle(folder, manifest, ProgramGraph(folder))
+    return load(folder, num_threads=num_threads)
