@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-CHUNK = 1 << 15
-"""Pairs of labels of all sentences that are looked at in one step; more do not fit the cache."""
+MARGIN = 1e-9
+"""What rounding may add to a difference of scores, and much more."""
+MANY_LABELS = 32
+"""So many that it pays to leave out those that are on no best path."""
 
 
 class Field:
@@ -22,7 +24,10 @@ class Field:
 
     def __init__(self, start_L: np.ndarray, end_L: np.ndarray, transition_IL: np.ndarray) -> None:
         self._start_L, self._end_L = start_L, end_L
+        self._transition_IL = transition_IL
         self._transition_LI = np.ascontiguousarray(transition_IL.T)
+        self._best_step_I = transition_IL.max(1)
+        self._worst_step_I = transition_IL.min(1)
         self._start_odds_L = np.exp(start_L - start_L.max())
         self._end_odds_L = np.exp(end_L - end_L.max())
         self._odds_IL = np.exp(transition_IL - transition_IL.max())
@@ -43,36 +48,45 @@ class Field:
             scores_BTL: of each label at each token.
             sizes_B: tokens of each sentence, at least 1.
         """
-        paths: list[np.ndarray] = []
-        chances: list[np.ndarray] = []
-        step = max(CHUNK // len(self._start_L) ** 2, 1)
-        for first in range(0, len(sizes_B), step):
-            sizes = sizes_B[first : first + step]
-            part = scores_BTL[first : first + step, : sizes.max()].transpose(1, 0, 2)
-            emission_TBL = part.astype(np.float64)
-            own = self._find_best_paths(emission_TBL, sizes)
-            odds_TBL = self._find_marginals(emission_TBL, sizes)
-            paths += own
-            chances += [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(own)]
+        emission_TBL = scores_BTL.transpose(1, 0, 2).astype(np.float64)
+        odds_TBL = self._find_marginals(emission_TBL, sizes_B)
+        paths = self._find_best_paths(emission_TBL, sizes_B)
+        chances = [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(paths)]
         return paths, chances
 
     def _find_best_paths(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> list[np.ndarray]:
         """Return the labels of the highest score (Viterbi) of each sentence."""
+        is_large = len(self._start_L) >= MANY_LABELS
+        is_ragged = bool((sizes_B < len(emission_TBL)).any())
         score_BL = emission_TBL[0] + self._start_L
         scores = [score_BL]
-        for emission_BL in emission_TBL[1:]:
-            score_BL = (score_BL[:, None] + self._transition_LI).max(-1) + emission_BL
+        for idx, emission_BL in enumerate(emission_TBL[1:], start=1):
+            kept = self._find_rivals(score_BL, sizes_B > idx) if is_large else slice(None)
+            step_BIL = score_BL[:, kept, None] + self._transition_IL[kept]
+            score_BL = step_BIL.max(1) + emission_BL
             scores.append(score_BL)
-        paths = []
-        for row, size in enumerate(sizes_B.tolist()):
-            label = int((scores[size - 1][row] + self._end_L).argmax())
-            path = [label]
-            # the maximum is looked for again where the path is: cheaper than to keep all of them
-            for score_BL in scores[size - 2 :: -1] if size > 1 else ():
-                label = int((score_BL[row] + self._transition_LI[label]).argmax())
-                path.append(label)
-            paths.append(np.array(path[::-1]))
-        return paths
+        if is_ragged:
+            score_BL = np.stack(scores)[sizes_B - 1, np.arange(len(sizes_B))]
+        label_B = (score_BL + self._end_L).argmax(-1)
+        labels = [label_B]
+        # the maximum is looked for again where the path is: cheaper than to keep all of them
+        for idx in reversed(range(len(scores) - 1)):
+            before_B = (scores[idx] + self._transition_LI[label_B]).argmax(-1)
+            label_B = np.where(idx < sizes_B - 1, before_B, label_B) if is_ragged else before_B
+            labels.append(label_B)
+        path_BT = np.stack(labels[::-1], axis=1)
+        return [path[:size] for path, size in zip(path_BT, sizes_B.tolist(), strict=True)]
+
+    def _find_rivals(self, score_BL: np.ndarray, is_on_B: np.ndarray) -> np.ndarray:
+        """Return the labels that the best path of some sentence that goes on may go on from.
+
+        A label whose best step is worse than another one's worst is on no best path; the maximum
+        over those that are left is the maximum over all.
+        """
+        least_B = (score_BL + self._worst_step_I).max(-1) - MARGIN
+        least_B[~is_on_B] = np.inf
+        is_kept_BL = score_BL + self._best_step_I >= least_B[:, None]
+        return np.flatnonzero(is_kept_BL.any(0))
 
     def _find_marginals(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> np.ndarray:
         """Return the probability of each label at each token, [T, B, L].

@@ -353,3 +353,12 @@ def test_words_that_are_numbers_are_refused(folders: dict[str, Path], tmp_path: 
     assert bundle.predict([{"text": "a b", "features.pos": ["good", "bad"]}])
     with pytest.raises(BundleError, match=r"found \[1, 2\] in 'features.pos', expected 2 words"):
         bundle.predict([{"text": "a b", "features.pos": [1, 2]}])
+
+
+def test_an_answer_does_not_wait_for_its_head_to_be_acknowledged() -> None:
+    with (
+        listen(Settings(port=0)) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as taken,
+    ):
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
