@@ -38,6 +38,7 @@ CONFIG: dict[str, Any] = {
 PUBLISHED = """
 title: Times
 description: Of a trial.
+measured_over: runs
 papers:
   first: {name: First, citation: A log}
 parts:

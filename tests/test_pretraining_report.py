@@ -22,6 +22,7 @@ METRICS = {
 PUBLISHED = """
 title: Trial
 description: Of encoders.
+measured_over: null
 papers:
   first: {name: First, citation: A log}
 parts:

@@ -141,6 +141,8 @@ class PublishedTable(ClosedModel):
     title: Text
     description: Text
     """What the table shows, in a paragraph."""
+    measured_over: Literal["seeds", "runs"] | None = "seeds"
+    """What our means and deviations are over; null: each of our numbers is measured once."""
     papers: dict[Name, PaperConfig] = Field(default_factory=dict)
     reasons: dict[Name, Text] = Field(default_factory=dict)
     """Why something is not run: a sentence each."""

@@ -15,7 +15,6 @@ from nlp_core.report.cell import find_folder, read_cell
 from nlp_core.report.evaluation import build_result, summarise
 from nlp_core.report.latency_figure import Line, draw_latency
 from nlp_core.report.markdown import (
-    OVER_RUNS,
     render_data,
     render_machines,
     render_papers,
@@ -153,7 +152,7 @@ def write_latency_report(table: str, root: Path) -> None:
         published.description.strip(),
         f"**{summarise_outcomes(comparison.entries)}**",
         f"![Milliseconds and sentences a second]({table}.svg)",
-        *(render_part(part, comparison, ours=OVER_RUNS) for part in comparison.parts),
+        *(render_part(part, comparison) for part in comparison.parts),
         "## How our numbers were made",
         f"Each of {config.runs} runs times all ways of running a model in turn on the same "
         f"sentence, {config.sentences} real ones in an order of its own, after a warm-up; then "

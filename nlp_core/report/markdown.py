@@ -13,8 +13,6 @@ from nlp_core.report.gain import Gain
 from nlp_core.report.results import CellResult, Score
 
 PLUS_MINUS = "\u00b1"
-OVER_SEEDS = f"ours, mean {PLUS_MINUS} sd (seeds)"
-OVER_RUNS = f"ours, mean {PLUS_MINUS} sd (runs)"
 SELECTIONS = {"paper": "as the paper", "honest": "honest"}
 EPOCHS = {"paper": "as the paper did", "honest": "honestly"}
 DIGEST_LETTERS = 12
@@ -123,22 +121,22 @@ def format_score(score: Score, decimals: int = 2) -> str:
     return f"{score.mean:.{decimals}f} {PLUS_MINUS} {score.sd:.{decimals}f} ({score.n})"
 
 
-def build_grid(part: ComparedPart, comparison: Comparison, *, ours: str = OVER_SEEDS) -> Grid:
+def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
     """Return the numbers of a part as text, without the columns that would be empty.
 
     Args:
         part: a part of the comparison.
         comparison: the whole table.
-        ours: what the column of our numbers is called.
     """
     has_published = any(entry.number.value is not None for entry in part.entries)
+    over = comparison.published.measured_over
     columns = {
         "model": True,
         "number": True,
         "published": has_published,
         "literature": any(entry.number.literature for entry in part.entries),
         "epoch": part.config.selection != "honest",
-        ours: True,
+        f"ours, mean {PLUS_MINUS} sd ({over})" if over else "ours": True,
         "difference": has_published,
         "gain, 95 % interval": any(entry.gain is not None for entry in part.entries),
         "verdict": True,
@@ -150,20 +148,19 @@ def build_grid(part: ComparedPart, comparison: Comparison, *, ours: str = OVER_S
     )
 
 
-def render_part(part: ComparedPart, comparison: Comparison, *, ours: str = OVER_SEEDS) -> str:
+def render_part(part: ComparedPart, comparison: Comparison) -> str:
     """Return a part of the table as markdown, with its notes.
 
     Args:
         part: a part of the comparison.
         comparison: the whole table.
-        ours: what the column of our numbers is called.
     """
     return "\n\n".join(
         text
         for text in (
             f"## {part.config.title}",
             (part.config.note or "").strip(),
-            render_rows(*build_grid(part, comparison, ours=ours)),
+            render_rows(*build_grid(part, comparison)),
             _explain_verdicts(part),
             _explain_gains(part),
             render_notes(part, comparison),

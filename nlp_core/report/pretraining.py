@@ -91,7 +91,7 @@ def write_encoder_report(table: str, root: Path) -> None:
         f"**{summarise_outcomes(comparison.entries)}**",
         f"![Published and measured numbers]({table}.svg)",
         f"![Held-out perplexity over the steps]({table}_curve.svg)",
-        *(render_part(part, comparison, ours="ours") for part in comparison.parts),
+        *(render_part(part, comparison) for part in comparison.parts),
         "## How our numbers were made",
         _render_encoders(cells, encoders),
         render_recipes(cells, encoders),
