@@ -1,7 +1,7 @@
 """Train a student of params.yaml over its seeds: `python -m stages.distill CELL`.
 
-Reads what stages.finetune reads, and artifacts/soft_labels/SET/, no teacher; writes
-artifacts/distill/TABLE/CELL/.
+Reads what stages.finetune reads, and artifacts/soft_labels/SET/, no teacher unless the recipe
+matches its layers; writes artifacts/distill/TABLE/CELL/.
 """
 
 import argparse

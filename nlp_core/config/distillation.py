@@ -1,11 +1,12 @@
 """The closed models of distillation: who teaches what, and what a student makes of it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import Name
+from nlp_core.config.number import NonNegative
 
 Weight = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
@@ -13,17 +14,58 @@ SOFT_LABELS = "artifacts/soft_labels"
 """Folder of all soft labels: below it a folder for each set, and in that one for each teacher."""
 
 
+class MatchingConfig(ClosedModel):
+    """What the layers of a student's encoder learn from those of its teacher's.
+
+    Layers are counted from 1, the first transformer layer; 0 are the embeddings.
+    """
+
+    layer: Name
+    """The layer of the student's model file whose block is pretrained_encoder."""
+    teacher_layer: Name | None = None
+    """That of the teacher's model file; null: of the same name."""
+    hidden: dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(
+        default_factory=dict
+    )
+    """For each layer of the student whose hidden states learn, the teacher's that they learn from;
+    empty: none."""
+    attention: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict
+    )
+    """For each layer of the student whose attention learns, the teacher's that it learns from;
+    empty: none."""
+    hidden_weight: NonNegative = 1.0
+    """Factor on the squared difference of the hidden states; 0: they are not compared."""
+    attention_weight: NonNegative = 1.0
+    """Factor on the divergence of the attention; 0: it is not compared."""
+
+    @model_validator(mode="after")
+    def _check_maps(self) -> "MatchingConfig":
+        if not self.hidden and not self.attention:
+            raise ValueError(
+                "found no layer in hidden and none in attention, expected one at least, such as "
+                "hidden: {3: 6}; or remove matching."
+            )
+        return self
+
+
 class ObjectiveConfig(ClosedModel):
-    """What all objectives share: how much the soft labels count.
+    """What all objectives share: how much the soft labels count, and whether layers learn too.
 
     loss = (1 - weight) hard + weight soft, a mean over the examples; an example without a label,
     and a task without a teacher, has the other term alone.
     """
 
+    later_fields: ClassVar[frozenset[str]] = frozenset({"matching"})
+    """See RecipeConfig."""
+
     weight: Weight
-    """Share of the soft labels in the loss: 0 is training without a teacher, 1 without labels."""
+    """Share of the soft labels in the loss: 0 is training without a teacher, 1 without labels; what
+    matching adds comes on top."""
     task_weights: dict[Name, Weight] | None = None
     """The weights of some tasks of a group; null, and of all others: weight."""
+    matching: MatchingConfig | None = None
+    """What hidden states and attention learn from the teacher's; null: nothing."""
 
     def find_weight(self, task: str) -> float:
         """Return the share of the soft labels in the loss of a task."""

@@ -287,6 +287,11 @@ class Params(ClosedModel):
                 f"{where}.recipe: '{experiment.recipe}': found {found}; the recipe of "
                 "a student has one, and that of an experiment has none."
             )
+        if distillation and distillation.matching and experiment.data in self.groups:
+            raise ValueError(
+                f"{where}.recipe: '{experiment.recipe}': found a matching and '{experiment.data}', "
+                "a group of tasks, expected one task; take a recipe without matching."
+            )
         for task in (distillation and distillation.task_weights) or {}:
             members = self.groups.get(experiment.data, [])
             _check_known(f"{where}.recipe: '{experiment.recipe}'", "task", task, members)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel
-from nlp_core.config.distillation import DistillationConfig
+from nlp_core.config.distillation import DistillationConfig, ObjectiveConfig
 from nlp_core.config.mixing import Mixing
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count, NonNegative, Positive, Share
@@ -126,6 +126,9 @@ class RecipeConfig(ClosedModel):
         """
         values = self.model_dump(mode="json")
         values["optimizer"] = _drop_unset(values["optimizer"], OptimizerConfig.later_fields)
+        if values["distillation"] is not None:
+            later = ObjectiveConfig.later_fields
+            values["distillation"] = _drop_unset(values["distillation"], later)
         return _drop_unset(values, self.later_fields)
 
 

@@ -20,6 +20,7 @@ from nlp_core.blocks.option import PositiveInt, Probability, read_option
 from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
+from nlp_core.encoders.recording import Recorded, record_attention, use_recorded_attention
 from nlp_core.errors import ConfigError
 
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
@@ -104,12 +105,52 @@ class PretrainedEncoder(Block):
             _add_lora(self.encoder, lora)
         if checkpointing:
             self.encoder.activation_checkpointing_enable()
+        self._passes: list[Recorded] | None = None
+        self._records_attention = False
 
     @classmethod
     def start(cls, vocabulary: Vocabulary, **options: Any) -> "PretrainedEncoder":
         """Make the block from the encoder that the vocabulary was read from."""
         assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
         return cls(vocabulary.config, vocabulary.weights, **options)
+
+    @property
+    def num_layers(self) -> int:
+        """The transformer layers."""
+        return int(self.encoder.config.num_hidden_layers)
+
+    @property
+    def num_heads(self) -> int:
+        """The attention heads of a layer."""
+        return int(self.encoder.config.num_attention_heads)
+
+    @property
+    def width(self) -> int:
+        """Width D of the hidden states."""
+        return int(self.encoder.config.hidden_size)
+
+    def allow_attention(self) -> bool:
+        """Let `record` keep the attention as well; say whether this sort of encoder can."""
+        return use_recorded_attention(self.encoder)
+
+    @contextmanager
+    def record(self, *, attention: bool = False) -> Iterator[list[Recorded]]:
+        """Keep what the layers compute in the passes inside; outputs do not change.
+
+        Args:
+            attention: whether to keep the attention too; `allow_attention` comes before.
+
+        Yields:
+            A list that each pass adds to.
+        """
+        assert self._passes is None, "a recording inside another one"
+        passes: list[Recorded] = []
+        self._passes = passes
+        self._records_attention = attention
+        try:
+            yield passes
+        finally:
+            self._passes = None
 
     def find_word_table(self) -> nn.Module:
         """Return the table of the pieces' vectors, to which positions and segments are added."""
@@ -122,7 +163,7 @@ class PretrainedEncoder(Block):
         Those of the last layer have 1, those of the first of N layers N, embeddings N + 1; what
         comes behind all layers has 0.
         """
-        number = int(self.encoder.config.num_hidden_layers)
+        number = self.num_layers
         found = []
         for name, parameter in self.encoder.named_parameters():
             place = LAYER_NUMBER.search(name)
@@ -147,10 +188,18 @@ class PretrainedEncoder(Block):
     ) -> Float[Tensor, "B T D"]:
         """Return the vectors of all places, 0 at padding."""
         more = {"token_type_ids": segments_WL} if self.reads_segments else {}
-        found = self.encoder(input_ids=ids_WL, attention_mask=inside_WL.long(), **more)
+        found = self._read(input_ids=ids_WL, attention_mask=inside_WL.long(), **more)
         hidden_ND = found.last_hidden_state.flatten(0, 1)
         hidden_BTD = hidden_ND.index_select(0, place_BT.flatten()).unflatten(0, place_BT.shape)
         return zero_padding(hidden_BTD, mask_BT)
+
+    def _read(self, **fields: Tensor) -> Any:  # Any: any encoder's output
+        if self._passes is None:
+            return self.encoder(**fields)
+        with record_attention(enabled=self._records_attention) as attended:
+            found = self.encoder(**fields, output_hidden_states=True)
+        self._passes.append(Recorded(found.hidden_states, tuple(attended)))
+        return found
 
 
 def build_encoder(

@@ -89,7 +89,14 @@ class GraphModel(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the sum of the heads' losses, each times its weight, a scalar."""
-        return self.sum_losses(self(batch, informed=True), batch)
+        return self.score_and_lose(batch)[1]
+
+    def score_and_lose(
+        self, batch: Batch
+    ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
+        """Return what `forward` gives for the batch, `informed`, and its loss, of one pass."""
+        scores = self(batch, informed=True)
+        return scores, self.sum_losses(scores, batch)
 
     def sum_losses(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch

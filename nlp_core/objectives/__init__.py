@@ -2,6 +2,7 @@
 
 from nlp_core.objectives.build import build_objective
 from nlp_core.objectives.distillation import Lesson, Student
+from nlp_core.objectives.matching import Matching
 from nlp_core.objectives.objective import Objective
 
-__all__ = ["Lesson", "Objective", "Student", "build_objective"]
+__all__ = ["Lesson", "Matching", "Objective", "Student", "build_objective"]

@@ -29,6 +29,7 @@ from nlp_core.heads import CRFTaggingHead, RegressionHead
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.divergence import kl
+from nlp_core.objectives.matching import Matching
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Lesson:
         objective: how teacher and student are compared.
         weight: share of the soft labels in the loss.
         num_labelled: the first examples of the split, which have labels as well.
+        matching: what layers learn from those of the teacher; None: nothing.
     """
 
     soft: Mapping[str, SoftColumn]
@@ -50,6 +52,7 @@ class Lesson:
     objective: DistillationConfig
     weight: float
     num_labelled: int
+    matching: Matching | None = None
 
 
 class Student(GraphModel):
@@ -57,7 +60,8 @@ class Student(GraphModel):
 
     loss = (1 - weight) hard + weight soft; hard is the loss of the labelled examples of a batch,
     times their share of it, and soft the sum over the heads, each times its weight, of the mean of
-    `compare_soft` over the rows (of tags: their sum, divided as the head's own loss is).
+    `compare_soft` over the rows (of tags: their sum, divided as the head's own loss is). What
+    layers learn (`matching`) comes on top.
 
     Args:
         model: what is trained.
@@ -73,6 +77,18 @@ class Student(GraphModel):
         self.lesson = lesson
         for name in self.heads:
             self._check_head(name)
+
+    def score_and_lose(
+        self, batch: Batch
+    ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
+        """Return what `forward` gives for the batch and its loss, that of the layers included."""
+        matching = self.lesson.matching
+        # a term without a weight is left out: the pass is then that of a student without it
+        if matching is None or not (matching.hidden or matching.attention):
+            return super().score_and_lose(batch)
+        with matching.watch(self.plan, self.blocks) as passes:
+            scores, loss = super().score_and_lose(batch)
+        return scores, loss + batch.portion * matching.compare(self.plan, batch, passes)
 
     def sum_losses(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch

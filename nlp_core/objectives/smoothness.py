@@ -132,8 +132,8 @@ class SmoothObjective(AdversarialObjective):
             return vectors_BTD
 
         with intercept(self.tables, record):
-            scores = self.model(batch, informed=True)
-        loss, outputs = self.model.sum_losses(scores, batch), self.model.outputs(scores, batch)
+            scores, loss = self.model.score_and_lose(batch)
+        outputs = self.model.outputs(scores, batch)
         return CleanPass(vectors, masks, loss, outputs, random_state)
 
     def _pass_perturbed(

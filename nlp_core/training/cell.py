@@ -11,11 +11,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
+from nlp_core.config.distillation import MatchingConfig
 from nlp_core.config.params import ExperimentConfig, Params, StudentConfig
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
@@ -43,6 +44,7 @@ from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import read_lesson
 from nlp_core.training.loop import HONEST, PAPER, TaskRun, Trained, Trainer, load_weights
+from nlp_core.training.matching import describe_matching, read_matching
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.progress import show_progress
@@ -103,6 +105,7 @@ class Cell:
             | ({"files": files} if files else {})
             | ({"start": {"keep_heads": self.start.keep_heads}} if self.start else {})
             | ({"soft_labels": digest_soft_labels(self.soft_labels)} if self.soft_labels else {})
+            | ({"matching": describe_matching(self.soft_labels)} if self.matching else {})
         )
 
     @property
@@ -116,6 +119,12 @@ class Cell:
         if not isinstance(self.experiment, StudentConfig):
             return []
         return read_soft_labels(Path(self.experiment.soft_labels))
+
+    @property
+    def matching(self) -> MatchingConfig | None:
+        """What layers learn from those of the teacher; None: nothing."""
+        distillation = self.recipe.distillation
+        return None if distillation is None else distillation.matching
 
     @property
     def init_digest(self) -> str:
@@ -284,7 +293,12 @@ def prepare_tasks(
         splits = {"train": encode_split(featurizer, train), **splits}
         _log_words(featurizer, splits)
         part = model.select(featurizer.plan) if cell.plan.tasks else model
-        runs.append(TaskRun(task, part, splits, _selections(task), item.lesson))
+        lesson = item.lesson
+        if lesson is not None and cell.matching is not None:
+            said = [one for one in cell.soft_labels if one.task == task.name]
+            matching = read_matching(cell.matching, said, part, featurizer)
+            lesson = replace(lesson, matching=matching)
+        runs.append(TaskRun(task, part, splits, _selections(task), lesson))
     return model, featurizers, runs
 
 
