@@ -29,7 +29,8 @@ from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import TaskRun, Trainer
+from nlp_core.training.loop import Trainer
+from nlp_core.training.task_run import TaskRun
 
 BAR = 2.2
 BALL = {"step_size": 0.1, "epsilon": 0.1, "norm": "l2", "level": "token"}

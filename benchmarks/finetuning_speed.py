@@ -26,7 +26,8 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import TaskRun, Trainer
+from nlp_core.training.loop import Trainer
+from nlp_core.training.task_run import TaskRun
 
 import transformers  # isort: skip  # after nlp_core, which pins threads and instruction set
 

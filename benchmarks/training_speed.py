@@ -24,7 +24,8 @@ from nlp_core.models.features import Batch, EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import TaskRun, Trainer
+from nlp_core.training.loop import Trainer
+from nlp_core.training.task_run import TaskRun
 
 import torch  # isort: skip  # after nlp_core, which pins threads and instruction set
 from torch import Tensor, nn  # isort: skip

@@ -24,7 +24,8 @@ from nlp_core.objectives import Lesson, Student
 from nlp_core.objectives.matching import compare_attention, compare_hidden
 from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import TaskRun, Trainer
+from nlp_core.training.loop import Trainer
+from nlp_core.training.task_run import TaskRun
 from nlp_core.training.teaching import read_teacher, teach
 from stages.distill import build_parser, main
 from tests.test_distillation import SMART

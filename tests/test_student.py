@@ -19,7 +19,7 @@ from nlp_core.objectives import Lesson, Student
 from nlp_core.objectives.distillation import compare_soft
 from nlp_core.training.cell import prepare_tasks
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import TaskRun
+from nlp_core.training.task_run import TaskRun
 from tests.test_training import make_cell, project
 
 __all__ = ["project"]

@@ -5,12 +5,10 @@ So a killed cell resumes at its seed, and within the seed at the last checkpoint
 given one seed more trains that one alone. The cell's own folder appears whole, at the end.
 """
 
-import fcntl
 import logging
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from nlp_core.data.gazetteer import require_file
 from nlp_core.data.soft_labels import SoftLabels, digest_soft_labels, read_soft_labels
 from nlp_core.data.task import NEXT_WORD, Task, list_footnotes
 from nlp_core.data.vocabulary import UNKNOWN
-from nlp_core.errors import ConfigError, DataError, TrainingError, suggest
+from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import (
     digest_file,
     digest_json,
@@ -43,13 +41,15 @@ from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import read_lesson
-from nlp_core.training.loop import HONEST, PAPER, TaskRun, Trained, Trainer, load_weights
+from nlp_core.training.lock import locked
+from nlp_core.training.loop import HONEST, PAPER, Trained, Trainer, load_weights
 from nlp_core.training.matching import describe_matching, read_matching
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.progress import show_progress
 from nlp_core.training.run_note import write_run_note
 from nlp_core.training.start import Start, check_start, read_start
+from nlp_core.training.task_run import TaskRun
 
 log = logging.getLogger(__name__)
 
@@ -392,25 +392,3 @@ def _digest_start(cell: Cell) -> str:
 
 def _init_footnotes(init: Path) -> list[str]:
     return list_footnotes(read_mapping(init / "manifest.json").get("source", {}))
-
-
-@contextmanager
-def locked(work: Path, what: str) -> Iterator[None]:
-    """Hold a work folder for this process alone; it is made when it is not there.
-
-    Args:
-        work: the folder.
-        what: is trained there, for the error message.
-
-    Raises:
-        TrainingError: another process holds it.
-    """
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as err:
-            raise TrainingError(
-                f"{work}: another process trains this {what}; wait for it to end, or stop it."
-            ) from err
-        yield

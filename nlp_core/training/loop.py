@@ -16,14 +16,12 @@ from torch import Tensor, nn
 from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import order_training_batches, order_training_groups
-from nlp_core.data.corpus_task import KIND as MASKED_KIND
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
-from nlp_core.data.task import Task
 from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
-from nlp_core.models.features import Batch, EncodedSplit
+from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives import Lesson, Student, build_objective
+from nlp_core.objectives import build_objective
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -34,6 +32,7 @@ from nlp_core.training.optimizer import (
 )
 from nlp_core.training.prediction import score_predictions
 from nlp_core.training.processes import Processes
+from nlp_core.training.task_run import TaskRun
 from nlp_core.training.threshold import predict_with_best_threshold
 
 log = logging.getLogger(__name__)
@@ -44,54 +43,6 @@ SCALER = "scaler"
 HONEST = "honest"
 PAPER = "paper"
 """Ways of choosing the epoch: on a split that is not reported, or as the paper did, on that one."""
-
-
-@dataclass(frozen=True)
-class TaskRun:
-    """One task of a run.
-
-    Attributes:
-        task: what is learnt.
-        model: the part of the model that serves it.
-        splits: by name, "train" and those that a selection looks at among them.
-        selections: for each way of choosing the epoch the name of the split that it looks at.
-        lesson: what teachers say of the training split; None: there is no teacher.
-    """
-
-    task: Task
-    model: GraphModel
-    splits: Mapping[str, EncodedSplit]
-    selections: Mapping[str, str]
-    lesson: Lesson | None = None
-
-    @property
-    def trained_model(self) -> GraphModel:
-        """The part of the model with the loss that it is trained by."""
-        return self.model if self.lesson is None else Student(self.model, self.lesson)
-
-    @property
-    def train(self) -> EncodedSplit:
-        """The training split."""
-        return self.splits["train"]
-
-    @property
-    def is_auxiliary(self) -> bool:
-        """Whether it only serves other tasks: it chooses no epoch and is not perturbed."""
-        return self.task.kind == MASKED_KIND
-
-    @property
-    def group(self) -> NDArray[np.int64] | None:
-        """The group of each example if the model's heads compare the examples of a group."""
-        if not self.model.plan.grouped:
-            return None
-        group = self.train.split.group
-        assert group is not None, "heads that compare candidates serve only kinds of groups"
-        return group
-
-    def count_batches(self, batch_size: int) -> int:
-        """Return the batches of a pass over the training split, of examples or of groups."""
-        units = self.train.split if self.group is None else np.unique(self.group)
-        return math.ceil(len(units) / batch_size)
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,12 @@ from nlp_core.models.graph import build_model, count_parameters
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import Plugin
 from nlp_core.models.saving import save_model
-from nlp_core.training.cell import locked
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.loop import HONEST, TaskRun, Trainer, load_weights
+from nlp_core.training.lock import locked
+from nlp_core.training.loop import HONEST, Trainer, load_weights
 from nlp_core.training.prediction import predict, score_predictions
 from nlp_core.training.progress import show_progress
+from nlp_core.training.task_run import TaskRun
 
 log = logging.getLogger(__name__)
 

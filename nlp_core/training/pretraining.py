@@ -36,9 +36,10 @@ from nlp_core.files import (
     write_text,
 )
 from nlp_core.models.masked_split import HEADS
-from nlp_core.training.cell import locked, name_stage
+from nlp_core.training.cell import name_stage
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import describe_machine, seed_everything
+from nlp_core.training.lock import locked
 from nlp_core.training.pretraining_loop import AFTER, Pretrainer, PretrainingProgress
 from nlp_core.training.progress import show_progress
 from nlp_core.training.run_note import write_run_note

@@ -26,9 +26,10 @@ from nlp_core.heads import CRFTaggingHead, Head
 from nlp_core.models.features import EncodedSplit, find_source
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import WEIGHTS, load_shared_model
-from nlp_core.training.cell import Cell, locked, read_cell
+from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import describe_teacher
+from nlp_core.training.lock import locked
 from nlp_core.training.prediction import EVALUATION_BATCH
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,62 @@
+"""One task of a run: its part of the model, its splits, and what teachers say of it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlp_core.data.corpus_task import KIND as MASKED_KIND
+from nlp_core.data.task import Task
+from nlp_core.models.features import EncodedSplit
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives import Lesson, Student
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task of a run.
+
+    Attributes:
+        task: what is learnt.
+        model: the part of the model that serves it.
+        splits: by name, "train" and those that a selection looks at among them.
+        selections: for each way of choosing the epoch the name of the split that it looks at.
+        lesson: what teachers say of the training split; None: there is no teacher.
+    """
+
+    task: Task
+    model: GraphModel
+    splits: Mapping[str, EncodedSplit]
+    selections: Mapping[str, str]
+    lesson: Lesson | None = None
+
+    @property
+    def trained_model(self) -> GraphModel:
+        """The part of the model with the loss that it is trained by."""
+        return self.model if self.lesson is None else Student(self.model, self.lesson)
+
+    @property
+    def train(self) -> EncodedSplit:
+        """The training split."""
+        return self.splits["train"]
+
+    @property
+    def is_auxiliary(self) -> bool:
+        """Whether it only serves other tasks: it chooses no epoch and is not perturbed."""
+        return self.task.kind == MASKED_KIND
+
+    @property
+    def group(self) -> NDArray[np.int64] | None:
+        """The group of each example if the model's heads compare the examples of a group."""
+        if not self.model.plan.grouped:
+            return None
+        group = self.train.split.group
+        assert group is not None, "heads that compare candidates serve only kinds of groups"
+        return group
+
+    def count_batches(self, batch_size: int) -> int:
+        """Return the batches of a pass over the training split, of examples or of groups."""
+        units = self.train.split if self.group is None else np.unique(self.group)
+        return math.ceil(len(units) / batch_size)
