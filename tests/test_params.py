@@ -85,7 +85,7 @@ def test_mistake_is_named_with_key_and_remedy(
 
 def test_the_project_s_own_grid_is_valid() -> None:
     params = read_params(Path("params.yaml"))
-    assert {cell.table for cell in params.experiments.values()} <= set(params.tables)
+    assert {cell.table for cell in params.cells.values()} <= set(params.all_tables)
 
 
 @pytest.mark.parametrize(
