@@ -17,11 +17,12 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.training import teaching
-from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import prepare_tasks, read_cell, train_cell
 from nlp_core.training.loop import Trainer
 from nlp_core.training.teaching import read_teacher, teach
 from tests.test_training import MODELS, KilledError, digests, layer, model
 from tests.tiny import make_recipe, write_task, write_vectors
+from tests.tiny_teaching import KL, ask, make_grid
 
 NOTE = "manifest.json"
 SMART = {
@@ -36,7 +37,6 @@ SMART = {
     "divergence": "symmetric_kl",
     "proximal": {"weight": 1.0, "early_momentum": 0.9, "momentum": 0.99, "early_share": 0.1},
 }
-KL = {"name": "kl", "temperature": 2.0, "weight": 0.5}
 JOINT = model(
     {"words": "tokens"},
     [
@@ -91,47 +91,15 @@ def make_params(
     data = f"tiny_{KINDS.get(kind, kind)}"
     if not Path("data/processed", data).exists():
         write_task(Path(), KINDS.get(kind, kind))
-    cell = {"data": data, "init": "data/processed/tiny_vectors", "table": "sample"}
-    base = {"cell": "artifacts/finetune/sample/old", "seeds": [1], "data": data, "set": "tiny"}
     alone = make_recipe(**recipe).model_dump(mode="json")
-    return Params.model_validate(
-        {
-            "numerics": 1,
-            "sources": ["tiny_vectors", data],
-            "tasks": ["tiny_vectors", data],
-            "tables": ["other"],
-            "distilled_tables": {"sample": {"metrics": ["auc"]}},
-            "recipes": {"alone": alone, "taught": {**alone, "distillation": distillation or KL}},
-            "experiments": {
-                "old": {
-                    **cell,
-                    "model": f"zoo/{teacher or kind}.json",
-                    "recipe": "alone",
-                    "seeds": list(seeds),
-                }
-            },
-            "teachers": {
-                name: {**base, **changes} for name, changes in (teachers or {"one": {}}).items()
-            },
-            "distillations": {
-                "young": {
-                    **cell,
-                    "model": f"zoo/{kind}.json",
-                    "recipe": "taught",
-                    "seeds": [1],
-                    "soft_labels": "artifacts/soft_labels/tiny",
-                }
-            },
-        }
+    return make_grid(
+        data,
+        "tiny_vectors",
+        models=(teacher or kind, kind),
+        recipes={"alone": alone, "taught": {**alone, "distillation": distillation or KL}},
+        teachers=teachers,
+        seeds=seeds,
     )
-
-
-def ask(params: Params) -> Cell:
-    """Train the teacher, store what it says, and return the student."""
-    train_cell(read_cell("old", params))
-    for name in params.teachers:
-        teach(read_teacher(name, params))
-    return read_cell("young", params)
 
 
 @pytest.mark.parametrize("kind", sorted(GRAPHS))

@@ -14,7 +14,7 @@ from nlp_core.report.comparison import Comparison, Entry, compare
 from nlp_core.report.evaluation import summarise
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.gain import find_interval, measure_gain
-from nlp_core.report.markdown import render_report, summarise_outcomes
+from nlp_core.report.markdown import render_making, render_report, summarise_outcomes
 from nlp_core.report.results import CellResult, Results, TaskSplits
 from nlp_core.report.summary import render_summary
 from tests.tiny import make_recipe
@@ -191,7 +191,7 @@ def test_a_row_without_its_other_row_has_no_difference() -> None:
 
 
 def test_the_part_of_the_report_is_golden() -> None:
-    report = render_report(make_comparison(), {"quick": make_recipe()})
+    report = render_report(make_comparison(), {}, [])
     part = report.split("## Alone and together\n\n")[1].split("\n## ")[0]
     assert part == GOLDEN
 
@@ -208,7 +208,7 @@ def test_a_number_of_a_cell_of_several_tasks_says_its_task() -> None:
 
 
 def test_the_splits_of_several_tasks_are_named_once() -> None:
-    report = render_report(make_comparison(), {"quick": make_recipe()})
+    report = "\n".join(render_making(make_comparison().results.cells, {"quick": make_recipe()}))
     assert "| quick | 1, 2, 3 | 12 | held_out | dev | 1, 1, 1 |" in report
 
 

@@ -1,6 +1,7 @@
 """Tables of times: what is made of measured times, what is written, and what is refused."""
 
 import argparse
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import jaxtyping
 import pytest
 import yaml
 
+from nlp_core.cli import main
 from nlp_core.config.export import ExportConfig
 from nlp_core.config.latency import LatencyTableConfig
 from nlp_core.config.params import read_params
@@ -184,3 +186,26 @@ def test_bundles_are_timed_beside_the_model_they_were_made_of(
     assert timing.read_parity(tmp_path / "bundles/float32")["same_labels"] == len(trained.examples)
     with pytest.raises(DataError, match="float32"):
         timing.time_export(export, tmp_path / "elsewhere", config)
+
+
+@pytest.mark.usefixtures("_unchecked_shapes")
+def test_bundles_of_any_variant_are_timed_at_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), WORDS)
+    folders = [tmp_path / variant for variant in ("float32", "program")]
+    for folder in folders:
+        export_model(trained, folder, variant=folder.name)
+    texts, table = tmp_path / "texts.txt", tmp_path / "times.csv"
+    texts.write_text("a good film\n\nthe awful 42\n")
+    options = ["--texts", texts, "--csv", table, "--sentences", 3, "--batches", 1]
+    main(["bench", *map(str, [*folders, *options])])
+    assert "per second at batch 32" in capsys.readouterr().out
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == ["float32", "program"]
+    assert all(0 < float(row["p50_ms"]) <= float(row["p99_ms"]) for row in rows)
+    texts.write_text("\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", *map(str, [*folders, *options])])
+    assert "found no text, expected one a line" in capsys.readouterr().err

@@ -26,16 +26,15 @@ from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.task_run import TaskRun
-from nlp_core.training.teaching import read_teacher, teach
 from stages.distill import build_parser, main
 from tests.test_distillation import SMART
 from tests.test_training import check_resume, layer, model
 from tests.tiny import make_recipe, write_task
 from tests.tiny_encoder import TINY_ENCODER, write_encoder
+from tests.tiny_teaching import KL, ask, make_grid
 
 MATCHING: dict[str, Any] = {"layer": "encoder", "hidden": {0: 0, 1: 2}, "attention": {1: 1}}
 BOTH: dict[str, Any] = {**MATCHING, "hidden": {0: 0, 1: 1, 2: 2}, "attention": {1: 1, 2: 2}}
-KL: dict[str, Any] = {"name": "kl", "temperature": 2.0, "weight": 0.5}
 SMALL: dict[str, Any] = {"max_length": 8, "stride": 2}
 FREELB = {
     "name": "freelb",
@@ -102,45 +101,16 @@ def make_params(
     }
     for name, graph in files.items():
         write_json(Path(f"zoo/{name}.json"), {"description": name, "source": "a test", **graph})
-    cell = {"data": data, "init": "data/processed/tiny_encoder", "table": "sample"}
-    base = {"cell": "artifacts/finetune/sample/old", "seeds": [1], "data": data, "set": "tiny"}
     alone = make_recipe(**{"epochs": 1, **recipe}).model_dump(mode="json")
-    return Params.model_validate(
-        {
-            "numerics": 1,
-            "sources": ["tiny_encoder", data],
-            "tasks": ["tiny_encoder", data],
-            "tables": ["other"],
-            "distilled_tables": {"sample": {"metrics": []}},
-            "recipes": {
-                "alone": alone,
-                "taught": {**alone, "distillation": KL | {"matching": matching}},
-            },
-            "experiments": {
-                "old": {**cell, "model": "zoo/old.json", "recipe": "alone", "seeds": list(seeds)}
-            },
-            "teachers": {
-                name: {**base, **changes} for name, changes in (teachers or {"one": {}}).items()
-            },
-            "distillations": {
-                "young": {
-                    **cell,
-                    "model": "zoo/young.json",
-                    "recipe": "taught",
-                    "seeds": [1],
-                    "soft_labels": "artifacts/soft_labels/tiny",
-                }
-            },
-        }
+    taught = {**alone, "distillation": KL | {"matching": matching}}
+    return make_grid(
+        data,
+        "tiny_encoder",
+        models=("old", "young"),
+        recipes={"alone": alone, "taught": taught},
+        teachers=teachers,
+        seeds=seeds,
     )
-
-
-def ask(params: Params) -> Cell:
-    """Train the teacher, store what it says, and return the student."""
-    train_cell(read_cell("old", params))
-    for name in params.teachers:
-        teach(read_teacher(name, params))
-    return read_cell("young", params)
 
 
 def make_run(kind: str = "classification", **changes: Any) -> TaskRun:

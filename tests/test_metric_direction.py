@@ -14,7 +14,6 @@ from nlp_core.report.markdown import render_report
 from nlp_core.report.results import CellResult, Results, Score
 from nlp_core.training import loop
 from tests.test_training import make_cell, make_trainer, project
-from tests.tiny import make_recipe
 
 __all__ = ["project"]
 
@@ -142,7 +141,7 @@ def test_a_report_judges_each_column_its_own_way() -> None:
         "above",
         "above",
     ]
-    text = render_report(comparison, {"quick": make_recipe()})
+    text = render_report(comparison, {}, [])
     assert "Of RMSE less is better: reproduced is at most 0.5 above the published number" in text
 
 

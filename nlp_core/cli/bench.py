@@ -25,7 +25,8 @@ from nlp_core.export.latency import (
     time_models,
 )
 from nlp_core.files import replacing, write_text
-from reglue_runtime import BundleError, load
+from reglue_runtime import Bundle, BundleError, load
+from reglue_runtime.manifest import PROGRAM, read_manifest
 
 COLUMNS = [
     "model",
@@ -87,10 +88,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         examples = _add_trained(options, subjects)
     for folder in options.bundles:
-        try:
-            bundle = load(folder, num_threads=options.threads)
-        except BundleError as err:
-            raise DataError(str(err)) from err
+        bundle = _load_bundle(folder, options.threads)
         name = bundle.manifest.variant
         subjects[str(folder) if name in subjects else name] = BundleSubject(bundle)
     plan = Plan(options.seed, options.sentences, options.batches, options.threads)
@@ -118,6 +116,21 @@ def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> S
     trained = read_trained(options.against, data=options.data)
     subjects |= build_subjects(trained, threads=options.threads, compiled=options.compiled)
     return list_all_examples(trained)
+
+
+def _load_bundle(folder: Path, threads: int) -> Bundle:
+    try:
+        if read_manifest(folder).variant != PROGRAM:
+            return load(folder, num_threads=threads)
+        # Imported here: only this variant needs torch.
+        import torch
+
+        from nlp_core.export.program import load_any
+
+        torch.set_num_threads(threads)
+        return load_any(folder)
+    except BundleError as err:
+        raise DataError(str(err)) from err
 
 
 def _read_texts(path: Path) -> list[str]:

@@ -9,14 +9,13 @@ Source: torch.export, ExportedProgram and its archive .pt2.
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nlp_core.export.graph import quiet, trace
-from nlp_core.export.inputs import InputPlan
+from nlp_core.export.inputs import InputPlan, StringTable
 from nlp_core.export.traced import TracedModel
 from nlp_core.files import write_json
 from nlp_core.models.graph import GraphModel
@@ -27,15 +26,6 @@ from reglue_runtime.manifest import PROGRAM, read_manifest
 FILE = "model.pt2"
 TABLES = "tables.json"
 INPUTS = "program.json"
-
-
-class _Table(NamedTuple):
-    """A dictionary from strings to ids: as StringTable, read back."""
-
-    source: str
-    target: str
-    ids: dict[str, int]
-    default: int
 
 
 def write_program(model: GraphModel, inputs: InputPlan, folder: Path) -> None:
@@ -83,7 +73,7 @@ class ProgramGraph:
     def __init__(self, folder: Path) -> None:
         self._module = torch.export.load(folder / FILE).module()
         tables = json.loads((folder / TABLES).read_text(encoding="utf-8"))
-        self._tables = [_Table(**table) for table in tables]
+        self._tables = [StringTable(**table) for table in tables]
         described = json.loads((folder / INPUTS).read_text(encoding="utf-8"))
         self._dtypes = {note["name"]: getattr(torch, note["dtype"]) for note in described["inputs"]}
 

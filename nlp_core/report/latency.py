@@ -4,28 +4,18 @@ Times are of the machine that took them: results/<table>.json keeps them, and th
 that file alone.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from nlp_core.config.params import Params, read_params
-from nlp_core.files import replacing, write_json, write_text
+from nlp_core.files import write_json
 from nlp_core.report.cell import find_folder, read_cell
 from nlp_core.report.evaluation import build_result, summarise
 from nlp_core.report.latency_figure import Line, draw_latency
-from nlp_core.report.markdown import (
-    render_data,
-    render_machines,
-    render_papers,
-    render_part,
-    render_rows,
-    summarise_outcomes,
-)
+from nlp_core.report.markdown import render_data, render_machines, render_rows
 from nlp_core.report.results import CellResult, Results, Score
-from nlp_core.report.table import read_comparison
-
-log = logging.getLogger(__name__)
+from nlp_core.report.table import Picture, read_comparison, write_files
 
 EAGER = "eager"
 EXACT = "float32"
@@ -145,14 +135,9 @@ def write_latency_report(table: str, root: Path) -> None:
         DataError: results/<table>.json is missing or is no results file.
     """
     comparison = read_comparison(table, root)
-    published, cells = comparison.published, comparison.results.cells
+    cells = comparison.results.cells
     config = read_params(root / "params.yaml").latency_tables[table]
     sections = [
-        f"# {published.title}",
-        published.description.strip(),
-        f"**{summarise_outcomes(comparison.entries)}**",
-        f"![Milliseconds and sentences a second]({table}.svg)",
-        *(render_part(part, comparison) for part in comparison.parts),
         "## How our numbers were made",
         f"Each of {config.runs} runs times all ways of running a model in turn on the same "
         f"sentence, {config.sentences} real ones in an order of its own, after a warm-up; then "
@@ -164,13 +149,9 @@ def write_latency_report(table: str, root: Path) -> None:
         f"```\ndvc repro report_latency@{table}\nsnakemake --cores 2 reports/{table}.md\n```\n\n"
         "Both do only what is not done. Another machine has other times: `dvc repro --force "
         f"--single-item measure_latency@{table}` takes them anew.",
-        render_papers(comparison),
     ]
-    text = "\n\n".join(section for section in sections if section) + "\n"
-    write_text(root / "reports" / f"{table}.md", text)
-    with replacing(root / "reports" / f"{table}.svg") as temporary:
-        temporary.write_bytes(_draw(cells))
-    log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))
+    picture = Picture(table, "Milliseconds and sentences a second", _draw(cells))
+    write_files(comparison, [picture], sections, root)
 
 
 def _draw(cells: Mapping[str, CellResult]) -> bytes:

@@ -32,26 +32,27 @@ class Grid(NamedTuple):
     rows: list[list[str]]
 
 
-def render_report(comparison: Comparison, recipes: Mapping[str, RecipeConfig]) -> str:
+def render_report(
+    comparison: Comparison, pictures: Mapping[str, str], sections: Iterable[str]
+) -> str:
     """Return the report of a table as markdown.
 
     Args:
         comparison: the table with our numbers in it.
-        recipes: those of params.yaml, by name.
+        pictures: what each figure shows, by the name of its file without the ending.
+        sections: how the numbers were made, and how to make them again; empty ones are left out.
     """
-    table = comparison.results.table
     published = comparison.published
-    sections = [
+    texts = [
         f"# {published.title}",
         published.description.strip(),
         f"**{summarise_outcomes(comparison.entries)}**",
-        f"![Published and measured numbers]({table}.svg)",
+        *(f"![{text}]({name}.svg)" for name, text in pictures.items()),
         *(render_part(part, comparison) for part in comparison.parts),
-        *_render_making(comparison.results.cells, recipes),
-        _render_commands(table, comparison.results.cells),
+        *sections,
         render_papers(comparison),
     ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return "\n\n".join(text for text in texts if text) + "\n"
 
 
 def render_rows(header: Row, rows: Iterable[Row]) -> str:
@@ -245,9 +246,15 @@ def render_notes(part: ComparedPart, comparison: Comparison) -> str:
     return "\n".join([*lines, *remarks])
 
 
-def _render_making(
+def render_making(
     cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]
 ) -> list[str]:
+    """Return how the cells were trained, section by section; none where nothing is measured.
+
+    Args:
+        cells: what was measured.
+        recipes: those of params.yaml, by name.
+    """
     if not cells:
         return []
     header = ["cell", "model", "recipe", "seeds", "parameters"]
@@ -342,7 +349,8 @@ def render_machines(cells: Mapping[str, CellResult]) -> str:
     )
 
 
-def _render_commands(table: str, cells: Mapping[str, CellResult]) -> str:
+def render_commands(table: str, cells: Mapping[str, CellResult]) -> str:
+    """Return the commands that make the table, and each of its cells, again."""
     folders = {
         name: PurePosixPath(cell.folder or f"artifacts/finetune/{table}/{name}")
         for name, cell in sorted(cells.items())

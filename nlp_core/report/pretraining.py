@@ -1,29 +1,23 @@
 """The table of pretrained encoders: artifacts/pretrain -> results, report and two figures."""
 
 import json
-import logging
 from pathlib import Path
 
 from nlp_core.config.params import Params, read_params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import DataError
-from nlp_core.files import replacing, write_json, write_text
+from nlp_core.files import write_json
 from nlp_core.report.curve import Curves, draw_curves
 from nlp_core.report.evaluation import summarise
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import (
     render_data,
     render_machines,
-    render_papers,
-    render_part,
     render_recipes,
     render_rows,
-    summarise_outcomes,
 )
 from nlp_core.report.results import CellResult, Record, Results, TaskSplits, read_record
-from nlp_core.report.table import read_comparison
-
-log = logging.getLogger(__name__)
+from nlp_core.report.table import Picture, read_comparison, write_files
 
 KIND = "masked_language_model"
 
@@ -83,33 +77,23 @@ def write_encoder_report(table: str, root: Path) -> None:
     comparison = read_comparison(table, root)
     path = root / "results" / f"{table}.json"
     curves = read_record(path, EncoderResults, stage=f"evaluate_encoders@{table}").curves
-    published, cells = comparison.published, comparison.results.cells
+    cells = comparison.results.cells
     encoders = read_params(root / "params.yaml").encoders
     sections = [
-        f"# {published.title}",
-        published.description.strip(),
-        f"**{summarise_outcomes(comparison.entries)}**",
-        f"![Published and measured numbers]({table}.svg)",
-        f"![Held-out perplexity over the steps]({table}_curve.svg)",
-        *(render_part(part, comparison) for part in comparison.parts),
         "## How our numbers were made",
         _render_encoders(cells, encoders),
         render_recipes(cells, encoders),
         render_data(cells),
         render_machines(cells),
         "## Again",
-        f"```\ndvc repro report_encoders@{table}\n"
-        f"snakemake --cores 2 reports/{table}.md\n```\n\n"
+        f"```\ndvc repro report_encoders@{table}\nsnakemake --cores 2 reports/{table}.md\n```\n\n"
         "Both do only what is not done.",
-        render_papers(comparison),
     ]
-    text = "\n\n".join(section for section in sections if section) + "\n"
-    write_text(root / "reports" / f"{table}.md", text)
-    figures = {table: draw_figure(comparison), f"{table}_curve": draw_curves(curves)}
-    for name, content in figures.items():
-        with replacing(root / "reports" / f"{name}.svg") as temporary:
-            temporary.write_bytes(content)
-    log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))
+    pictures = [
+        Picture(table, "Published and measured numbers", draw_figure(comparison)),
+        Picture(f"{table}_curve", "Held-out perplexity over the steps", draw_curves(curves)),
+    ]
+    write_files(comparison, pictures, sections, root)
 
 
 def _evaluate(folder: Path, name: str, params: Params) -> CellResult:

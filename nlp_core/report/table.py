@@ -1,17 +1,38 @@
 """Write the report of a table: reports/<table>.md and .svg, from its results."""
 
 import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from nlp_core.config.params import read_params
 from nlp_core.config.published import read_published
 from nlp_core.files import replacing, write_text
 from nlp_core.report.comparison import Comparison, compare
 from nlp_core.report.figure import draw_figure
-from nlp_core.report.markdown import render_report, summarise_outcomes
+from nlp_core.report.markdown import (
+    render_commands,
+    render_making,
+    render_report,
+    summarise_outcomes,
+)
 from nlp_core.report.results import Results, read_results
 
 log = logging.getLogger(__name__)
+
+
+class Picture(NamedTuple):
+    """A figure of a report.
+
+    Attributes:
+        name: of its file, without the ending.
+        text: what it shows.
+        svg: its content.
+    """
+
+    name: str
+    text: str
+    svg: bytes
 
 
 def list_tables(root: Path) -> list[str]:
@@ -63,10 +84,32 @@ def write_report(table: str, root: Path) -> None:
         DataError: results/<table>.json is missing or is no results file.
     """
     comparison = read_comparison(table, root)
-    recipes = read_params(root / "params.yaml").recipes
-    write_text(root / "reports" / f"{table}.md", render_report(comparison, recipes))
-    with replacing(root / "reports" / f"{table}.svg") as temporary:
-        temporary.write_bytes(draw_figure(comparison))
+    cells = comparison.results.cells
+    sections = [
+        *render_making(cells, read_params(root / "params.yaml").recipes),
+        render_commands(table, cells),
+    ]
+    picture = Picture(table, "Published and measured numbers", draw_figure(comparison))
+    write_files(comparison, [picture], sections, root)
+
+
+def write_files(
+    comparison: Comparison, pictures: Sequence[Picture], sections: Iterable[str], root: Path
+) -> None:
+    """Write reports/<table>.md and its figures.
+
+    Args:
+        comparison: the table with our numbers in it.
+        pictures: in the order in which the report shows them.
+        sections: what the report says between the parts of the table and its sources.
+        root: the project's root.
+    """
+    table, folder = comparison.results.table, root / "reports"
+    for picture in pictures:
+        with replacing(folder / f"{picture.name}.svg") as temporary:
+            temporary.write_bytes(picture.svg)
+    shown = {picture.name: picture.text for picture in pictures}
+    write_text(folder / f"{table}.md", render_report(comparison, shown, sections))
     log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))
 
 
