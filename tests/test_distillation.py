@@ -11,10 +11,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from nlp_core.config.distillation import AlterationConfig
 from nlp_core.config.params import Params, read_params
+from nlp_core.data.alteration import alter_split
 from nlp_core.data.gather import gather_tasks
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
+from nlp_core.models.saving import load_shared_model
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.training import teaching
 from nlp_core.training.cell import prepare_tasks, read_cell, train_cell
@@ -37,6 +40,7 @@ SMART = {
     "divergence": "symmetric_kl",
     "proximal": {"weight": 1.0, "early_momentum": 0.9, "momentum": 0.99, "early_share": 0.1},
 }
+ALTERATION = {"copies": 2, "mask_prob": 0.2, "replace_prob": 0.2, "cut_prob": 0.2, "seed": 1}
 JOINT = model(
     {"words": "tokens"},
     [
@@ -270,6 +274,33 @@ def test_further_texts_are_learnt_from_their_soft_labels_alone(project: Path) ->
     (alone,) = [part.folder for part in cell.soft_labels if part.split == "test"]
     shutil.rmtree(alone)
     assert digest_file(train_cell(cell) / "seed-1/model.safetensors") != first
+
+
+def test_altered_texts_are_labelled_by_the_teacher_alone(project: Path) -> None:
+    teachers: dict[str, Any] = {"one": {}, "two": {"alteration": ALTERATION}}
+    cell = ask(make_params("classification", teachers=teachers, epochs=1))
+    _, _, (run,) = prepare_tasks(cell)
+    assert run.lesson is not None
+    train = cell.task.read_split("train")
+    more = alter_split(train, AlterationConfig(**ALTERATION))
+    assert run.lesson.num_labelled == len(train)
+    assert len(run.train.split) == len(train) + len(more)
+    texts = run.train.split.texts["tokens"]
+    assert texts.row(len(train) + 3) == more.texts["tokens"].row(3)
+    model, featurizers = load_shared_model(
+        Path("artifacts/finetune/sample/old/seed-1"),
+        cell.plan,
+        kinds={None: cell.task.kind},
+        init=cell.init,
+    )
+    said = teaching.score_split(model, featurizers[None].encode(more))["label"]
+    np.testing.assert_array_equal(run.lesson.soft["label"].values[0, len(train) :], said)
+    first, folder = cell.key, Path("artifacts/soft_labels/tiny/two")
+    found = digests(folder)
+    teachers["two"]["alteration"] = {**ALTERATION, "seed": 2}
+    again = ask(make_params("classification", teachers=teachers, epochs=1))
+    assert again.key != first
+    assert digests(folder) != found
 
 
 def test_further_texts_of_another_task_need_the_same_columns(project: Path) -> None:

@@ -6,8 +6,9 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import Name
-from nlp_core.config.number import NonNegative
+from nlp_core.config.number import Count, NonNegative
 
+Probability = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 SOFT_LABELS = "artifacts/soft_labels"
@@ -108,6 +109,35 @@ DistillationConfig = Annotated[
 ]
 
 
+class AlterationConfig(ClosedModel):
+    """How a teacher's texts are altered, which then are further examples without a label.
+
+    Source: Tang et al. 2019 (distilling task-specific knowledge from BERT into simple neural
+        networks), section 3.3, where the probabilities are 0.1, 0.1 and 0.25.
+    """
+
+    copies: Count
+    """Altered copies of each text; those that are there already are left out."""
+    mask_prob: Probability
+    """Of a token, to be replaced by [MASK]."""
+    replace_prob: Probability
+    """Of a token, to be replaced by one that follows the same token elsewhere."""
+    cut_prob: Probability
+    """Of a copy, to be cut to one to five tokens."""
+    seed: Annotated[int, Field(ge=0)]
+    """Of all that is drawn."""
+
+    @model_validator(mode="after")
+    def _check_probabilities(self) -> "AlterationConfig":
+        both = self.mask_prob + self.replace_prob
+        if both + self.cut_prob == 0 or both > 1:
+            raise ValueError(
+                f"found mask_prob {self.mask_prob}, replace_prob {self.replace_prob} and cut_prob "
+                f"{self.cut_prob}, expected one above 0, and the first two not above 1 together."
+            )
+        return self
+
+
 class TeacherConfig(ClosedModel):
     """A trained cell, and the texts that it says something of."""
 
@@ -122,6 +152,9 @@ class TeacherConfig(ClosedModel):
     are further examples without a label."""
     split: Literal["train", "held_out", "dev", "test"] = "train"
     """Split of them."""
+    alteration: AlterationConfig | None = None
+    """How the texts are altered before they are scored, which makes them further examples; null:
+    they are scored as they are."""
     task: Name | None = None
     """The task that is taught, one of those of the cell; null: `data`."""
     set: Name
@@ -131,11 +164,6 @@ class TeacherConfig(ClosedModel):
     def taught(self) -> str:
         """The task that is taught."""
         return self.task or self.data
-
-    @property
-    def is_transfer(self) -> bool:
-        """Whether the texts come on top of those of the training split."""
-        return self.data != self.taught or self.split != "train"
 
     @model_validator(mode="after")
     def _check_seeds(self) -> "TeacherConfig":

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import parse_config, read_mapping
+from nlp_core.config.distillation import AlterationConfig
 from nlp_core.data.task import TAGS, Split
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json, replacing
@@ -68,6 +69,7 @@ class SoftLabels:
         files: by name the sha256 of each seed's file.
         split_sha256: of the split.
         teacher: folder of the cell, and the digest of each seed.
+        alteration: how the texts were altered before; None: they were not.
     """
 
     folder: Path
@@ -81,6 +83,12 @@ class SoftLabels:
     files: dict[str, str]
     split_sha256: str
     teacher: dict[str, Any]
+    alteration: AlterationConfig | None = None
+
+    @property
+    def texts(self) -> tuple[str, str, AlterationConfig | None]:
+        """What texts they are of: task, split and alteration."""
+        return self.data, self.split, self.alteration
 
     def read(self, split: Split) -> dict[str, SoftColumn]:
         """Read the numbers, by target.
@@ -127,14 +135,24 @@ def read_soft_labels(folder: Path) -> list[SoftLabels]:
             f"{folder}: found no soft labels; run `dvc repro teach@TEACHER` for each of the "
             f"teachers in params.yaml whose set is '{folder.name}'."
         )
-    return [SoftLabels(folder=path.parent, **read_mapping(path)) for path in paths]
+    return [_read_manifest(path) for path in paths]
+
+
+def _read_manifest(path: Path) -> SoftLabels:
+    note = read_mapping(path)
+    alteration = note.pop("alteration", None)  # soft labels of before there were any have none
+    if alteration is not None:
+        alteration = parse_config(alteration, AlterationConfig, where=str(path))
+    return SoftLabels(folder=path.parent, **note, alteration=alteration)
 
 
 def digest_soft_labels(parts: Sequence[SoftLabels]) -> str:
     """Return the digest of all that a student learns of its teachers."""
-    return digest_json(
-        [[part.task, part.data, part.split, part.split_sha256, part.files] for part in parts]
-    )
+    notes: list[list[Any]] = []
+    for part in parts:
+        note = [part.task, part.data, part.split, part.split_sha256, part.files]
+        notes.append([*note, part.alteration.model_dump()] if part.alteration else note)
+    return digest_json(notes)
 
 
 def find_split_digest(folder: Path, split: str) -> str:

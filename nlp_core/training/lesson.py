@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.distillation import DistillationConfig
+from nlp_core.config.distillation import AlterationConfig, DistillationConfig
+from nlp_core.data.alteration import read_texts
 from nlp_core.data.joining import join_texts, strip_targets
 from nlp_core.data.soft_labels import (
     SoftColumn,
@@ -56,11 +57,11 @@ def read_lesson(
     parts = [part for part in parts if part.task == task.name]
     if config is None or not parts:
         return Taught(train, None)
-    pieces: dict[tuple[str, str], list[SoftLabels]] = {}
+    pieces: dict[tuple[str, str, AlterationConfig | None], list[SoftLabels]] = {}
     for part in parts:
         _check_part(part, parts[0], task)
-        pieces.setdefault((part.data, part.split), []).append(part)
-    own = (task.name, "train")
+        pieces.setdefault(part.texts, []).append(part)
+    own = (task.name, "train", None)
     if own not in pieces:
         raise DataError(
             f"{parts[0].folder.parent}: found soft labels of {task.name} for further texts alone, "
@@ -68,15 +69,15 @@ def read_lesson(
         )
     columns = [_read_piece(pieces.pop(own), train, task.folder)]
     num_labelled = len(train)
-    for (data, name), members in sorted(pieces.items()):
+    for (data, name, alteration), members in sorted(pieces.items(), key=str):
         source = task if data == task.name else read_task(Path("data/processed") / data)
-        more = strip_targets(source.read_split(name), sorted(task.targets))
+        more = strip_targets(read_texts(source, name, alteration), sorted(task.targets))
         columns.append(_read_piece(members, more, source.folder))
         train = join_texts(train, more)
     log.info(
         "distill lesson task=%s labelled=%d further=%d members=%d",
         *(task.name, num_labelled, len(train) - num_labelled),
-        sum(len(part.seeds) for part in parts if (part.data, part.split) == own),
+        sum(len(part.seeds) for part in parts if part.texts == own),
     )
     soft = {
         target: join_columns([column[target] for column in columns], where=str(parts[0].folder))

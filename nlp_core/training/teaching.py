@@ -16,6 +16,7 @@ import torch
 
 from nlp_core.config.distillation import SOFT_LABELS, TeacherConfig
 from nlp_core.config.params import Params
+from nlp_core.data.alteration import read_texts
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.joining import strip_targets
 from nlp_core.data.soft_labels import MANIFEST, find_split_digest, name_file, write_seed
@@ -67,6 +68,7 @@ class Teacher:
                 "split": find_split_digest(self.texts.folder, self.config.split),
                 "machine": describe_machine(),
                 "numerics": self.cell.numerics,
+                **_describe_alteration(self.config),
             }
         )
 
@@ -137,7 +139,8 @@ def _teach_seed(teacher: Teacher, seed: int, work: Path) -> Path:
     )
     featurizer = featurizers[teacher.task.name if cell.plan.tasks else None]
     part = model.select(featurizer.plan) if cell.plan.tasks else model
-    split = strip_targets(teacher.texts.read_split(teacher.config.split), [*teacher.task.targets])
+    split = read_texts(teacher.texts, teacher.config.split, teacher.config.alteration)
+    split = strip_targets(split, [*teacher.task.targets])
     log.info("teach teacher=%s seed=%d rows=%d", teacher.name, seed, len(split))
     _check_columns(teacher, split)
     write_seed(path, split.ids, score_split(part, featurizer.encode(split)))
@@ -189,6 +192,7 @@ def _describe(teacher: Teacher, folder: Path) -> dict[str, Any]:
         "task": task.name,
         "data": config.data,
         "split": config.split,
+        **_describe_alteration(config),
         "seeds": config.seeds,
         "targets": task.targets,
         "widths": {head.target: 0 if head.grouped else len(labels[head.target]) for head in heads},
@@ -202,3 +206,8 @@ def _describe(teacher: Teacher, folder: Path) -> dict[str, Any]:
             },
         },
     }
+
+
+def _describe_alteration(config: TeacherConfig) -> dict[str, Any]:
+    """Return a note of the alteration; none at all where texts are scored as they are."""
+    return {} if config.alteration is None else {"alteration": config.alteration.model_dump()}

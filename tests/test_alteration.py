@@ -1,0 +1,125 @@
+"""Altered texts: what is drawn, what is left out, what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from nlp_core.config.distillation import AlterationConfig
+from nlp_core.data.alteration import MASK, alter_split
+from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
+from nlp_core.data.task import Split
+from nlp_core.errors import DataError
+
+NOTHING: dict[str, Any] = {
+    "copies": 1,
+    "mask_prob": 0.0,
+    "replace_prob": 0.0,
+    "cut_prob": 0.0,
+    "seed": 1,
+}
+ROWS = [["a", "good", "film"], ["a", "bad", "day"], [], ["the", "good", "day"]] * 25
+ROWS = [[*row, f"x{idx}"] if row else row for idx, row in enumerate(ROWS)]
+
+
+def make_column(rows: list[list[str]]) -> TextColumn:
+    return TextColumn([word for row in rows for word in row], np.cumsum([0, *map(len, rows)]))
+
+
+def make_split(*columns: list[list[str]]) -> Split:
+    """Return a split of one text, or of two."""
+    names = ["tokens"] if len(columns) == 1 else ["tokens_a", "tokens_b"]
+    texts = {name: make_column(rows) for name, rows in zip(names, columns, strict=True)}
+    raw = RawText(*[[" ".join(row) for row in rows] for rows in (*columns, *([[]] * 2))[:2]])
+    raw = raw if len(columns) == 2 else replace(raw, second=None)
+    return Split("train", np.arange(len(columns[0])), texts, {"label": ["0"] * 100}, None, raw=raw)
+
+
+def alter(split: Split, **changes: Any) -> Split:
+    return alter_split(split, AlterationConfig(**{**NOTHING, **changes}))
+
+
+def rows_of(split: Split, name: str = "tokens") -> list[list[str]]:
+    return [split.texts[name].row(row) for row in range(len(split))]
+
+
+def test_tokens_are_masked_with_their_probability() -> None:
+    rows = rows_of(alter(make_split(ROWS), mask_prob=0.25, copies=20))
+    flat = [word for row in rows for word in row]
+    assert {len(row) for row in rows} == {4}
+    assert set(flat) == {word for row in ROWS for word in row} | {MASK}
+    # Copies that are there already are left out: most of those without a mask, 0.75^4 of all.
+    drawn, left = 20 * 75, 0.75**4
+    assert flat.count(MASK) <= drawn
+    assert flat.count(MASK) / len(flat) == pytest.approx(0.25 / (1 - left), abs=0.06)
+    assert all(MASK in row for row in rows)
+
+
+def test_a_token_gives_way_to_one_that_follows_the_same_token() -> None:
+    texts = [["one", f"p{idx % 5}", f"q{idx}"] for idx in range(50)]
+    texts += [["two", f"r{idx % 5}", f"s{idx}"] for idx in range(50)]
+    rows = rows_of(alter(make_split(texts), replace_prob=0.5, copies=20))
+    # What follows `one` is followed by nothing that follows what follows `two`.
+    assert {row[1][0] + row[2][0] for row in rows} == {"pq", "rs"}
+    assert {row[0] + row[1][0] for row in rows} == {"onep", "oner", "twop", "twor"}
+    assert {row[1] for row in rows} == {row[1] for row in texts}
+    assert {row[2] for row in rows} == {row[2] for row in texts}
+
+
+def test_copies_are_cut_to_one_to_five_tokens_of_the_text() -> None:
+    long = [[f"{idx}-{place}" for place in range(9)] for idx in range(100)]
+    rows = rows_of(alter(make_split(long), cut_prob=1.0, copies=3))
+    assert {len(row) for row in rows} == {1, 2, 3, 4, 5}
+    whole = [" ".join(row) for row in long]
+    assert all(any(" ".join(row) in text for text in whole) for row in rows)
+    begins = {row[0].partition("-")[2] for row in rows}
+    assert begins == {str(place) for place in range(9)}
+
+
+def test_no_copy_is_empty_or_there_twice_and_none_has_a_label() -> None:
+    split = alter(make_split(ROWS), replace_prob=0.3, cut_prob=0.3, copies=30)
+    rows = [tuple(row) for row in rows_of(split)]
+    assert len(set(rows)) == len(rows) > 100
+    assert () not in rows
+    assert not set(rows) & {tuple(row) for row in ROWS}
+    assert split.ids.tolist() == list(range(len(rows)))
+    assert split.targets == {"label": [None] * len(rows)}
+    assert split.raw is not None
+    assert split.raw.first == [" ".join(row) for row in rows]
+    assert split.raw.second is None
+
+
+def test_both_texts_of_a_pair_are_altered() -> None:
+    split = alter(make_split(ROWS, ROWS[::-1]), mask_prob=0.5)
+    first, second = rows_of(split, "tokens_a"), rows_of(split, "tokens_b")
+    assert split.raw is not None
+    assert split.raw.second == [" ".join(row) for row in second]
+    assert any(MASK in a and MASK not in b for a, b in zip(first, second, strict=True))
+    assert any(MASK in b and MASK not in a for a, b in zip(first, second, strict=True))
+
+
+def test_the_seed_alone_says_what_is_drawn() -> None:
+    one, same, other = (
+        rows_of(alter(make_split(ROWS), mask_prob=0.3, seed=seed)) for seed in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+def test_more_than_texts_is_refused() -> None:
+    split = make_split(ROWS)
+    votes = NumberColumn(np.zeros((100, 1)), None)
+    with pytest.raises(DataError, match=r"found dense\.votes beside its tokens"):
+        alter(replace(split, numbers={"dense.votes": votes}), mask_prob=0.5)
+    tags = {**split.texts, "features.pos": split.texts["tokens"]}
+    with pytest.raises(DataError, match=r"found features\.pos beside its tokens"):
+        alter(replace(split, texts=tags), mask_prob=0.5)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"mask_prob": 0.6, "replace_prob": 0.6}, {"copies": 0}, {"cut_prob": 1.2}]
+)
+def test_numbers_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        AlterationConfig(**{**NOTHING, **changes})
