@@ -18,12 +18,12 @@ COLORS = (OURS, HONEST, PUBLISHED, QUIET)
 PANEL_HEIGHT = 2.6  # inches
 
 
-def draw_curves(curves: Curves, *, file_format: str = "svg") -> bytes:
-    """Return a figure with a panel for each encoder and a line for each text.
+def draw_curves(curves: Curves, heads: Mapping[str, int]) -> bytes:
+    """Return a figure with a panel for each encoder and a line for each text, as SVG.
 
     Args:
         curves: the points.
-        file_format: svg, or png to look at.
+        heads: the steps of each encoder in which its head alone was trained; 0: none.
     """
     with mpl.rc_context():
         mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
@@ -33,15 +33,17 @@ def draw_curves(curves: Curves, *, file_format: str = "svg") -> bytes:
         FigureCanvasAgg(figure)
         figure.suptitle("Held-out masked perplexity", fontsize=12, fontweight="bold")
         for idx, (name, lines) in enumerate(sorted(curves.items())):
-            _draw_panel(figure.add_subplot(len(curves), 1, idx + 1), name, lines)
+            _draw_panel(figure.add_subplot(len(curves), 1, idx + 1), name, lines, heads[name])
         file = BytesIO()
-        metadata = {"Date": None, "Creator": None} if file_format == "svg" else None
-        figure.savefig(file, format=file_format, metadata=metadata, dpi=110)
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return file.getvalue()
 
 
-def _draw_panel(axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, float]]]) -> None:
-    for idx, (text, points) in enumerate(sorted(lines.items())):
+def _draw_panel(
+    axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, float]]], head: int
+) -> None:
+    places = iter(["bottom", "top"])  # the upper end's number above it, the next one's below
+    for idx, (text, points) in enumerate(sorted(lines.items(), key=_find_end, reverse=True)):
         steps, values = [step for step, _ in points], [value for _, value in points]
         color = COLORS[idx % len(COLORS)]
         axes.plot(steps, values, "-o", color=color, label=text, linewidth=1.6, ms=3.6)
@@ -51,7 +53,12 @@ def _draw_panel(axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, f
             xytext=(5, 0),
             textcoords="offset points",
             color=color,
+            va=next(places, "center"),
         )
+    if head:
+        axes.axvline(head, color=QUIET, linestyle="--", linewidth=1.0)
+        above = axes.get_xaxis_transform()
+        axes.annotate("head alone ", (head, 0.9), xycoords=above, ha="right", color=QUIET)
     axes.set_yscale("log")
     axes.set_title(name, loc="left")
     axes.set_xlabel("steps")
@@ -60,3 +67,9 @@ def _draw_panel(axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, f
     axes.set_axisbelow(True)
     axes.spines["bottom"].set_color(GRID)
     axes.legend(frameon=False)
+
+
+def _find_end(line: tuple[str, Sequence[tuple[int, float]]]) -> tuple[float, str]:
+    """Return the last value of a line, and its name."""
+    name, points = line
+    return points[-1][1], name

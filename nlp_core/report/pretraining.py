@@ -1,4 +1,4 @@
-"""The table of pretrained encoders: artifacts/pretrain -> results, report and two figures."""
+"""The table of pretrained encoders: artifacts/pretrain -> results, report and figure."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,6 @@ from nlp_core.errors import DataError
 from nlp_core.files import write_json
 from nlp_core.report.curve import Curves, draw_curves
 from nlp_core.report.evaluation import summarise
-from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import (
     render_data,
     render_machines,
@@ -64,7 +63,7 @@ def evaluate_encoders(table: str, root: Path) -> None:
 
 
 def write_encoder_report(table: str, root: Path) -> None:
-    """Write the markdown, the figure and the curves of a table of encoders.
+    """Write the markdown and the curves of a table of encoders.
 
     Args:
         table: its name.
@@ -89,11 +88,11 @@ def write_encoder_report(table: str, root: Path) -> None:
         f"```\ndvc repro report_encoders@{table}\nsnakemake --cores 2 reports/{table}.md\n```\n\n"
         "Both do only what is not done.",
     ]
-    pictures = [
-        Picture(table, "Published and measured numbers", draw_figure(comparison)),
-        Picture(f"{table}_curve", "Held-out perplexity over the steps", draw_curves(curves)),
-    ]
-    write_files(comparison, pictures, sections, root)
+    heads = {
+        name: item.head_start.steps if item.head_start else 0 for name, item in encoders.items()
+    }
+    picture = Picture(table, "Held-out perplexity over the steps", draw_curves(curves, heads))
+    write_files(comparison, [picture], sections, root)
 
 
 def _evaluate(folder: Path, name: str, params: Params) -> CellResult:
