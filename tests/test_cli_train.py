@@ -349,8 +349,13 @@ PREDICT = ["predict", "{out}", "-o", "p.tsv", "--data"]
         ([*TRAIN, "--set", "data.texts.3=a"], "data.texts has none named '3'"),
         ([*TRAIN, "--set", "data.label=labl"], "Did you mean 'label'"),
         ([*TRAIN, "--set", "data.kind=regression"], "serves"),
-        ([*TRAIN, "--set", "data.kind=span"], "kind: found span, expected one of classification"),
-        (["train", "{span}", "--train", "{train}", "-o", "new"], "found heads for span, expected"),
+        ([*TRAIN, "--set", "data.kind=language_model"], "kind: found language_model, expected one"),
+        ([*TRAIN, "--set", "data.kind=span"], "format: found tsv with kind span; questions on"),
+        (
+            ["train", "{words}", "--train", "{train}", "-o", "new"],
+            "found heads for language_model,",
+        ),
+        (["train", "{span}", "--train", "{train}", "-o", "new"], "found no JSON (Expecting value"),
         ([*TRAIN, "--set", "data.tokens=word"], "Did you mean 'words'"),
         ([*TRAIN, "--set", 'data.metrics=["f2"]'], "unknown metric 'f2'"),
         ([*TRAIN, "--set", "layers.word.vectors=x"], "Give --vectors FILE"),
@@ -376,6 +381,7 @@ def test_a_mistake_is_one_paragraph_and_leaves_nothing(
         (trained / f"{name}.tsv").write_bytes(content)
     names = {name: str(trained / f"{name}.tsv") for name in (*files, "train", "dev")}
     names |= {"out": str(trained / "out"), "model": str(trained / "model.json")}
+    names["words"] = str(ROOT / "zoo/language_model/lstm.json")
     names["span"] = str(ROOT / "zoo/squad/bidaf.json")
     before = digest_file(trained / "dev.tsv")
     assert wanted in fail(capsys, *(argument.format(**names) for argument in arguments))

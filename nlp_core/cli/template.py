@@ -19,6 +19,7 @@ KINDS: dict[str, Kind] = {
     MULTIPLE_CHOICE: "ranking",
     "tagging": "tagging",
     "intent_slots": "intent_slots",
+    "reading": "span",
 }
 """The kind of data that each template serves."""
 LEARNT = {
@@ -31,6 +32,7 @@ LEARNT = {
     MULTIPLE_CHOICE: "Which of a row's candidates answers its question",
     "tagging": "A tag of each word",
     "intent_slots": "A label of a sentence and a tag of each word",
+    "reading": "Where in a context the answer to a question stands",
 }
 NOTES = [
     "data says how your files are read, training how the net learns; any value is overridden by "
@@ -98,13 +100,14 @@ def _build_with_encoder(
     name: str, data: dict[str, Any], rows: int, encoder: EncoderSize
 ) -> dict[str, Any]:
     """Return a model file whose layers are an encoder, a pooling where needed, and a dropout."""
-    is_tagged = KINDS[name] in TAGGED_KINDS
-    column, inner = ("tokens.pieces", "encoder") if is_tagged else ("texts", "pooled")
+    has_words = KINDS[name] in (*TAGGED_KINDS, "span")
+    column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
+    inner = "encoder" if has_words else "pooled"
     size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
     layers: list[dict[str, Any]] = [
         {"name": "encoder", "block": "pretrained_encoder", "inputs": ["texts"], **size}
     ]
-    if not is_tagged:
+    if not has_words:
         layers.append(
             {"name": "pooled", "block": "pooling", "inputs": ["encoder"], "pool": "first"}
         )
@@ -114,7 +117,9 @@ def _build_with_encoder(
     tags = {"tags": {"head": "tagging", "inputs": ["out"]}}
     label = {"head": HEAD_OF.get(name, "classification"), "inputs": ["out"]}
     heads: dict[str, Any] = {"label": label}
-    if is_tagged:
+    if name == "reading":
+        heads = {"answer": {"head": "span", "inputs": ["out", "out"]}}
+    elif has_words:
         heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
     fitted = fit_training(rows)
     fitted["epochs"] = min(fitted["epochs"], MOST_ENCODER_EPOCHS)
@@ -165,6 +170,8 @@ def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
     if name == "intent_slots":
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
         return "tokens", {"label": label, **tags}
+    if name == "reading":
+        return "question", {"answer": {"head": "span", "inputs": ["begins", "ends"]}}
     if name in ("matching", "similarity", "ranking", MULTIPLE_CHOICE):
         net, options = "pair", {"inputs": ["pair"], "hidden_dims": [100]}
     else:

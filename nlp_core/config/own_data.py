@@ -9,7 +9,7 @@ from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind
 from nlp_core.config.number import Count, Positive
 from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule, WarmupLinearSchedule
 
-Format = Literal["tsv", "csv", "jsonl", "parquet", "conll"]
+Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]
 Scheme = Literal["IOB1", "BIO", "BIOES", "plain"]
 SEPARATORS = {"tsv": "\t", "csv": ","}
 USUAL_METRICS = {
@@ -21,11 +21,14 @@ USUAL_METRICS = {
     "ranking": ["map", "mrr"],
     "tagging": ["f1", "accuracy"],
     "intent_slots": ["frame_accuracy", "intent_accuracy", "slot_f1"],
+    "span": ["f1", "exact_match"],
 }
 OWN_KINDS = tuple(USUAL_METRICS)
 """The kinds that one's own files can be of; the others need a file in datasets/."""
 PLAIN_METRICS = {"tagging": ["accuracy"], "intent_slots": ["frame_accuracy", "intent_accuracy"]}
 """Tags that write no entities have no F1."""
+QUESTION_COLUMNS, ANSWER_COLUMN = ["question", "context"], "answers"
+"""What the JSON of SQuAD calls texts and answers."""
 CHOICE_METRICS = ["accuracy", "mrr"]
 """Of questions with one right candidate."""
 ONE_KIND_KEYS = {
@@ -42,9 +45,10 @@ class DataConfig(ClosedModel):
 
     kind: Kind
     """What is learnt: one label, several or a number of a text; a label or a number of two; an
-    order of candidates; tags; a label and tags."""
+    order of candidates; tags; a label and tags; where the answer to a question stands."""
     format: Format
-    """tsv, csv, jsonl (an object a line), parquet, or conll (a token a line)."""
+    """tsv, csv, jsonl (an object a line), parquet, conll (a token a line), or squad (the JSON of
+    SQuAD, for the kind span alone)."""
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
     """Column of the text, or of the two texts; of the tokens for tags. Columns without names
     (no header, conll) are called "1", "2" ..."""
@@ -75,9 +79,10 @@ class DataConfig(ClosedModel):
     """How tags write entities; plain: each tag stands for itself (parts of speech)."""
     tokens: str = "words"
     """How a text becomes tokens: split at spaces (`spaces`), Penn Treebank words (`words`), or the
-    tokenizer of a plug-in."""
+    tokenizer of a plug-in. span: `spaces` or `plain_words`, which say where a token stands."""
     max_tokens: Count | None = None
-    """Tokens of a text that are read, the rest is cut off; null: all."""
+    """Tokens of a text that are read, the rest is cut off; null: all. span: tokens of a context
+    that are read in training; it is read whole to find an answer."""
     max_words: Count = 100_000
     """Distinct words of a column that are told apart, the most frequent ones."""
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
@@ -93,8 +98,22 @@ class DataConfig(ClosedModel):
         return self
 
     @model_validator(mode="after")
+    def _check_questions(self) -> "DataConfig":
+        if (self.kind == "span") != (self.format == "squad"):
+            raise ValueError(
+                f"format: found {self.format} with kind {self.kind}; questions on passages stand "
+                "in the JSON of SQuAD (squad), and nothing else does."
+            )
+        if self.kind == "span" and [*self.texts, self.label] != [*QUESTION_COLUMNS, ANSWER_COLUMN]:
+            raise ValueError(
+                f"texts, label: found {self.texts} and {self.label}, expected {QUESTION_COLUMNS} "
+                f"and {ANSWER_COLUMN}, as the JSON of SQuAD calls them."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_columns(self) -> "DataConfig":
-        num_texts = 2 if self.kind in PAIR_KINDS else 1
+        num_texts = len(self.text_names)
         if len(self.texts) != num_texts and not self.choices:
             raise ValueError(f"texts: found {self.texts}; the kind {self.kind} needs {num_texts}.")
         columns = [*self.input_columns, self.label, *([self.tags] if self.tags else [])]
@@ -136,7 +155,7 @@ class DataConfig(ClosedModel):
     @property
     def text_names(self) -> list[str]:
         """Return what a model's inputs call the texts."""
-        return ["tokens_a", "tokens_b"] if self.kind in PAIR_KINDS else ["tokens"]
+        return ["tokens_a", "tokens_b"] if self.kind in (*PAIR_KINDS, "span") else ["tokens"]
 
     @property
     def input_columns(self) -> list[str]:

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS, Kind
-from nlp_core.config.own_data import DataConfig, Format
+from nlp_core.config.own_data import ANSWER_COLUMN, QUESTION_COLUMNS, DataConfig, Format
 from nlp_core.data.choice_guess import assign_choices
 from nlp_core.data.column_guess import GuessError, Look, Roles, assign_roles, is_header
+from nlp_core.data.own_split import read_questions
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.own import read_examples
 from nlp_core.data.readers.records import check_file, read_cells, read_records
@@ -30,6 +31,9 @@ SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
 }
 CONLLU_COLUMNS = 10
+MARKS = {"conll": b"\n\n", "squad": b'"question"'}
+"""What stands between or in the examples of a file; elsewhere an end of line."""
+MOST_CONTEXT_TOKENS = 400
 SCHEMES = {
     "plain": "each tag stands for itself",
     "IOB1": "entities begin with I-, and with B- behind another of their type",
@@ -75,6 +79,8 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
         DataError: the file is missing, empty or malformed, or has no columns for that kind.
     """
     check_file(path)
+    if kind == "span":
+        return _guess_questions(path)
     found = _guess_format(path, kind)
     if found == "conll":
         guess = _guess_columns(path, found)
@@ -89,12 +95,31 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
 
 
 def count_rows(path: Path, data: DataConfig) -> int:
-    """Return about how many examples a file holds: its lines, or the gaps between sentences."""
+    """Return about how many examples a file holds: lines, gaps between sentences, questions."""
     if data.format == "parquet":
         return int(pq.read_metadata(path).num_rows)
-    mark = b"\n\n" if data.format == "conll" else b"\n"
+    mark = MARKS.get(data.format, b"\n")
     with path.open("rb") as file:
         return 1 + sum(chunk.count(mark) for chunk in iter(lambda: file.read(CHUNK), b""))
+
+
+def _guess_questions(path: Path) -> Guess:
+    values = {"texts": QUESTION_COLUMNS, "label": ANSWER_COLUMN, "tokens": "plain_words"}
+    data = _build("span", {"format": "squad", **values, "max_tokens": MOST_CONTEXT_TOKENS})
+    questions = read_questions(path, data)
+    contexts = {question.passage.number: len(question.passage.ends) for question in questions}
+    silent = sum(not question.answers for question in questions)
+    lost = sum(bool(question.answers) and question.last is None for question in questions)
+    cut = sum(size > MOST_CONTEXT_TOKENS for size in contexts.values())
+    reasons = {
+        "format": "JSON as that of SQuAD",
+        "texts": f"{len(questions)} questions on {len(contexts)} contexts",
+        "label": f"{len(questions) - silent} answers, {silent} questions without one",
+        "tokens": "runs of letters or digits, and single marks",
+        "max_tokens": f"{cut} contexts are longer, and cut in training",
+    }
+    doubts = {"label": f"{lost} answers do not stand in their context"} if lost else {}
+    return Guess(data, reasons, doubts)
 
 
 def _guess_format(path: Path, kind: Kind) -> Format:

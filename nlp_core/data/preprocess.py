@@ -44,7 +44,7 @@ from nlp_core.data.readers.lines import refuse
 from nlp_core.data.readers.mrpc import read_mrpc
 from nlp_core.data.readers.parallel import read_parallel
 from nlp_core.data.readers.passage import read_passages
-from nlp_core.data.readers.squad import cut_passage, read_squad
+from nlp_core.data.readers.squad import fit_question, read_squad
 from nlp_core.data.readers.tsv import read_tsv
 from nlp_core.data.readers.vectors import read_vectors
 from nlp_core.data.readers.wikiqa import read_wikiqa
@@ -239,9 +239,9 @@ def _fit_for_training(train: _Split, max_tokens: int | None) -> _Split:
     kept = []
     for number, row in zip(train.ids, train.rows, strict=True):
         assert isinstance(row, Question), row
-        is_found = row.answers is not None and (not row.answers or row.last is not None)
-        if is_found and (max_tokens is None or (row.last or 0) < max_tokens):
-            kept.append((number, row if max_tokens is None else cut_passage(row, max_tokens)))
+        fitted = fit_question(row, max_tokens)
+        if fitted is not None:
+            kept.append((number, fitted))
     if left_out := len(train.rows) - len(kept):
         log.warning("preprocess left out of train questions=%d", left_out)
     return _Split([number for number, _ in kept], [row for _, row in kept])

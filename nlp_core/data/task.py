@@ -1,7 +1,7 @@
 """A processed task in memory: columns of each split, and what its manifest says."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -199,30 +199,39 @@ class Task:
         if not path.exists():
             splits = [item.stem for item in self.folder.glob("*.parquet")]
             raise DataError(f"{self.folder}: found no split '{name}'. {suggest(name, splits)}")
-        # Neither read_table nor to_numpy: both import pandas, half a second of a start-up.
-        with pq.ParquetFile(path) as file:
-            table = file.read()
-        texts, numbers = {}, {}
-        for column in table.column_names:
-            if column.startswith(("tokens", SYMBOLS)):
-                lists = table.column(column).combine_chunks()
-                offsets = np.asarray(lists.offsets.to_pylist())
-                texts[column] = TextColumn(_read_tokens(lists), offsets - offsets[0])
-            if column.startswith((NUMBERS, TOKEN_NUMBERS)):
-                numbers[column] = _read_numbers(column, table.column(column).to_pylist())
-        targets = {
-            name: table.column(name).to_pylist() for name in self.targets if name != NEXT_WORD
-        }
-        if NEXT_WORD in self.targets:
-            targets[NEXT_WORD] = [float(size - 1) for size in texts["tokens"].lengths]
-        if LABELS in targets:
-            targets[LABELS] = [None if row is None else tuple(row) for row in targets[LABELS]]
-        group = table.column("group").to_pylist() if "group" in table.column_names else None
-        ids = np.asarray(table.column("id").to_pylist())
-        group = None if group is None else np.asarray(group)
-        passages = Passages.read(table) if self.kind == "span" else None
-        raw = None if self.kind in ("span", "language_model") else _read_raw(table)
-        return Split(name, ids, texts, targets, group, numbers, passages, raw)
+        return read_split_file(path, self.kind, self.targets)
+
+
+def read_split_file(path: Path, kind: str, targets: Collection[str]) -> Split:
+    """Read the columns of a split, which is called as its file is.
+
+    Args:
+        path: the file.
+        kind: of the task.
+        targets: by what name the right answers go.
+    """
+    # Neither read_table nor to_numpy: both import pandas, half a second of a start-up.
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+    texts, numbers = {}, {}
+    for column in table.column_names:
+        if column.startswith(("tokens", SYMBOLS)):
+            lists = table.column(column).combine_chunks()
+            offsets = np.asarray(lists.offsets.to_pylist())
+            texts[column] = TextColumn(_read_tokens(lists), offsets - offsets[0])
+        if column.startswith((NUMBERS, TOKEN_NUMBERS)):
+            numbers[column] = _read_numbers(column, table.column(column).to_pylist())
+    answers = {name: table.column(name).to_pylist() for name in targets if name != NEXT_WORD}
+    if NEXT_WORD in targets:
+        answers[NEXT_WORD] = [float(size - 1) for size in texts["tokens"].lengths]
+    if LABELS in answers:
+        answers[LABELS] = [None if row is None else tuple(row) for row in answers[LABELS]]
+    group = table.column("group").to_pylist() if "group" in table.column_names else None
+    ids = np.asarray(table.column("id").to_pylist())
+    group = None if group is None else np.asarray(group)
+    passages = Passages.read(table) if kind == "span" else None
+    raw = None if kind in ("span", "language_model") else _read_raw(table)
+    return Split(path.stem, ids, texts, answers, group, numbers, passages, raw)
 
 
 def _read_raw(table: pa.Table) -> RawText | None:

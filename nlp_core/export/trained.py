@@ -15,8 +15,8 @@ from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import PAIR_KINDS, read_dataset
 from nlp_core.config.model import read_model
 from nlp_core.config.params import read_params
+from nlp_core.data.own_split import read_own_split
 from nlp_core.data.store import StoredSplit
-from nlp_core.data.store_writer import store_file
 from nlp_core.data.task import Examples, Split, Task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.features import Featurizer
@@ -181,6 +181,6 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
         featurizer=featurizer,
         task=build_task(config.data, featurizer.targets, folder.name),
         tokenizer=config.data.tokens,
-        max_tokens=config.data.max_tokens,
-        examples=store_file(path, config.data, "test"),
+        max_tokens=None if config.data.kind == "span" else config.data.max_tokens,
+        examples=read_own_split(path, config.data, "test", featurizer.targets),
     )

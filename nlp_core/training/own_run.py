@@ -7,22 +7,31 @@ The folder appears whole, at the end. What was done when a run was killed lies b
 import logging
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
 from nlp_core.config.own_data import DataConfig, TrainingConfig
 from nlp_core.config.reader import PIECES, TEXTS
+from nlp_core.data.own_split import (
+    build_question_split,
+    fit_questions,
+    list_answers,
+    read_questions,
+)
+from nlp_core.data.readers.example import Question
 from nlp_core.data.store import FileColumn, StoredSplit
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
-from nlp_core.data.task import TAGS, Task
-from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.task import TAGS, Split, Task
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.errors import ConfigError, DataError
@@ -112,8 +121,8 @@ def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
     """
     plan = check_model(config, run.name, run.init)
     assert config.data is not None, run.name
-    splits = _read_splits(run, config.data, list_pieces(plan))
-    task = build_task(config.data, list_labels(config.data, splits["train"]), run.output.name)
+    splits, targets = _read_splits(run, config.data, list_pieces(plan))
+    task = build_task(config.data, targets, run.output.name)
     where = f"{run.name}: data.metrics"
     check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
     for name, split in splits.items():
@@ -173,7 +182,7 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
     data = config.data
     assert data is not None, where
     try:
-        TOKENIZERS.get(data.tokens)
+        (LOCATORS if data.kind == "span" else TOKENIZERS).get(data.tokens)
     except ConfigError as err:
         raise ConfigError(f"{where}: data.tokens: {err}") from err
     check_metrics(data.kind, data.metrics_or_usual, where=f"{where}: data.metrics")
@@ -185,7 +194,7 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
                 f"data.kind is {data.kind}; expected one that fits the other."
             )
     for name, column in plan.inputs.items():
-        has_texts = column == TEXTS and data.kind not in TAGGED_KINDS
+        has_texts = column == TEXTS and data.kind not in (*TAGGED_KINDS, "span")
         if not has_texts and column.partition(".")[0] not in data.text_names:
             raise ConfigError(
                 f"{where}: inputs: '{name}' reads '{column}'; data of kind {data.kind} has "
@@ -275,22 +284,64 @@ def list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
     return targets
 
 
-def _read_splits(run: OwnRun, data: DataConfig, pieces: list[str]) -> dict[str, StoredSplit]:
+def _read_splits(
+    run: OwnRun, data: DataConfig, pieces: list[str]
+) -> tuple[Mapping[str, StoredSplit | Split], dict[str, list[str]]]:
+    """Return the splits by name, and by target all labels that can be predicted."""
+    if data.kind == "span":
+        return _read_question_splits(run, data)
     splits = {name: store_file(path, data, name, pieces) for name, path in run.files.items()}
-    return splits if "dev" in splits else splits | _hold_out(splits["train"], run.seed)
+    splits = splits if "dev" in splits else splits | _hold_out(splits["train"], run.seed)
+    return splits, list_labels(data, splits["train"])
+
+
+def _read_question_splits(
+    run: OwnRun, data: DataConfig
+) -> tuple[dict[str, Split], dict[str, list[str]]]:
+    path = run.files["train"]
+    train = read_questions(path, data)
+    targets = list_answers(train)
+    found = {
+        name: read_questions(other, data, targets=targets)
+        for name, other in run.files.items()
+        if name != "train"
+    }
+    if "dev" not in found:
+        train, found["dev"] = _hold_out_passages(train, path, run.seed)
+    found["train"] = fit_questions(train, data, path)
+    if left_out := len(train) - len(found["train"]):
+        log.warning("train left out questions without an answer in their context num=%d", left_out)
+    splits = {name: build_question_split(name, rows, data) for name, rows in found.items()}
+    return splits, targets
+
+
+def _hold_out_passages(
+    questions: list[Question], path: Path, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """Cut the questions on a tenth of the passages off."""
+    numbers = sorted({question.passage.number for question in questions})
+    dev = {numbers[idx] for idx in np.flatnonzero(_draw_held_out(len(numbers), seed))}
+    if not 0 < len(dev) < len(numbers):
+        raise DataError(
+            f"{path}: found one context with questions, expected two at least, one of which is "
+            "held out to choose the epoch. Give more of them, or --dev."
+        )
+    parts: tuple[list[Question], list[Question]] = ([], [])
+    for question in questions:
+        parts[question.passage.number in dev].append(question)
+    log.info("train no --dev, so %d of %d questions are held out", len(parts[1]), len(questions))
+    return parts
 
 
 def _hold_out(train: StoredSplit, seed: int) -> dict[str, StoredSplit]:
     """Cut a tenth of train out as dev, whole questions when there are questions."""
     units = len(train) if train.group is None else int(train.group.max()) + 1
-    size = min(max(round(units * HELD_OUT_SHARE), 1), MOST_HELD_OUT)
     if units < 2:
         raise DataError(
             f"{train.path}: found one {'row' if train.group is None else 'question'}, expected two "
             "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
         )
-    is_dev = np.zeros(units, dtype=bool)
-    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
+    is_dev = _draw_held_out(units, seed)
     is_dev = is_dev if train.group is None else is_dev[train.group]
     log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
     return {
@@ -299,12 +350,20 @@ def _hold_out(train: StoredSplit, seed: int) -> dict[str, StoredSplit]:
     }
 
 
+def _draw_held_out(units: int, seed: int) -> NDArray[np.bool_]:
+    """Return which of some rows, questions or passages are held out."""
+    size = min(max(round(units * HELD_OUT_SHARE), 1), MOST_HELD_OUT)
+    is_dev = np.zeros(units, dtype=np.bool_)
+    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
+    return is_dev
+
+
 def _train(
     run: OwnRun,
     plan: ModelPlan,
     training: TrainingConfig,
     task: Task,
-    splits: dict[str, StoredSplit],
+    splits: Mapping[str, StoredSplit | Split],
     work: Path,
 ) -> dict[str, Any]:
     seed_everything(run.seed)

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.own_data import DataConfig
+from nlp_core.data.own_split import read_questions
 from nlp_core.data.readers.own import parse_record
 from nlp_core.data.readers.records import Record, read_records, refuse
 from nlp_core.errors import DataError
-from nlp_core.files import replacing
+from nlp_core.files import replacing, write_text
 from nlp_core.training.predictor import Prediction, Predictor
 
 ROWS_A_CHUNK = 1024
@@ -44,6 +45,8 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
         DataError: the source is malformed, or has a column that is to be written.
     """
     places = {f"confidence_of_{label}": predictor.find_label(label) for label in confidence_of}
+    if predictor.data.format == "squad":
+        return _answer_file(predictor, source, target, places)
     rows = _say_rows(predictor, source, places)
     with replacing(target) as temporary:
         if predictor.data.format == "parquet":
@@ -73,6 +76,28 @@ def describe(prediction: Prediction, places: dict[str, int]) -> Said:
         for name, place in places.items():
             said[name] = _round(prediction.probability[..., place].tolist())
     return said
+
+
+def _answer_file(predictor: Predictor, source: Path, target: Path, places: dict[str, int]) -> int:
+    """Write a document of questions with an answer to each, by its id."""
+    questions = read_questions(source, predictor.data, labelled=False)
+    said = {
+        question.key: describe(prediction, places)
+        for question, prediction in zip(questions, predictor.answer(questions), strict=True)
+    }
+    document = json.loads(source.read_text(encoding="utf-8-sig"))
+    for article in document["data"]:
+        for paragraph in article["paragraphs"]:
+            for item in paragraph["qas"]:
+                new = said[item["id"]]
+                if taken := [name for name in new if name in item]:
+                    raise DataError(
+                        f"{source}: question '{item['id']}': found a key '{taken[0]}', which is to "
+                        "be written; rename it."
+                    )
+                item |= new
+    write_text(target, json.dumps(document, ensure_ascii=False) + "\n")
+    return len(questions)
 
 
 def _say_rows(predictor: Predictor, source: Path, places: dict[str, int]) -> Iterator[Row]:

@@ -13,11 +13,12 @@ from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.model import read_model
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
+from nlp_core.data.own_split import build_question_split, read_own_split
+from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates
 from nlp_core.data.split_column import RawText, TextColumn
-from nlp_core.data.store_writer import store_file
-from nlp_core.data.task import Split
-from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.task import ANSWERS, Split
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
@@ -38,8 +39,10 @@ class Prediction(NamedTuple):
     """What a model says of one input.
 
     Attributes:
-        prediction: the label, the labels, the number, or a tag for each token.
-        confidence: probability of the label, or of each of the labels or tags; None for a number.
+        prediction: the label, the labels, the number, a tag for each token, or the text of an
+            answer, empty where there is none.
+        confidence: probability of the label or the answer, or of each of the labels or tags; None
+            for a number.
         probability: of each label, in the order of `Predictor.labels`: [L], or [T, L] for tags;
             None for a number.
         tags: a tag for each token where a model predicts a label and tags; else None.
@@ -101,11 +104,12 @@ class Predictor:
 
         Args:
             inputs: texts; pairs of texts where the model compares two; a question and its
-                candidates where it chooses one; texts or lists of tokens where each token gets a
-                tag.
+                candidates where it chooses one; a question and a context where it finds the
+                answer; texts or lists of tokens where each token gets a tag.
 
         Raises:
-            ConfigError: an input has not as many texts as the model reads.
+            ConfigError: an input has not as many texts as the model reads, or a context has no
+                words.
         """
         return self.predict_examples([self._read(item, idx) for idx, item in enumerate(inputs)])
 
@@ -113,6 +117,8 @@ class Predictor:
         """Predict examples whose texts are tokens already."""
         if not examples:
             return []
+        if self.data.kind == "span":
+            return self._answer_texts(examples)
         if self.data.choices:
             return self._choose_candidates(examples)
         return self._predict_all(examples)
@@ -156,9 +162,10 @@ class Predictor:
         Raises:
             DataError: the file is malformed, or has a label that the model does not know.
         """
-        split = store_file(path, self.data, "test", list_pieces(self._featurizer.plan))
-        encoded = self._featurizer.encode(split)
         targets = self._featurizer.targets
+        pieces = list_pieces(self._featurizer.plan)
+        split = read_own_split(path, self.data, "test", targets, pieces)
+        encoded = self._featurizer.encode(split)
         task = build_task(self.data, targets, path.stem)
         return score_predictions(task, predict(self._model, encoded, targets))
 
@@ -173,7 +180,32 @@ class Predictor:
                 f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
                 f"{' and '.join(names)}."
             )
+        if self.data.kind == "span":
+            return OwnExample([idx], [], {}, raw=texts)
         return cut_texts([idx], texts, self.data, self.tokenize)
+
+    def answer(self, questions: Sequence[Question]) -> list[Prediction]:
+        """Answer questions on passages; the answer that there is none is an empty text."""
+        split = build_question_split("input", questions, self.data)
+        encoded, targets = self._featurizer.encode(split), self._featurizer.targets
+        found = predict(self._model, encoded, targets)
+        assert found.score is not None, targets
+        rows = zip(found.answers[ANSWERS], found.score, strict=True)
+        return [
+            Prediction(text, float(chances[0 if text else -1]), chances) for text, chances in rows
+        ]
+
+    def _answer_texts(self, examples: Sequence[OwnExample]) -> list[Prediction]:
+        questions = []
+        for example in examples:
+            (number,), (text, context) = example.lines, example.raw
+            stretches = np.array(LOCATORS.get(self.data.tokens)(context), dtype=np.int32)
+            if not len(stretches):
+                raise ConfigError(f"input {number + 1}: found a context without words.")
+            starts, ends = stretches.T
+            passage = Passage(1, number + 1, context, starts, ends)
+            questions.append(Question(str(number), text, passage, None))
+        return self.answer(questions)
 
     def _encode(self, examples: Sequence[OwnExample]) -> EncodedSplit:
         columns, size = {}, len(examples)

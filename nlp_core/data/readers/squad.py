@@ -92,6 +92,21 @@ def cut_passage(question: Question, max_tokens: int) -> Question:
     return question._replace(passage=shorter)
 
 
+def fit_question(question: Question, max_tokens: int | None) -> Question | None:
+    """Return a question on the first tokens of its passage; None if it teaches nothing.
+
+    Args:
+        question: with answers.
+        max_tokens: tokens that are kept; None: all.
+    """
+    is_found = question.answers is not None and (not question.answers or question.last is not None)
+    if not is_found:
+        return None
+    if max_tokens is None:
+        return question
+    return cut_passage(question, max_tokens) if (question.last or 0) < max_tokens else None
+
+
 def _read_passages(
     path: Path, locate: Locator
 ) -> Iterator[tuple[Passage, str, list[dict[str, Any]]]]:
