@@ -139,8 +139,8 @@ def test_record_built_takes_only_what_is_newer(
 
 def test_repository_grid_stays_small_enough_for_dvc() -> None:
     stages = dag.load_stages(Path(__file__).resolve().parent.parent)
-    assert 5 <= len(stages) <= 120
-    names = {stage.name.split("@")[0] for stage in stages}
+    assert 5 <= len(stages) <= 150
+    names = {stage.name.split("@")[0] for stage in stages if not stage.name.startswith("gather_")}
     optional = {"pretrain", "teach", "distill", "export"}
     reports = ("evaluate_encoders", "report_encoders", "evaluate_distilled", "report_distilled")
     times = ("measure_latency", "report_latency")

@@ -44,7 +44,7 @@ def test_the_tasks_of_a_group_are_those_of_its_model(tmp_path: Path) -> None:
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    params["groups"] = {"two": ["cola", "sst2"]}
+    params["groups"]["two"] = ["cola", "sst2"]
     params["recipes"]["mixed"] = params["recipes"]["sst2_fast"] | {
         "mixing": {"name": "proportional"}
     }

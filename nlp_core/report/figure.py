@@ -35,6 +35,8 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
 }
 WIDE_SPAN = 20.0  # points: numbers further apart than this cannot share an axis and be read
 PANEL_COLUMNS = 3
+LONG_NAME = 24
+"""Letters of a row's name beyond which two panels stand side by side at most."""
 LEAST_SPAN = 2.0
 LEGEND_LETTERS = 90  # more of them do not fit into the width
 PALE = 0.22  # opacity of a band, behind dots of the same colour
@@ -122,7 +124,9 @@ def _values(entry: Entry) -> list[float]:
 
 
 def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
-    columns = 1 if len(panels) <= 2 else PANEL_COLUMNS
+    longest = max((len(name) for panel in panels for name in panel.lines), default=0)
+    most = PANEL_COLUMNS if longest <= LONG_NAME else 2
+    columns = 1 if len(panels) <= 2 else most
     rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
     heights = [FRAME_HEIGHT + LINE_HEIGHT * max(len(p.lines) for p in row) for row in rows]
     figure = Figure(figsize=(WIDTH, sum(heights) + MARGIN_HEIGHT), layout="constrained")
