@@ -1,7 +1,7 @@
 """Time an engine that has nothing to do, on the whole grid: `python benchmarks/noop.py`.
 
 The grid of params.yaml is built with stand-ins for its stages in a temporary folder, so that
-neither data nor training is needed. The bar for `dvc repro` is 10 s.
+neither data nor training is needed. The bar for `dvc repro` is 4 s.
 """
 
 import json
@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from nlp_core.dag import load_stages  # noqa: E402
 from tests.workflow_project import Project, copy_workflow  # noqa: E402
 
-BAR_SECONDS = 10.0
+BAR_SECONDS = 4.0
 RUNS = 3
 FIRST_SECONDS = 1800
 COMMANDS = {

@@ -13,8 +13,7 @@ from nlp_core.cli.template import KINDS, MULTIPLE_CHOICE, build_template
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import find_line, format_model
 from nlp_core.data.guess import Guess, count_rows, guess_data
-from nlp_core.data.own_split import read_questions
-from nlp_core.data.readers.own import read_examples
+from nlp_core.data.own_split import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_text
@@ -57,10 +56,8 @@ def run(options: argparse.Namespace) -> None:
     encoder = read_size(init) if init else None
     model = build_template(options.template, guess.section, rows, encoder)
     check_model(parse_model(model, str(output)), str(output), init)
-    if options.dev is not None and guess.data.kind == "span":
-        read_questions(options.dev, guess.data)
-    elif options.dev is not None:
-        next(read_examples(options.dev, guess.data), None)
+    if options.dev is not None:
+        check_form(options.dev, guess.data)
     text = format_model(model)
     write_text(output, text)
     _show(output, text, guess)

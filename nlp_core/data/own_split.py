@@ -11,6 +11,7 @@ from nlp_core.config.dataset import SPAN_LABELS
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.columns import write_questions
 from nlp_core.data.readers.example import Question
+from nlp_core.data.readers.own import read_examples
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.readers.squad import fit_question, read_squad
 from nlp_core.data.store import StoredSplit
@@ -70,6 +71,18 @@ def read_questions(
             "leave them out."
         )
     return found
+
+
+def check_form(path: Path, data: DataConfig) -> None:
+    """Refuse a file that is not of the form that is read, as far as its first example shows it.
+
+    Raises:
+        DataError: the file is missing or malformed.
+    """
+    if data.kind == "span":
+        read_questions(path, data)
+    else:
+        next(read_examples(path, data), None)
 
 
 def list_answers(questions: Sequence[Question]) -> Targets:

@@ -12,29 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
 from nlp_core.config.own_data import DataConfig, TrainingConfig
 from nlp_core.config.reader import PIECES, TEXTS
-from nlp_core.data.own_split import (
-    build_question_split,
-    fit_questions,
-    list_answers,
-    read_questions,
-)
-from nlp_core.data.readers.example import Question
-from nlp_core.data.store import FileColumn, StoredSplit
-from nlp_core.data.store_writer import store_file
-from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
-from nlp_core.data.task import TAGS, Split, Task
+from nlp_core.data.store import StoredSplit
+from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.folder import ENCODER_FILES
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError
 from nlp_core.files import (
     digest_file,
     digest_json,
@@ -52,6 +40,7 @@ from nlp_core.models.saving import save_model
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lock import locked
 from nlp_core.training.loop import HONEST, Trainer, load_weights
+from nlp_core.training.own_splits import read_splits
 from nlp_core.training.prediction import predict, score_predictions
 from nlp_core.training.progress import show_progress
 from nlp_core.training.task_run import TaskRun
@@ -61,10 +50,6 @@ log = logging.getLogger(__name__)
 MODEL = "model.json"
 RUN = "run.json"
 VECTORS = "vectors"
-HELD_OUT_SHARE = 0.1
-MOST_HELD_OUT = 20_000
-FEW_TAGS = 2
-MANY_LABELS = 20
 FORMAT_VERSION = 1
 
 
@@ -121,7 +106,7 @@ def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
     """
     plan = check_model(config, run.name, run.init)
     assert config.data is not None, run.name
-    splits, targets = _read_splits(run, config.data, list_pieces(plan))
+    splits, targets = read_splits(run.files, config.data, list_pieces(plan), run.seed)
     task = build_task(config.data, targets, run.output.name)
     where = f"{run.name}: data.metrics"
     check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
@@ -252,110 +237,6 @@ def build_task(data: DataConfig, targets: dict[str, list[str]], name: str) -> Ta
         digest="",
         folder=Path(),
     )
-
-
-def list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
-    """Return by target all labels of a training file, with every tag that its entities can have.
-
-    Labels that look wrong are warned of.
-
-    Raises:
-        DataError: there is nothing to learn: one label alone, or candidates with more than two.
-    """
-    targets = {}
-    for name, lines in train.lines.items():
-        found = targets[name] = sorted(lines)
-        column = data.tag_column if name == TAGS else data.label
-        where = f"{train.path}: found {{}} in the column '{column}'"
-        hint = "is it the column of the label? See data of the model file"
-        if len(found) < 2 and isinstance(train.targets[name], FileColumn):
-            one = f"the label '{found[0]}' alone" if found else "no labels"
-            raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
-        if data.kind == "ranking" and len(found) != 2:
-            many = f"the labels {', '.join(found[:MANY_LABELS])}"
-            raise DataError(f"{where.format(many)}, expected two: a wrong and a right one; {hint}.")
-        if name == TAGS and len(found) <= FEW_TAGS:
-            log.warning("%s; %s", where.format(f"no other tags than {' and '.join(found)}"), hint)
-        elif name != TAGS and len(found) > max(MANY_LABELS, len(train) // 2):
-            log.warning("%s; %s", where.format(f"{len(found)} labels in {len(train)} rows"), hint)
-        if name == TAGS and data.target_scheme is not None:
-            types = sorted({tag[2:] for tag in found if tag != OUTSIDE})
-            targets[name] = list_tags(types, data.target_scheme)
-    return targets
-
-
-def _read_splits(
-    run: OwnRun, data: DataConfig, pieces: list[str]
-) -> tuple[Mapping[str, StoredSplit | Split], dict[str, list[str]]]:
-    """Return the splits by name, and by target all labels that can be predicted."""
-    if data.kind == "span":
-        return _read_question_splits(run, data)
-    splits = {name: store_file(path, data, name, pieces) for name, path in run.files.items()}
-    splits = splits if "dev" in splits else splits | _hold_out(splits["train"], run.seed)
-    return splits, list_labels(data, splits["train"])
-
-
-def _read_question_splits(
-    run: OwnRun, data: DataConfig
-) -> tuple[dict[str, Split], dict[str, list[str]]]:
-    path = run.files["train"]
-    train = read_questions(path, data)
-    targets = list_answers(train)
-    found = {
-        name: read_questions(other, data, targets=targets)
-        for name, other in run.files.items()
-        if name != "train"
-    }
-    if "dev" not in found:
-        train, found["dev"] = _hold_out_passages(train, path, run.seed)
-    found["train"] = fit_questions(train, data, path)
-    if left_out := len(train) - len(found["train"]):
-        log.warning("train left out questions without an answer in their context num=%d", left_out)
-    splits = {name: build_question_split(name, rows, data) for name, rows in found.items()}
-    return splits, targets
-
-
-def _hold_out_passages(
-    questions: list[Question], path: Path, seed: int
-) -> tuple[list[Question], list[Question]]:
-    """Cut the questions on a tenth of the passages off."""
-    numbers = sorted({question.passage.number for question in questions})
-    dev = {numbers[idx] for idx in np.flatnonzero(_draw_held_out(len(numbers), seed))}
-    if not 0 < len(dev) < len(numbers):
-        raise DataError(
-            f"{path}: found one context with questions, expected two at least, one of which is "
-            "held out to choose the epoch. Give more of them, or --dev."
-        )
-    parts: tuple[list[Question], list[Question]] = ([], [])
-    for question in questions:
-        parts[question.passage.number in dev].append(question)
-    log.info("train no --dev, so %d of %d questions are held out", len(parts[1]), len(questions))
-    return parts
-
-
-def _hold_out(train: StoredSplit, seed: int) -> dict[str, StoredSplit]:
-    """Cut a tenth of train out as dev, whole questions when there are questions."""
-    units = len(train) if train.group is None else int(train.group.max()) + 1
-    if units < 2:
-        raise DataError(
-            f"{train.path}: found one {'row' if train.group is None else 'question'}, expected two "
-            "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
-        )
-    is_dev = _draw_held_out(units, seed)
-    is_dev = is_dev if train.group is None else is_dev[train.group]
-    log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
-    return {
-        "train": train.subset("train", np.flatnonzero(~is_dev)),
-        "dev": train.subset("dev", np.flatnonzero(is_dev)),
-    }
-
-
-def _draw_held_out(units: int, seed: int) -> NDArray[np.bool_]:
-    """Return which of some rows, questions or passages are held out."""
-    size = min(max(round(units * HELD_OUT_SHARE), 1), MOST_HELD_OUT)
-    is_dev = np.zeros(units, dtype=np.bool_)
-    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
-    return is_dev
 
 
 def _train(

@@ -1,0 +1,143 @@
+"""The splits that a model is trained on from one's own files, and what it can learn of them."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.own_split import (
+    build_question_split,
+    fit_questions,
+    list_answers,
+    read_questions,
+)
+from nlp_core.data.readers.example import Question
+from nlp_core.data.store import FileColumn, StoredSplit
+from nlp_core.data.store_writer import store_file
+from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
+from nlp_core.data.task import TAGS, Split
+from nlp_core.errors import DataError
+
+log = logging.getLogger(__name__)
+
+HELD_OUT_SHARE = 0.1
+MOST_HELD_OUT = 20_000
+FEW_TAGS = 2
+MANY_LABELS = 20
+
+
+def read_splits(
+    files: Mapping[str, Path], data: DataConfig, pieces: list[str], seed: int
+) -> tuple[Mapping[str, StoredSplit | Split], dict[str, list[str]]]:
+    """Return the splits by name, and by target all labels that can be predicted.
+
+    Args:
+        files: "train", and where they are given "dev" and "test".
+        data: how they are read.
+        pieces: columns that a pretrained encoder cuts into pieces of its own.
+        seed: of the part of train that is held out where there is no "dev".
+
+    Raises:
+        DataError: a file is missing or malformed, or too small.
+    """
+    if data.kind == "span":
+        return _read_question_splits(files, data, seed)
+    splits = {name: store_file(path, data, name, pieces) for name, path in files.items()}
+    splits = splits if "dev" in splits else splits | _hold_out(splits["train"], seed)
+    return splits, _list_labels(data, splits["train"])
+
+
+def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
+    """Return by target all labels of a training file, with every tag that its entities can have.
+
+    Labels that look wrong are warned of.
+
+    Raises:
+        DataError: there is nothing to learn: one label alone, or candidates with more than two.
+    """
+    targets = {}
+    for name, lines in train.lines.items():
+        found = targets[name] = sorted(lines)
+        column = data.tag_column if name == TAGS else data.label
+        where = f"{train.path}: found {{}} in the column '{column}'"
+        hint = "is it the column of the label? See data of the model file"
+        if len(found) < 2 and isinstance(train.targets[name], FileColumn):
+            one = f"the label '{found[0]}' alone" if found else "no labels"
+            raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
+        if data.kind == "ranking" and len(found) != 2:
+            many = f"the labels {', '.join(found[:MANY_LABELS])}"
+            raise DataError(f"{where.format(many)}, expected two: a wrong and a right one; {hint}.")
+        if name == TAGS and len(found) <= FEW_TAGS:
+            log.warning("%s; %s", where.format(f"no other tags than {' and '.join(found)}"), hint)
+        elif name != TAGS and len(found) > max(MANY_LABELS, len(train) // 2):
+            log.warning("%s; %s", where.format(f"{len(found)} labels in {len(train)} rows"), hint)
+        if name == TAGS and data.target_scheme is not None:
+            types = sorted({tag[2:] for tag in found if tag != OUTSIDE})
+            targets[name] = list_tags(types, data.target_scheme)
+    return targets
+
+
+def _read_question_splits(
+    files: Mapping[str, Path], data: DataConfig, seed: int
+) -> tuple[dict[str, Split], dict[str, list[str]]]:
+    path = files["train"]
+    train = read_questions(path, data)
+    targets = list_answers(train)
+    found = {
+        name: read_questions(other, data, targets=targets)
+        for name, other in files.items()
+        if name != "train"
+    }
+    if "dev" not in found:
+        train, found["dev"] = _hold_out_passages(train, path, seed)
+    found["train"] = fit_questions(train, data, path)
+    if left_out := len(train) - len(found["train"]):
+        log.warning("train left out questions without an answer in their context num=%d", left_out)
+    splits = {name: build_question_split(name, rows, data) for name, rows in found.items()}
+    return splits, targets
+
+
+def _hold_out_passages(
+    questions: list[Question], path: Path, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """Cut the questions on a tenth of the passages off."""
+    numbers = sorted({question.passage.number for question in questions})
+    dev = {numbers[idx] for idx in np.flatnonzero(_draw_held_out(len(numbers), seed))}
+    if not 0 < len(dev) < len(numbers):
+        raise DataError(
+            f"{path}: found one context with questions, expected two at least, one of which is "
+            "held out to choose the epoch. Give more of them, or --dev."
+        )
+    parts: tuple[list[Question], list[Question]] = ([], [])
+    for question in questions:
+        parts[question.passage.number in dev].append(question)
+    log.info("train no --dev, so %d of %d questions are held out", len(parts[1]), len(questions))
+    return parts
+
+
+def _hold_out(train: StoredSplit, seed: int) -> dict[str, StoredSplit]:
+    """Cut a tenth of train out as dev, whole questions when there are questions."""
+    units = len(train) if train.group is None else int(train.group.max()) + 1
+    if units < 2:
+        raise DataError(
+            f"{train.path}: found one {'row' if train.group is None else 'question'}, expected two "
+            "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
+        )
+    is_dev = _draw_held_out(units, seed)
+    is_dev = is_dev if train.group is None else is_dev[train.group]
+    log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
+    return {
+        "train": train.subset("train", np.flatnonzero(~is_dev)),
+        "dev": train.subset("dev", np.flatnonzero(is_dev)),
+    }
+
+
+def _draw_held_out(units: int, seed: int) -> NDArray[np.bool_]:
+    """Return which of some rows, questions or passages are held out."""
+    size = min(max(round(units * HELD_OUT_SHARE), 1), MOST_HELD_OUT)
+    is_dev = np.zeros(units, dtype=np.bool_)
+    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
+    return is_dev
