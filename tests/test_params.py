@@ -58,7 +58,7 @@ def put(path: str, value: object) -> Change:
         (put("recipes.fast.epochs", 0), "recipes.fast.epochs: found 0"),
         (put("recipes.fast.epoch", 3), "recipes.fast.epoch: unknown key. Did you mean 'epochs'?"),
         (put("recipes.fast.batch_size", "32"), "recipes.fast.batch_size: found '32'"),
-        (put("recipes.fast.optimizer.name", "adamx"), "found 'adamx'. Did you mean 'adam'?"),
+        (put("recipes.fast.optimizer.name", "adan"), "found 'adan'. Did you mean 'adam'?"),
         (put("recipes.fast.optimizer.momentum", 0.9), "only sgd has a momentum"),
         (put("recipes.fast.schedule.warm_up", 0.1), "warm_up: unknown key. Did you mean 'warmup'?"),
         (put("tasks", ["rte", "glove", "sst2"]), "tasks: unknown source 'sst2'"),

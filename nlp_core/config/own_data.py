@@ -7,7 +7,13 @@ from pydantic import Field, model_validator
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind
 from nlp_core.config.number import Count, Positive
-from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule, WarmupLinearSchedule
+from nlp_core.config.recipe import (
+    OptimizerConfig,
+    OptimizerName,
+    RecipeConfig,
+    Schedule,
+    WarmupLinearSchedule,
+)
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]
 Scheme = Literal["IOB1", "BIO", "BIOES", "plain"]
@@ -192,7 +198,7 @@ class DataConfig(ClosedModel):
 class UsualOptimizerConfig(OptimizerConfig):
     """An optimiser of which nothing has to be said."""
 
-    name: Literal["sgd", "adam", "adamw"] = "adam"
+    name: OptimizerName = "adam"
     lr: Positive = 0.001
 
 

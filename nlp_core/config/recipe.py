@@ -11,6 +11,8 @@ from nlp_core.config.mixing import Mixing
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count, NonNegative, Positive, Share
 
+OptimizerName = Literal["sgd", "adam", "adamw", "adamax"]
+
 
 class OptimizerConfig(ClosedModel):
     """How a gradient moves the weights."""
@@ -18,7 +20,7 @@ class OptimizerConfig(ClosedModel):
     later_fields: ClassVar[frozenset[str]] = frozenset({"layer_decay", "decayed"})
     """See RecipeConfig."""
 
-    name: Literal["sgd", "adam", "adamw"]
+    name: OptimizerName
     lr: Positive
     """Learning rate at its height."""
     momentum: Share = 0.0

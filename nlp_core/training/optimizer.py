@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, Adam, Adamax, AdamW, Optimizer
 
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.recipe import (
@@ -42,6 +42,8 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
     if config.name == "sgd":
         momentum = config.momentum
         return SGD(groups, lr=config.lr, momentum=momentum, weight_decay=decay, fused=True)
+    if config.name == "adamax":
+        return Adamax(groups, lr=config.lr, weight_decay=decay)  # torch has no fused one
     adam = Adam if config.name == "adam" else AdamW
     return adam(groups, lr=config.lr, weight_decay=decay, fused=True)
 
