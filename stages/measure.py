@@ -10,7 +10,7 @@ from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.export.latency import describe_hardware
 from nlp_core.export.timing import read_parity, time_export
-from nlp_core.report.latency import MeasuredExport, write_latency_results
+from nlp_core.report.latency import EXACT, MeasuredExport, write_latency_results
 from stages._cli import run_stage
 
 
@@ -24,7 +24,9 @@ def main(arguments: argparse.Namespace) -> None:
     measured = {}
     for name in config.exports:
         export, folder = params.exports[name], Path("artifacts/export") / name
-        runs = time_export(export, folder, config)
+        teacher = config.teachers.get(name)
+        beside = None if teacher is None else Path("artifacts/export") / teacher / EXACT
+        runs = time_export(export, folder, config, beside)
         bundles = {variant: folder / variant for variant in export.variants}
         measured[name] = MeasuredExport(
             runs,

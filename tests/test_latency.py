@@ -105,7 +105,19 @@ def test_ratios_are_taken_within_a_run(measured: MeasuredExport) -> None:
     assert [metrics[way]["score.first"].mean for way in ("eager", "int8")] == [90.0, 89.5]
     assert "score.first" not in exact
     assert "size.megabytes" not in metrics["eager"]
+    assert "lead.per_second" not in exact
     assert metrics["eager"]["ratio.p50"].mean == 1.0
+
+
+def test_a_student_is_compared_with_its_teacher_within_a_run(measured: MeasuredExport) -> None:
+    for run, rate in zip(measured.runs, (20.0, 50.0), strict=True):
+        assert isinstance(run, list)
+        run.append(make_timing("teacher", 16.0, rate))
+    metrics = measure_export(measured)
+    assert list(metrics) == ["eager", "float32", "int8"]
+    assert metrics["float32"]["lead.per_second"].values == [10.0, 8.0]
+    assert metrics["int8"]["lead.p50"].values == [16.0, 16.0]
+    assert metrics["eager"]["lead.per_second"].values == [5.0, 2.0]
 
 
 def test_the_report_has_runs_and_machine_and_is_the_same_again(
@@ -143,6 +155,9 @@ def test_a_cell_trained_otherwise_is_refused(root: Path, measured: MeasuredExpor
         ("  - beta\n    runs", "  - bete\n    runs", "unknown export 'bete'"),
         ("  times:\n    batches", "  trial:\n    batches", "'trial', which has cells as well"),
         ("runs: 2", "runs: 0", "runs"),
+        ("runs: 2", "runs: 2\n    teachers: {beat: beta}", "unknown export 'beat'"),
+        ("runs: 2", "runs: 2\n    teachers: {beta: bet}", "beta: unknown export 'bet'"),
+        ("finetune/trial", "distill/trial", "is of the stage finetune and the table trial"),
     ],
 )
 def test_params_refuse_a_table_of_times(root: Path, was: str, became: str, message: str) -> None:
@@ -184,6 +199,9 @@ def test_bundles_are_timed_beside_the_model_they_were_made_of(
         assert item.whole[50] > item.model[50]
         assert item.model_rate > item.whole_rate > 0
     assert timing.read_parity(tmp_path / "bundles/float32")["same_labels"] == len(trained.examples)
+    teacher = tmp_path / "bundles/float32"
+    beside = timing.time_export(export, tmp_path / "bundles", config, teacher)
+    assert [[item.name for item in run] for run in beside] == [["eager", "float32", "teacher"]] * 2
     with pytest.raises(DataError, match="float32"):
         timing.time_export(export, tmp_path / "elsewhere", config)
 

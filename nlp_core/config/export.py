@@ -15,8 +15,8 @@ torch."""
 class ExportConfig(ClosedModel):
     """Bundles of one seed of a trained cell."""
 
-    cell: Annotated[str, Field(pattern=r"^artifacts/finetune/[a-z0-9_]+/[a-z0-9_]+$")]
-    """Folder of the trained cell."""
+    cell: Annotated[str, Field(pattern=r"^artifacts/(finetune|distill)/[a-z0-9_]+/[a-z0-9_]+$")]
+    """Folder of the trained cell, which may be a student."""
     seed: Annotated[int, Field(ge=0)]
     """Which of its seeds."""
     task: Name | None = None

@@ -22,5 +22,8 @@ class LatencyTableConfig(ClosedModel):
     """How many batches of 32 are timed in a run."""
     threads: Count
     """Of each model."""
+    teachers: dict[Name, Name] = Field(default_factory=dict)
+    """For a student among the exports, the export of its teacher, whose float32 bundle is timed in
+    turn with the student's on the same sentences."""
     compiled: bool = False
     """Whether the trained model, compiled by torch, is timed too."""

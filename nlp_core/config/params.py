@@ -138,14 +138,14 @@ class Params(ClosedModel):
     @model_validator(mode="after")
     def _check_exports(self) -> "Params":
         for name, export in self.exports.items():
-            table, cell = export.cell.split("/")[-2:]
+            stage, table, cell = export.cell.split("/")[1:]
             where = f"exports.{name}"
-            _check_known(f"{where}.cell", "cell", cell, self.experiments)
-            experiment = self.experiments[cell]
-            if experiment.table != table:
+            _check_known(f"{where}.cell", "cell", cell, self.cells)
+            experiment = self.cells[cell]
+            if (experiment.stage, experiment.table) != (stage, table):
                 raise ValueError(
-                    f"{where}.cell: found '{export.cell}'; that cell is of the table "
-                    f"{experiment.table}."
+                    f"{where}.cell: found '{export.cell}'; that cell is of the stage "
+                    f"{experiment.stage} and the table {experiment.table}."
                 )
             seeds = [str(seed) for seed in experiment.seeds]
             _check_known(f"{where}.seed", "seed", str(export.seed), seeds)
@@ -154,7 +154,29 @@ class Params(ClosedModel):
                 raise ValueError(f"latency_tables: found '{table}', which has cells as well.")
             for name in config.exports:
                 _check_known(f"latency_tables.{table}.exports", "export", name, self.exports)
+            for student, teacher in config.teachers.items():
+                self._check_timed_pair(f"latency_tables.{table}.teachers", student, teacher, config)
         return self
+
+    def _check_timed_pair(
+        self, where: str, student: str, teacher: str, config: LatencyTableConfig
+    ) -> None:
+        """Refuse a teacher that cannot be timed on the sentences of its student."""
+        _check_known(where, "export", student, config.exports)
+        _check_known(f"{where}.{student}", "export", teacher, self.exports)
+        if "float32" not in self.exports[teacher].variants:
+            raise ValueError(
+                f"{where}.{student}: found '{teacher}', which has no variant float32; add it there."
+            )
+        found, expected = (
+            self.cells[self.exports[name].cell.rpartition("/")[2]].data
+            for name in (teacher, student)
+        )
+        if found != expected:
+            raise ValueError(
+                f"{where}.{student}: found '{teacher}', which reads {found}, expected a teacher "
+                f"that reads {expected}, as its student."
+            )
 
     @model_validator(mode="after")
     def _check_encoders(self) -> "Params":

@@ -19,6 +19,7 @@ from nlp_core.export.trained import TrainedModel, read_trained
 from reglue_runtime import BundleError
 
 EAGER = "eager"
+TEACHER = "teacher"
 COMPILED = "compiled"
 
 
@@ -43,26 +44,30 @@ def list_all_examples(trained: TrainedModel) -> Sequence[Any]:
 
 
 def time_export(
-    export: ExportConfig, folder: Path, config: LatencyTableConfig
+    export: ExportConfig, folder: Path, config: LatencyTableConfig, teacher: Path | None = None
 ) -> list[list[Timing]]:
-    """Return for each run what was measured of a trained model and of its bundles.
+    """Return for each run what was measured of a trained model, its bundles and its teacher.
 
     Args:
         export: the entry of params.yaml.
         folder: its bundles, each in a folder of its variant's name.
         config: how it is timed; a run draws an order of its own.
+        teacher: a bundle that is timed beside them, by the name `teacher`.
 
     Raises:
         DataError: the cell is not trained, or a bundle is not whole.
     """
     trained = read_trained(Path(export.cell), seed=export.seed, task=export.task)
     subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
-    for variant in export.variants:
+    bundles: dict[str, Path] = {variant: folder / variant for variant in export.variants}
+    if teacher is not None:
+        bundles[TEACHER] = teacher
+    for name, path in bundles.items():
         try:
-            bundle = load_any(folder / variant, num_threads=config.threads)
+            bundle = load_any(path, num_threads=config.threads)
         except BundleError as err:
             raise DataError(str(err)) from err
-        subjects[variant] = BundleSubject(bundle)
+        subjects[name] = BundleSubject(bundle)
     examples = list_all_examples(trained)
     return [
         time_models(subjects, examples, Plan(run, config.sentences, config.batches, config.threads))

@@ -19,6 +19,7 @@ from nlp_core.report.table import Picture, read_comparison, write_files
 
 EAGER = "eager"
 EXACT = "float32"
+TEACHER = "teacher"
 RANKS = (50, 90, 99)
 MEGABYTE = 1e6
 
@@ -51,7 +52,7 @@ class MeasuredExport(NamedTuple):
     """What was measured of an entry of exports.
 
     Attributes:
-        runs: the times of each way of running it, for each run.
+        runs: the times of each way of running it, and of its teacher, for each run.
         parities: of each bundle by its variant: what its export measured.
         sizes: bytes of each bundle by its variant.
     """
@@ -89,10 +90,12 @@ def measure_export(found: MeasuredExport) -> dict[str, dict[str, Score]]:
     """Return the metrics of each way of running a model, over the runs.
 
     `ratio` is how often the eager model's time holds its time, and `gain` how often its rate holds
-    that of the float32 bundle, both within a run.
+    that of the float32 bundle, and `lead` that of its teacher's float32 bundle, all within a run.
     """
     metrics: dict[str, dict[str, Score]] = {}
     for idx, way in enumerate(timing.name for timing in found.runs[0]):
+        if way == TEACHER:
+            continue
         runs = [_measure_run(timings, idx) for timings in found.runs]
         values = {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
         if way in found.sizes:
@@ -104,7 +107,7 @@ def measure_export(found: MeasuredExport) -> dict[str, dict[str, Score]]:
 
 def _measure_run(timings: Sequence[Times], idx: int) -> dict[str, float]:
     own, by_way = timings[idx], {timing.name: timing for timing in timings}
-    eager, exact = by_way[EAGER], by_way.get(EXACT)
+    eager, exact, teacher = by_way[EAGER], by_way.get(EXACT), by_way.get(TEACHER)
     values = {f"latency.p{rank}": ms for rank, ms in own.model.items()}
     values |= {f"latency.whole_p{rank}": ms for rank, ms in own.whole.items()}
     values |= {"speed.per_second": own.model_rate, "speed.whole_per_second": own.whole_rate}
@@ -112,6 +115,9 @@ def _measure_run(timings: Sequence[Times], idx: int) -> dict[str, float]:
     values["ratio.per_second"] = own.model_rate / eager.model_rate
     if exact is not None:
         values["gain.per_second"] = own.model_rate / exact.model_rate
+    if teacher is not None:
+        values["lead.per_second"] = own.model_rate / teacher.model_rate
+        values |= {f"lead.p{rank}": teacher.model[rank] / ms for rank, ms in own.model.items()}
     return values
 
 
