@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.config.params import ExperimentConfig, Params
+from nlp_core.encoders.architecture import SORTS
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file, write_json
@@ -70,6 +71,17 @@ def test_a_tiny_encoder_learns(project: Path) -> None:
         assert metrics[f"{text}.accuracy"] > metrics[f"before.{text}.accuracy"] + 20
     train = [event["loss"] for event in read_history(folder) if event["event"] == "train"]
     assert train[-1] < 0.6 * train[0]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_sort_of_encoder_begins_from_nothing(project: Path, sort: str) -> None:
+    size = {"dim": 24, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 32}
+    values = size if sort == "distilbert" else ARCHITECTURE
+    write_json(project / "encoders/tiny.json", values | {"model_type": sort})
+    folder = pretrain_encoder(make_plan(project, steps=2, validate_every=2))
+    assert json.loads((folder / "config.json").read_text())["model_type"] == sort
+    before, after = ([event for event in read_history(folder) if event["event"] == "point"])[::2]
+    assert before["perplexity"] != after["perplexity"]
 
 
 def test_folder_is_that_of_an_encoder(project: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.errors import ConfigError, suggest
 
-SORTS = ("albert", "bert", "distilbert", "electra")
+SORTS = ("albert", "bert", "distilbert", "electra", "roformer")
 GIVEN = ("vocab_size", "pad_token_id")
 """What the tokenizer says, not the file."""
 

@@ -7,8 +7,8 @@ The figure's bytes depend on its content alone: no date, ids hashed with a fixed
 kept as text, so that the fonts of a machine do not matter.
 """
 
-from collections import Counter
-from collections.abc import Container, Sequence
+import textwrap
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
 }
 WIDE_SPAN = 20.0  # points: numbers further apart than this cannot share an axis and be read
 PANEL_COLUMNS = 3
-LONG_NAME = 24
+LONG_NAME = 18
 """Letters of a row's name beyond which two panels stand side by side at most."""
 LEAST_SPAN = 2.0
 LEGEND_LETTERS = 90  # more of them do not fit into the width
@@ -44,6 +44,10 @@ WIDTH = 9.0  # inches, as are the heights
 LINE_HEIGHT = 0.27
 FRAME_HEIGHT = 0.6
 MARGIN_HEIGHT = 0.75
+TITLE_HEIGHT = 0.17
+NAME_LETTER = 0.073
+"""Inches of a letter of a row's name; TITLE_LETTER of one of a panel's title, on the safe side."""
+TITLE_LETTER = 0.085
 
 
 class Panel(NamedTuple):
@@ -67,10 +71,8 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
         comparison: the table with our numbers in it.
         file_format: svg, or png to look at.
     """
-    parts = comparison.parts
-    columns = Counter(name for part in parts for name in part.config.columns)
-    shared = {name for name, count in columns.items() if count > 1}
-    panels = [panel for part in parts for panel in split_panels(part, shared)]
+    shown = [part for part in comparison.parts if any(_values(entry) for entry in part.entries)]
+    panels = [panel for part in shown for panel in split_panels(part, alone=len(shown) == 1)]
     with mpl.rc_context():
         mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
         mpl.rcParams.update(STYLE)
@@ -81,12 +83,12 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
     return file.getvalue()
 
 
-def split_panels(part: ComparedPart, shared: Container[str] = ()) -> list[Panel]:
+def split_panels(part: ComparedPart, *, alone: bool = True) -> list[Panel]:
     """Return one panel for a part, or one a column where metrics differ or lie far apart.
 
     Args:
         part: a part of the table.
-        shared: columns that other parts have too, whose panels need the part's name.
+        alone: whether the figure has no other part, so that a column's name says enough.
     """
     entries = [entry for entry in part.entries if _values(entry)]
     if not entries:
@@ -103,7 +105,7 @@ def split_panels(part: ComparedPart, shared: Container[str] = ()) -> list[Panel]
     by_column = {name: [entry for entry in entries if entry.column == name] for name in columns}
     return [
         Panel(
-            f"{part.config.title}: {name}" if name in shared else name,
+            name if alone else f"{part.config.title}: {name}",
             _group(found, "{0.row}"),
             has_both,
         )
@@ -127,8 +129,13 @@ def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
     longest = max((len(name) for panel in panels for name in panel.lines), default=0)
     most = PANEL_COLUMNS if longest <= LONG_NAME else 2
     columns = 1 if len(panels) <= 2 else most
+    letters = int((WIDTH / columns - longest * NAME_LETTER) / TITLE_LETTER)
+    panels = [
+        panel._replace(title=textwrap.fill(panel.title, letters, break_on_hyphens=False))
+        for panel in panels
+    ]
     rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    heights = [FRAME_HEIGHT + LINE_HEIGHT * max(len(p.lines) for p in row) for row in rows]
+    heights = [_measure_height(row) for row in rows]
     figure = Figure(figsize=(WIDTH, sum(heights) + MARGIN_HEIGHT), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=12, fontweight="bold")
@@ -138,11 +145,18 @@ def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
             for column, panel in enumerate(shown):
                 _draw_panel(figure.add_subplot(grid[row, column]), panel)
     handles = _build_legend(panels)
-    letters = sum(len(str(handle.get_label())) for handle in handles)
-    lines = 1 if letters <= LEGEND_LETTERS else 2
+    label_letters = sum(len(str(handle.get_label())) for handle in handles)
+    lines = 1 if label_letters <= LEGEND_LETTERS else 2
     columns = -(-len(handles) // lines)
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
     return figure
+
+
+def _measure_height(row: Sequence[Panel]) -> float:
+    """Return the inches that panels side by side need."""
+    lines = max(len(panel.lines) for panel in row)
+    breaks = max(panel.title.count("\n") for panel in row)
+    return FRAME_HEIGHT + LINE_HEIGHT * lines + TITLE_HEIGHT * breaks
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
