@@ -1,5 +1,6 @@
 """Tests of nlp_core/report/{table,markdown,figure}.py: what the report stage writes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,20 @@ def test_the_figure_names_its_rows_as_text(root: Path) -> None:
     figure = draw_figure(read_comparison("trial", root)).decode()
     for text in ("Alpha", "Reference", "published, nothing of ours", "ours, honest", "each seed"):
         assert f">{text}</text>" in figure
+
+
+def test_a_long_title_wraps_beside_long_names(root: Path) -> None:
+    path = root / "reports/published/trial.yaml"
+    title = "Classification of more texts than anyone would name in the title of a panel"
+    text = path.read_text().replace("title: Classification", f"title: {title}")
+    row = "A row of many words that say how it differs from all the other rows of the grid"
+    path.write_text(text.replace("Reference", row))
+    figure = draw_figure(read_comparison("trial", root)).decode()
+    lines = re.findall(r">([^<]*)</text>", figure)
+    assert " ".join(line for line in lines if line and line in row) == row
+    found = [line for line in lines if line and line in f"{title}: accuracy"]
+    assert " ".join(found) == f"{title}: accuracy"
+    assert max(map(len, found)) < 30
 
 
 def test_missing_files_say_what_to_run(root: Path) -> None:

@@ -48,6 +48,7 @@ TITLE_HEIGHT = 0.17
 NAME_LETTER = 0.073
 """Inches of a letter of a row's name; TITLE_LETTER of one of a panel's title, on the safe side."""
 TITLE_LETTER = 0.085
+MOST_LETTERS = 36  # of a line of a row's name
 
 
 class Panel(NamedTuple):
@@ -126,7 +127,8 @@ def _values(entry: Entry) -> list[float]:
 
 
 def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
-    longest = max((len(name) for panel in panels for name in panel.lines), default=0)
+    named = [_wrap_name(name) for panel in panels for name in panel.lines]
+    longest = max((len(line) for name in named for line in name.split("\n")), default=0)
     most = PANEL_COLUMNS if longest <= LONG_NAME else 2
     columns = 1 if len(panels) <= 2 else most
     letters = int((WIDTH / columns - longest * NAME_LETTER) / TITLE_LETTER)
@@ -152,9 +154,14 @@ def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
     return figure
 
 
+def _wrap_name(name: str) -> str:
+    """Return the name of a row on as many lines as keep room for its numbers."""
+    return textwrap.fill(name, MOST_LETTERS)
+
+
 def _measure_height(row: Sequence[Panel]) -> float:
     """Return the inches that panels side by side need."""
-    lines = max(len(panel.lines) for panel in row)
+    lines = max(sum(_wrap_name(name).count("\n") + 1 for name in panel.lines) for panel in row)
     breaks = max(panel.title.count("\n") for panel in row)
     return FRAME_HEIGHT + LINE_HEIGHT * lines + TITLE_HEIGHT * breaks
 
@@ -171,7 +178,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             ends = [height - 0.34, height + 0.34]
             axes.plot([value, value], ends, color=color, linewidth=2.2, zorder=2)
     axes.set_title(panel.title, loc="left")
-    axes.set_yticks(range(len(panel.lines)), list(panel.lines))
+    axes.set_yticks(range(len(panel.lines)), [_wrap_name(name) for name in panel.lines])
     axes.set_ylim(len(panel.lines) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", color=GRID)
