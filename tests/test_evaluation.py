@@ -1,8 +1,10 @@
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from fabricated import TASKS, edit_json, make_project
 
 from nlp_core.errors import ConfigError, DataError
@@ -125,6 +127,50 @@ def test_the_reported_split_must_be_predicted(tmp_path: Path) -> None:
     edit_json(path, tasks={"alpha": TASKS["alpha"] | {"report_split": "final"}})
     with pytest.raises(DataError, match="no honest predictions of the split 'final'"):
         evaluate(root)
+
+
+def test_one_cell_is_measured_alone_and_the_others_are_kept(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    before = evaluate(root)
+    # Of the others nothing is left but the numbers.
+    for cell in ("alpha", "gamma"):
+        shutil.rmtree(root / "artifacts" / "finetune" / "trial" / cell)
+    path = root / "results" / "trial.json"
+    path.write_text(path.read_text().replace("75.0", "1.0"))
+    evaluate_table("trial", root, only=["beta"])
+    after = json.loads(path.read_text())["cells"]
+    assert after["beta"] == before["beta"]
+    assert after["gamma"] == before["gamma"]
+    assert after["alpha"]["metrics"]["test.auc"]["values"] == [100.0, 1.0]
+
+
+def test_kept_numbers_must_be_of_the_cells_that_params_describe(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    evaluate(root)
+    params = root / "params.yaml"
+    described = yaml.safe_load(params.read_text())
+    described["experiments"]["gamma"]["seeds"] = [8]
+    params.write_text(yaml.safe_dump(described))
+    written = (root / "results" / "trial.json").read_bytes()
+    with pytest.raises(DataError, match=r"gamma: seeds: found \[7\], but params.yaml says \[8\]"):
+        evaluate_table("trial", root, only=["beta"])
+    assert (root / "results" / "trial.json").read_bytes() == written
+
+
+def test_a_cell_that_was_never_measured_is_not_passed_over(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    evaluate(root)
+    path = root / "results" / "trial.json"
+    path.write_text(path.read_text().replace('"gamma": {', '"delta": {'))
+    with pytest.raises(DataError, match=r"gamma: found nothing of this cell.*`--cell gamma`"):
+        evaluate_table("trial", root, only=["beta"])
+    evaluate_table("trial", root, only=["beta", "gamma"])
+    assert sorted(read_results(root / "results" / "trial.json").cells) == ["alpha", "beta", "gamma"]
+
+
+def test_a_cell_that_the_table_does_not_have_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'trial' has no cell 'gama'\. Did you mean 'gamma'"):
+        evaluate_table("trial", make_project(tmp_path), only=["gama"])
 
 
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nlp_core.config.params import Params
 from nlp_core.errors import DataError
 from nlp_core.metrics import Predictions
-from nlp_core.report.results import Record, read_record
+from nlp_core.report.results import CellResult, Record, read_record
 
 
 class CellTask(Record):
@@ -79,21 +79,36 @@ def read_cell(folder: Path, name: str, params: Params) -> Cell:
             f"its end; run `dvc repro {stage}`."
         )
     cell = read_record(path, Cell, stage=stage)
+    difference = find_difference(cell, name, params)
+    if not difference and sorted(cell.runs) != sorted(str(seed) for seed in cell.seeds):
+        difference = f"runs: found {sorted(cell.runs)}, but params.yaml says {cell.seeds}"
+    if difference:
+        raise DataError(
+            f"{path}: {difference}; train the cell as it is described now with `dvc repro {stage}`."
+        )
+    return cell
+
+
+def find_difference(cell: Cell | CellResult, name: str, params: Params) -> str | None:
+    """Return how a cell differs from what params.yaml says of it now, or None.
+
+    Args:
+        cell: what training left, or what was measured of that.
+        name: the cell.
+        params: params.yaml.
+    """
+    experiment = params.cells[name]
     found = {
         "seeds": (cell.seeds, experiment.seeds),
         "model": (cell.model, experiment.model),
         "recipe": (cell.recipe, experiment.recipe),
         "tasks": (sorted(cell.tasks), sorted(params.list_tasks(experiment.data))),
         "numerics": (cell.numerics, params.numerics),
-        "runs": (sorted(cell.runs), sorted(str(seed) for seed in cell.seeds)),
     }
     for key, (was, expected) in found.items():
         if was != expected:
-            raise DataError(
-                f"{path}: {key}: found {was}, but params.yaml says {expected}; train the cell as "
-                f"it is described now with `dvc repro {stage}`."
-            )
-    return cell
+            return f"{key}: found {was}, but params.yaml says {expected}"
+    return None
 
 
 def check_finished(name: str, params: Params, root: Path) -> None:

@@ -16,28 +16,31 @@ from nlp_core.metrics import METRICS, has_metric, measure
 from nlp_core.report.cell import (
     Cell,
     CellTask,
+    find_difference,
     find_folder,
     name_stage,
     read_cell,
     read_predictions,
 )
-from nlp_core.report.results import CellResult, Results, Score, TaskSplits
+from nlp_core.report.results import CellResult, Results, Score, TaskSplits, read_results
 
 log = logging.getLogger(__name__)
 
 Metrics = dict[str, float]
 
 
-def evaluate_table(table: str, root: Path) -> None:
-    """Measure every cell that params.yaml has in a table and write results/<table>.json.
+def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
+    """Measure the cells that params.yaml has in a table and write results/<table>.json.
 
     Args:
         table: a name among params.yaml's tables.
         root: the project's root.
+        only: measure these cells alone, and keep what the file has of the others; all if empty.
 
     Raises:
-        ConfigError: params.yaml is wrong, or has no such table.
-        DataError: a cell is not finished, or was trained otherwise than params.yaml says.
+        ConfigError: params.yaml is wrong, or has no such table, or not those cells there.
+        DataError: a cell is not finished, or was trained or measured otherwise than params.yaml
+            says.
     """
     params = read_params(root / "params.yaml")
     if table not in params.all_tables:
@@ -51,13 +54,25 @@ def evaluate_table(table: str, root: Path) -> None:
                 f"params.yaml: distilled_tables.{table}.metrics: found '{metric}', which no kind "
                 "of task is measured by."
             )
+    names = list_cells(table, params)
+    for name in only:
+        if name not in names:
+            raise ConfigError(
+                f"params.yaml: experiments: the table '{table}' has no cell '{name}'. "
+                f"{suggest(name, names)}"
+            )
+    path = root / "results" / f"{table}.json"
+    kept = _read_kept(path, [name for name in names if name not in only], params) if only else {}
     cells = {}
-    for name in list_cells(table, params):
+    for name in names:
+        if name in kept:
+            cells[name] = kept[name]
+            continue
         folder = find_folder(name, params)
         cell = evaluate_cell(root / folder, name, params, further_metrics=metrics)
         cells[name] = cell.model_copy(update={"folder": str(folder) if distilled else None})
     found = Results(table=table, cells=cells).model_dump(exclude_defaults=True)
-    write_json(root / "results" / f"{table}.json", found)
+    write_json(path, found)
 
 
 def list_cells(table: str, params: Params) -> list[str]:
@@ -123,6 +138,22 @@ def build_result(
         fingerprint=cell.fingerprint,
         numerics=cell.numerics,
     )
+
+
+def _read_kept(path: Path, names: Sequence[str], params: Params) -> dict[str, CellResult]:
+    measured = read_results(path).cells
+    for name in names:
+        difference = (
+            find_difference(measured[name], name, params)
+            if name in measured
+            else "found nothing of this cell, which params.yaml has"
+        )
+        if difference:
+            raise DataError(
+                f"{path}: {name}: {difference}; train the cell as it is described now and measure "
+                f"it as well, with `--cell {name}`."
+            )
+    return {name: measured[name] for name in names}
 
 
 def _add_metrics(cell: Cell, further: Sequence[str]) -> Cell:
