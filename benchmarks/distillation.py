@@ -12,7 +12,6 @@ processor time. Results hold no times, so this writes a file of its own, with th
 
 import argparse
 import csv
-import platform
 import statistics
 import time
 from pathlib import Path
@@ -25,6 +24,7 @@ from nlp_core.data.task import Split, Task, read_task
 from nlp_core.models.features import Batch, Featurizer
 from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import read_plan
+from nlp_core.processor import name_processor
 from nlp_core.training.determinism import seed_everything
 
 import torch  # isort: skip  # after nlp_core, which pins threads and instruction set
@@ -77,14 +77,6 @@ def answer(model: GraphModel, batches: list[Batch], number: int, start: int) -> 
         seen += len(batch.rows)
         start += 1
     return Speed(seen / (time.perf_counter() - wall), seen / (time.process_time() - processor))
-
-
-def name_processor() -> str:
-    """Return what the processor is called."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def main() -> None:

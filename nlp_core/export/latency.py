@@ -9,15 +9,14 @@ Needs no torch: models of torch come as `Subject`s too, from `eager.py`.
 
 import gc
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from nlp_core.processor import name_processor
 from reglue_runtime import Bundle
 
 PERCENTILES = (50, 90, 99)
@@ -161,11 +160,5 @@ def _sum_up(name: str, one: np.ndarray, many: np.ndarray) -> Timing:
 
 def describe_hardware(threads: int) -> str:
     """Return the processor, how many there are, and the threads of each model."""
-    name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        lines = info.read_text(encoding="utf-8").splitlines()
-        found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-        name = next(found, name)
     plural = "" if threads == 1 else "s"
-    return f"{name}, {os.cpu_count()} processors, {threads} thread{plural}"
+    return f"{name_processor()}, {os.cpu_count()} processors, {threads} thread{plural}"
