@@ -6,6 +6,7 @@ Shape letters: W windows of a batch, L pieces in a window, B batch, T places of 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -167,7 +168,7 @@ class PieceVocabulary:
 
     def _read_texts(self, column: RawText) -> Iterator[_Row]:
         """Yield each example as one window, cut where it is too long, the longer text first."""
-        tokenizer = self._load()
+        tokenizer = self._loaded
         tokenizer.enable_truncation(self.max_length)
         for start in range(0, len(column.first), EXAMPLES_A_CHUNK):
             chunk = slice(start, start + EXAMPLES_A_CHUNK)
@@ -182,7 +183,7 @@ class PieceVocabulary:
 
     def _read_words(self, column: WordText) -> Iterator[_Row]:
         """Yield each example in as many windows as it needs, and the place of each word."""
-        tokenizer = self._load()
+        tokenizer = self._loaded
         has_context = column.before is not None
         tokenizer.enable_truncation(
             self.max_length,
@@ -207,8 +208,10 @@ class PieceVocabulary:
                 places = find_words(windows, len(item), sequence=int(has_context))
                 yield _Row([w.ids for w in windows], [w.type_ids for w in windows], places)
 
-    def _load(self) -> "Tokenizer":
-        # A compiled library that only models with a pretrained encoder need.
+    @cached_property
+    def _loaded(self) -> "Tokenizer":
+        # Read once: 30 ms, more than one sentence takes. A compiled library that only models with a
+        # pretrained encoder need.
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_str(self.tokenizer)
