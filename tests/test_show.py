@@ -128,7 +128,9 @@ def test_show_prints_shapes_sharing_and_parameters(
     assert "hidden_dim=128, num_layers=1, dropout=0.0" in lines
     assert "label head classification(pair) reads [B,1024]" in " ".join(lines)
     assert "first input tokens_a [B,T]" in lines
-    assert any(line.startswith("1,601,536 parameters") for line in lines)
+    assert "second_lstm_2 bilstm(second_both), shares first_lstm_2 [B,T,256] 0" in lines
+    # and of the second one, which reads twice the width: 2 * 4 * 128 * (512 + 128 + 2)
+    assert any(line.startswith(f"{286_720 + 657_408:,} parameters") for line in lines)
 
 
 def test_show_writes_the_picture_and_prints_mermaid(
