@@ -62,12 +62,8 @@ def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
                 f"{suggest(name, names)}"
             )
     path = root / "results" / f"{table}.json"
-    kept = _read_kept(path, [name for name in names if name not in only], params) if only else {}
-    cells = {}
-    for name in names:
-        if name in kept:
-            cells[name] = kept[name]
-            continue
+    cells = _read_kept(path, [name for name in names if name not in only], params) if only else {}
+    for name in only or names:
         folder = find_folder(name, params)
         cell = evaluate_cell(root / folder, name, params, further_metrics=metrics)
         cells[name] = cell.model_copy(update={"folder": str(folder) if distilled else None})
