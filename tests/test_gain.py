@@ -212,6 +212,12 @@ def test_the_splits_of_several_tasks_are_named_once() -> None:
     assert "| quick | 1, 2, 3 | 12 | held_out | dev | 1, 1, 1 |" in report
 
 
+def test_the_report_says_where_no_split_chose_the_epoch() -> None:
+    recipes = {"quick": make_recipe(kept_epoch="last")}
+    report = "\n".join(render_making(make_comparison().results.cells, recipes))
+    assert "| quick | 1, 2, 3 | 12 | nothing, the last is kept | dev | 1, 1, 1 |" in report
+
+
 def test_the_summary_counts_gains() -> None:
     assert summarise_outcomes(make_comparison().entries) == (
         "4 numbers measured, epoch chosen as the paper did: 4 with no published number; "

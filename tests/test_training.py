@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from pydantic import ValidationError
 
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.config.recipe import RecipeConfig
@@ -267,6 +268,22 @@ def test_task_reported_on_dev_has_both_ways_of_choosing_the_epoch(project: Path)
         "honest",
         "paper",
     }
+
+
+def test_last_epoch_is_kept_honestly_whatever_its_score(project: Path) -> None:
+    kind, values = "classification", {"epochs": 20, "optimizer": {"name": "adam", "lr": 0.03}}
+    best = make_trainer(make_cell(project, kind, held_out=True, **values), project / "a").run()
+    cell = make_cell(project, kind, held_out=True, kept_epoch="last", **values)
+    last = make_trainer(cell, project / "b").run()
+    assert best.progress.best["honest"].epoch < last.progress.best["honest"].epoch == 20
+    assert last.progress.best["paper"] == best.progress.best["paper"]
+    assert last.progress.events == best.progress.events
+    torch.testing.assert_close(last.states["paper"], best.states["paper"], rtol=0, atol=0)
+
+
+def test_patience_awaits_no_last_epoch() -> None:
+    with pytest.raises(ValidationError, match="kept_epoch: last with patience"):
+        make_recipe(kept_epoch="last", patience=2)
 
 
 def test_patience_stops_a_run_that_no_longer_gains(project: Path) -> None:

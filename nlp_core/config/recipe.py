@@ -79,7 +79,7 @@ class RecipeConfig(ClosedModel):
 
     later_fields: ClassVar[frozenset[str]] = frozenset(
         {
-            *("accumulate", "adversarial", "distillation", "mixing", "precision"),
+            *("accumulate", "adversarial", "distillation", "kept_epoch", "mixing", "precision"),
             *("task_batch_sizes", "task_weights"),
         }
     )
@@ -97,6 +97,9 @@ class RecipeConfig(ClosedModel):
     """How often an epoch the selecting metric is measured and a checkpoint kept."""
     patience: Count | None = None
     """Validations without a better score before training stops; null: never."""
+    kept_epoch: Literal["last"] | None = None
+    """Which weights the honest way keeps: the last ones, whatever their score, for a selecting
+    split too small to tell epochs apart; null: those with the best score on that split."""
     clip_norm: Positive | None = None
     """Largest L2 norm of the whole gradient; null: not clipped."""
     ema_decay: Share | None = None
@@ -119,6 +122,14 @@ class RecipeConfig(ClosedModel):
     """Training on perturbed word vectors; null: none."""
     distillation: DistillationConfig | None = None
     """What the students of `distillations` make of soft labels; null: there is no teacher."""
+
+    @model_validator(mode="after")
+    def _check_patience(self) -> "RecipeConfig":
+        if self.kept_epoch and self.patience:
+            raise ValueError(
+                "found kept_epoch: last with patience, which awaits a better score; leave one out."
+            )
+        return self
 
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
         """Return the recipe as plain data, which a trained cell's key is a digest of.

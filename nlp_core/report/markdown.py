@@ -266,7 +266,7 @@ def render_making(
             cell.recipe,
             ", ".join(map(str, cell.seeds)),
             f"{cell.parameters['total']:,}",
-            ", ".join(dict.fromkeys(task.select_split for task in cell.tasks.values())),
+            _describe_choice(cell, recipes[cell.recipe]),
             ", ".join(dict.fromkeys(task.report_split for task in cell.tasks.values())),
             _describe_epochs(cell),
         ]
@@ -279,6 +279,12 @@ def render_making(
         render_data(cells),
         render_machines(cells),
     ]
+
+
+def _describe_choice(cell: CellResult, recipe: RecipeConfig) -> str:
+    if recipe.kept_epoch == "last":
+        return "nothing, the last is kept"
+    return ", ".join(dict.fromkeys(task.select_split for task in cell.tasks.values()))
 
 
 def _describe_epochs(cell: CellResult) -> str:

@@ -42,7 +42,7 @@ PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 SCALER = "scaler"
 HONEST = "honest"
 PAPER = "paper"
-"""Ways of choosing the epoch: on a split that is not reported, or as the paper did, on that one."""
+"""Ways of choosing the epoch: without the reported split, or as the paper did, on that one."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ class Trainer:
         return metrics[task.metrics[0]]
 
     def _keep_best(self, selection: str, scores: Mapping[str, float], epoch: float) -> None:
-        """Keep the weights if none before had a better score: of several tasks the mean."""
+        """Keep the weights with the best score, of several tasks the mean, or the last ones."""
         counted = [name for name, item in self.tasks.items() if not item.is_auxiliary]
         counted = counted or list(self.tasks)
         metrics = [self.tasks[name].task.metrics[0] for name in counted]
@@ -336,7 +336,8 @@ class Trainer:
             values = [scores[name] for name in counted]
             score = sum(s * value for s, value in zip(signs, values, strict=True)) / len(values)
         best = self.progress.best.get(selection)
-        if best is None or is_better(metric, score, best.score):
+        keeps_last = selection == HONEST and self.recipe.kept_epoch == "last"
+        if best is None or keeps_last or is_better(metric, score, best.score):
             self.progress.best[selection] = Best(score, epoch)
             state = self.model.state_dict()
             self.best_states[selection] = {name: v.clone() for name, v in state.items()}
