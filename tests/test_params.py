@@ -136,7 +136,6 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_field_that_came_later_moves_no_key_of_a_recipe_without_it() -> None:
     """A trained cell's key is a digest of it: no name may come or go, no value change its form."""
     assert make_recipe().describe() == {
-        "source": "a test",
         "optimizer": {
             "name": "adam",
             "lr": 0.01,

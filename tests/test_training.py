@@ -256,6 +256,17 @@ def test_changed_recipe_starts_afresh_and_drops_the_old_work(project: Path) -> N
     assert len(list((project / "artifacts/work/sample/tiny").iterdir())) == 1
 
 
+def test_what_is_said_of_a_model_and_a_recipe_trains_nothing_anew(project: Path) -> None:
+    key = make_cell(project, "classification").key
+    path = project / "zoo/classification.json"
+    model = json.loads(path.read_text())
+    path.write_text(json.dumps({**model, "description": "other", "source": "words"}))
+    assert make_cell(project, "classification", source="other words").key == key
+    model["layers"][0]["dim"] += 1
+    path.write_text(json.dumps(model))
+    assert make_cell(project, "classification").key != key
+
+
 def test_task_reported_on_dev_has_both_ways_of_choosing_the_epoch(project: Path) -> None:
     folder = train_cell(make_cell(project, "classification", held_out=True))
     rows = pq.read_table(folder / "seed-1/predictions/tiny_classification.parquet").to_pylist()

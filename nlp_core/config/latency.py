@@ -8,6 +8,10 @@ from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count
 
+EAGER = "eager"
+TEACHER = "teacher"
+"""Names of the times of a model in torch, and of a student's teacher; no bundle is named so."""
+
 
 class LatencyTableConfig(ClosedModel):
     """What is timed, and how often."""

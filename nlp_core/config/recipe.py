@@ -132,12 +132,12 @@ class RecipeConfig(ClosedModel):
         return self
 
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
-        """Return the recipe as plain data, which a trained cell's key is a digest of.
+        """Return the recipe as plain data, without its source: a trained cell's key is its digest.
 
         A field that comes into this class later says so in `later_fields`, and is then no part of
         the description of a recipe that does not set it: keys of cells trained before stay.
         """
-        values = self.model_dump(mode="json")
+        values = self.model_dump(mode="json", exclude={"source"})
         values["optimizer"] = _drop_unset(values["optimizer"], OptimizerConfig.later_fields)
         if values["distillation"] is not None:
             later = ObjectiveConfig.later_fields

@@ -9,7 +9,7 @@ import torch
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.export import ExportConfig
-from nlp_core.config.latency import LatencyTableConfig
+from nlp_core.config.latency import EAGER, TEACHER, LatencyTableConfig
 from nlp_core.errors import DataError
 from nlp_core.export.bundle import PARITY
 from nlp_core.export.eager import TorchSubject
@@ -18,8 +18,6 @@ from nlp_core.export.program import load_any
 from nlp_core.export.trained import TrainedModel, read_trained
 from reglue_runtime import BundleError
 
-EAGER = "eager"
-TEACHER = "teacher"
 COMPILED = "compiled"
 
 

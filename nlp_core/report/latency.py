@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from nlp_core.config.latency import EAGER, TEACHER
 from nlp_core.config.params import Params, read_params
 from nlp_core.files import write_json
 from nlp_core.report.cell import find_folder, read_cell
@@ -17,9 +18,7 @@ from nlp_core.report.markdown import render_data, render_machines, render_rows
 from nlp_core.report.results import CellResult, Results, Score
 from nlp_core.report.table import Picture, read_comparison, write_files
 
-EAGER = "eager"
 EXACT = "float32"
-TEACHER = "teacher"
 RANKS = (50, 90, 99)
 MEGABYTE = 1e6
 

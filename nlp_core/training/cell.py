@@ -89,12 +89,12 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Digest of what the weights of a seed depend on."""
+        """Digest of what the weights of a seed depend on: not of what is said about them."""
         files = {str(path): digest_file(path) for path in list_files(self.plan)}
         return digest_json(
             {
                 "numerics": self.numerics,
-                "model": read_mapping(Path(self.experiment.model)),
+                "model": _drop_words(read_mapping(Path(self.experiment.model))),
                 "recipe": self.recipe.describe(),
                 "data": [task.digest for task in self.tasks]
                 if len(self.tasks) > 1
@@ -187,6 +187,11 @@ def read_cell(name: str, params: Params) -> Cell:
         init=init,
         start=start,
     )
+
+
+def _drop_words(model: dict[str, Any]) -> dict[str, Any]:
+    """Return a model without what is said about it."""
+    return {key: value for key, value in model.items() if key not in ("description", "source")}
 
 
 def name_stage(init: Path) -> str:
