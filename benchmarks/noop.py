@@ -58,6 +58,7 @@ def make_grid(root: Path) -> Project:
     """Make a project of the repository's own grid with stand-ins for its stages."""
     project = copy_workflow(root)
     shutil.copy2(ROOT / "params.yaml", root)
+    shutil.copytree(ROOT / "grid", root / "grid")
     stages = load_stages(root)
     outputs = {stage.command: stage.outputs for stage in stages}
     (root / "outputs.json").write_text(json.dumps(outputs), encoding="utf-8")

@@ -47,7 +47,7 @@ def load_stages(root: Path) -> list[Stage]:
         root: the project's root, with .dvc in it.
 
     Raises:
-        ConfigError: dvc.yaml or params.yaml cannot be resolved.
+        ConfigError: dvc.yaml, params.yaml or grid/ cannot be resolved.
     """
     with _open_repo(root) as repo:
         found = list(repo.index.stages)
@@ -65,7 +65,8 @@ def find_stale(root: Path) -> frozenset[str]:
         root: the project's root, with .dvc in it.
 
     Raises:
-        ConfigError: dvc.yaml or params.yaml cannot be resolved, or another run holds the project.
+        ConfigError: dvc.yaml, params.yaml or grid/ cannot be resolved, or another run holds the
+            project.
     """
     with _open_repo(root) as repo:
         return frozenset(repo.status())
@@ -106,8 +107,8 @@ def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
             yield repo
     except DvcException as error:
         raise ConfigError(
-            f"{root}/dvc.yaml: {error}. Expected stages that params.yaml can fill in and no other "
-            f"run in this project; `dvc stage list` and `dvc status` show the same."
+            f"{root}/dvc.yaml: {error}. Expected stages that params.yaml and grid/ can fill in and "
+            f"no other run in this project; `dvc stage list` and `dvc status` show the same."
         ) from error
 
 

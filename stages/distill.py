@@ -1,4 +1,4 @@
-"""Train a student of params.yaml over its seeds: `python -m stages.distill CELL`.
+"""Train a student of the grid over its seeds: `python -m stages.distill CELL`.
 
 Reads what stages.finetune reads, and artifacts/soft_labels/SET/, no teacher unless the recipe
 matches its layers; writes artifacts/distill/TABLE/CELL/.
@@ -7,7 +7,7 @@ matches its layers; writes artifacts/distill/TABLE/CELL/.
 import argparse
 from pathlib import Path
 
-from nlp_core.config.params import read_params
+from nlp_core.config.params import GRID, read_params
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.training.cell import read_cell, train_cell
 from stages._cli import run_stage
@@ -16,7 +16,7 @@ from stages._cli import run_stage
 def build_parser() -> argparse.ArgumentParser:
     """Return the stage's command line."""
     parser = argparse.ArgumentParser(prog="stages.distill", description=__doc__)
-    parser.add_argument("cell", help="a key of distillations in params.yaml")
+    parser.add_argument("cell", help="a key of distillations in grid/")
     return parser
 
 
@@ -25,9 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
     params = read_params(Path("params.yaml"))
     if arguments.cell not in params.distillations:
         hint = suggest(arguments.cell, params.distillations)
-        raise ConfigError(
-            f"params.yaml: distillations: there is no student '{arguments.cell}'. {hint}"
-        )
+        raise ConfigError(f"{GRID}/: distillations: there is no student '{arguments.cell}'. {hint}")
     train_cell(read_cell(arguments.cell, params))
 
 

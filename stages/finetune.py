@@ -1,4 +1,4 @@
-"""Train a cell of params.yaml over its seeds: `python -m stages.finetune CELL`."""
+"""Train a cell of the grid over its seeds: `python -m stages.finetune CELL`."""
 
 import argparse
 from pathlib import Path
@@ -11,7 +11,7 @@ from stages._cli import run_stage
 def build_parser() -> argparse.ArgumentParser:
     """Return the stage's command line."""
     parser = argparse.ArgumentParser(prog="stages.finetune", description=__doc__)
-    parser.add_argument("cell", help="a key of experiments in params.yaml")
+    parser.add_argument("cell", help="a key of experiments in grid/")
     return parser
 
 

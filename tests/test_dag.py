@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nlp_core import dag
 from nlp_core.errors import ConfigError
@@ -49,10 +50,10 @@ def test_folder_that_gathers_cells_is_given_as_the_cells(stages: dict[str, dag.S
 
 def test_a_cell_that_starts_from_another_one_waits_for_it(tmp_path: Path) -> None:
     project = make_stub_project(tmp_path)
-    text = (tmp_path / "params.yaml").read_text(encoding="utf-8")
-    head, _, last = text.rpartition("init: data/processed/vectors")
+    path = tmp_path / "grid/small.yaml"
+    head, _, last = path.read_text(encoding="utf-8").rpartition("init: data/processed/vectors")
     changed = f"{head}init: artifacts/finetune/large/large_one{last}"
-    (tmp_path / "params.yaml").write_text(changed, encoding="utf-8")
+    path.write_text(changed, encoding="utf-8")
     stages = {stage.name: stage for stage in dag.load_stages(tmp_path)}
     assert "artifacts/finetune/large/large_one" in stages["finetune@small_one"].inputs
     ran = project.build("dvc", "repro", "finetune@small_one")
@@ -102,8 +103,9 @@ def test_nothing_built_means_everything_is_stale(
 
 def test_wrong_grid_is_a_config_error_that_names_the_key(tmp_path: Path) -> None:
     project = make_stub_project(tmp_path)
-    text = (tmp_path / "params.yaml").read_text(encoding="utf-8")
-    (tmp_path / "params.yaml").write_text(text.replace("    recipe: slow\n", ""), encoding="utf-8")
+    path = tmp_path / "grid/large.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("    recipe: slow\n", ""), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"dvc\.yaml: .*item\.recipe"):
         dag.load_stages(project.root)
 
@@ -135,6 +137,12 @@ def test_record_built_takes_only_what_is_newer(
     stale = dag.find_stale(tmp_path)
     assert "download@vectors" not in stale
     assert "download@words" in stale
+
+
+def test_dvc_reads_every_table_of_the_repository() -> None:
+    root = Path(__file__).resolve().parent.parent
+    workflow = yaml.safe_load((root / "dvc.yaml").read_text(encoding="utf-8"))
+    assert workflow["vars"] == sorted(f"grid/{path.name}" for path in (root / "grid").iterdir())
 
 
 def test_repository_grid_stays_small_enough_for_dvc() -> None:

@@ -12,7 +12,15 @@ from tests.workflow_project import OUTPUTS, ROOT, Project, copy_workflow
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-INPUTS = ["params.yaml", "datasets", "zoo/sample", "stages", "nlp_core", "reports/published"]
+INPUTS = [
+    "params.yaml",
+    "grid",
+    "datasets",
+    "zoo/sample",
+    "stages",
+    "nlp_core",
+    "reports/published",
+]
 TABLE = "sample"
 
 
@@ -67,5 +75,5 @@ def test_second_run_of_each_engine_does_nothing(by_snakemake: Project) -> None:
 
 def list_cells(project: Project) -> list[str]:
     """Return the names of the sample table's cells."""
-    params = yaml.safe_load((project.root / "params.yaml").read_text(encoding="utf-8"))
-    return [name for name, cell in params["experiments"].items() if cell["table"] == TABLE]
+    path = project.root / "grid" / f"{TABLE}.yaml"
+    return list(yaml.safe_load(path.read_text(encoding="utf-8"))["experiments"])

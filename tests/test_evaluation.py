@@ -103,7 +103,7 @@ def test_a_cell_trained_otherwise_is_refused(tmp_path: Path, change: dict[str, o
     root = make_project(tmp_path)
     edit_json(root / "artifacts/finetune/trial/alpha/cell.json", **change)
     key = next(iter(change))
-    with pytest.raises(DataError, match=rf"cell\.json: {key}: found .* params\.yaml says"):
+    with pytest.raises(DataError, match=rf"cell\.json: {key}: found .* the grid says"):
         evaluate(root)
 
 
@@ -152,7 +152,7 @@ def test_kept_numbers_must_be_of_the_cells_that_params_describe(tmp_path: Path) 
     described["experiments"]["gamma"]["seeds"] = [8]
     params.write_text(yaml.safe_dump(described))
     written = (root / "results" / "trial.json").read_bytes()
-    with pytest.raises(DataError, match=r"gamma: seeds: found \[7\], but params.yaml says \[8\]"):
+    with pytest.raises(DataError, match=r"gamma: seeds: found \[7\], but the grid says \[8\]"):
         evaluate_table("trial", root, only=["beta"])
     assert (root / "results" / "trial.json").read_bytes() == written
 

@@ -144,7 +144,7 @@ def test_the_report_has_runs_and_machine_and_is_the_same_again(
 def test_a_cell_trained_otherwise_is_refused(root: Path, measured: MeasuredExport) -> None:
     path = root / "params.yaml"
     path.write_text(path.read_text().replace("numerics: 1", "numerics: 2"))
-    with pytest.raises(DataError, match=r"numerics: found 1, but params.yaml says 2"):
+    with pytest.raises(DataError, match=r"numerics: found 1, but the grid says 2"):
         write_latency_results("times", {"beta": measured}, "any", root)
     assert not (root / "results/times.json").exists()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nlp_core.config.base import read_config, read_mapping
 from nlp_core.config.params import Params, read_params
@@ -81,6 +82,71 @@ def test_mistake_is_named_with_key_and_remedy(
     assert str(caught.value).startswith(str(path))
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def write_grid(root: Path, tables: dict[str, dict[str, Any]], **more: object) -> Path:
+    """Write params.yaml, and each table's cells into grid/."""
+    params = make_params()
+    common = {
+        name: item for name, item in params.items() if name in ("numerics", "sources", "tasks")
+    }
+    path = root / "params.yaml"
+    path.write_text(yaml.safe_dump({**common, "tables": ["glue", "slu"], **more}), encoding="utf-8")
+    (root / "grid").mkdir()
+    for name, table in tables.items():
+        (root / f"grid/{name}.yaml").write_text(yaml.safe_dump(table), encoding="utf-8")
+    return path
+
+
+def make_table(table: str, prefix: str = "") -> dict[str, Any]:
+    params = make_params()
+    cell = {**params["experiments"]["rte_bilstm"], "table": table, "recipe": f"{prefix}fast"}
+    recipes = {f"{prefix}fast": params["recipes"]["fast"]}
+    return {"recipes": recipes, "experiments": {f"{prefix}rte_bilstm": cell}}
+
+
+def test_the_cells_of_each_table_come_from_a_file_of_its_own(tmp_path: Path) -> None:
+    tables = {"glue": make_table("glue"), "slu": make_table("slu", "slu_")}
+    params = read_params(write_grid(tmp_path, tables))
+    assert list(params.recipes) == ["fast", "slu_fast"]
+    assert {name: item.table for name, item in params.experiments.items()} == {
+        "rte_bilstm": "glue",
+        "slu_rte_bilstm": "slu",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (put("experiments.slu_rte_bilstm.seeds", []), "experiments.slu_rte_bilstm.seeds: found []"),
+        (put("experiments.slu_rte_bilstm.recipe", "fast"), "experiments.slu_rte_bilstm.recipe: unknown recipe 'fast', expected one of the same file. Did you mean 'slu_fast'?"),  # noqa: E501
+        (put("experiments.slu_rte_bilstm.table", "glue"), "experiments.slu_rte_bilstm.table: found 'glue', expected 'slu'"),  # noqa: E501
+        (lambda table: table["recipes"].update(fast=table["recipes"]["slu_fast"]), "recipes.fast: another table has this name"),  # noqa: E501
+        (put("experiment", {}), "experiment: unknown key. Did you mean 'experiments'?"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_table_names_its_file(tmp_path: Path, change: Change, expected: str) -> None:
+    table = make_table("slu", "slu_")
+    change(table)
+    path = write_grid(tmp_path, {"glue": make_table("glue"), "slu": table})
+    with pytest.raises(ConfigError) as caught:
+        read_params(path)
+    assert str(caught.value).startswith(f"{tmp_path}/grid/slu.yaml: {expected}")
+
+
+def test_a_mistake_between_files_names_the_key(tmp_path: Path) -> None:
+    table = make_table("glue")
+    table["experiments"]["rte_bilstm"]["data"] = "rt"
+    with pytest.raises(
+        ConfigError, match=r"params\.yaml and .*grid: experiments\.rte_bilstm\.data"
+    ):
+        read_params(write_grid(tmp_path, {"glue": table}))
+
+
+def test_a_cell_beside_the_grid_is_told_where_it_belongs(tmp_path: Path) -> None:
+    path = write_grid(tmp_path, {"glue": make_table("glue")}, experiments={})
+    with pytest.raises(ConfigError, match=r"experiments: found here, expected in grid/<table>"):
+        read_params(path)
 
 
 def test_the_project_s_own_grid_is_valid() -> None:

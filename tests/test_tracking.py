@@ -26,7 +26,9 @@ LOCK = {
             "cmd": "python -m stages.finetune alpha",
             "deps": [{"path": "data/processed/alpha", "hash": "md5", "md5": "11.dir"}],
             "outs": [{"path": "artifacts/finetune/trial/alpha", "hash": "md5", "md5": "22.dir"}],
-            "params": {"params.yaml": {"recipes.quick": {"epochs": 9, "optimizer": {"lr": 0.5}}}},
+            "params": {
+                "grid/trial.yaml": {"recipes.quick": {"epochs": 9, "optimizer": {"lr": 0.5}}}
+            },
         }
     },
 }

@@ -38,17 +38,18 @@ def test_a_model_of_several_tasks_names_them() -> None:
 
 
 def test_the_tasks_of_a_group_are_those_of_its_model(tmp_path: Path) -> None:
-    for name in ("params.yaml", "reports/published", "zoo"):
+    for name in ("params.yaml", "grid", "reports/published", "zoo"):
         target = tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     params["groups"]["two"] = ["cola", "sst2"]
-    params["recipes"]["mixed"] = params["recipes"]["sst2_fast"] | {
-        "mixing": {"name": "proportional"}
-    }
-    params["experiments"]["pair"] = {
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    path = tmp_path / "grid/glue.yaml"
+    grid = yaml.safe_load(path.read_text())
+    grid["recipes"]["mixed"] = grid["recipes"]["sst2_fast"] | {"mixing": {"name": "proportional"}}
+    grid["experiments"]["pair"] = {
         "table": "glue",
         "model": "zoo/mtdnn/minilm_mtl.json",
         "data": "two",
@@ -56,7 +57,7 @@ def test_the_tasks_of_a_group_are_those_of_its_model(tmp_path: Path) -> None:
         "recipe": "mixed",
         "seeds": [1],
     }
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    path.write_text(yaml.safe_dump(grid))
     models = {model.path: model for model in list_zoo(tmp_path)}
     shared = models["mtdnn/minilm_mtl.json"]
     assert shared.tasks == ["cola", "sst2"]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -70,27 +71,28 @@ class Project:
         return yaml.safe_load((self.root / "dvc.lock").read_text(encoding="utf-8"))
 
     def set_recipe(self, name: str, **values: object) -> None:
-        """Change values of a recipe in params.yaml."""
-        path = self.root / "params.yaml"
-        params = yaml.safe_load(path.read_text(encoding="utf-8"))
-        params["recipes"][name].update(values)
-        path.write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+        """Change values of a recipe of the grid."""
+        tables = {path: _read(path) for path in (self.root / "grid").iterdir()}
+        (path,) = (path for path, table in tables.items() if name in table["recipes"])
+        tables[path]["recipes"][name].update(values)
+        _write(path, tables[path])
 
     def add_student(self) -> None:
-        """Give params.yaml a teacher, a student and the table of both."""
+        """Give the grid a teacher, a student and the table of both."""
         path = self.root / "params.yaml"
-        params = yaml.safe_load(path.read_text(encoding="utf-8"))
-        alone = {**params["experiments"]["small_one"], "table": "pupils"}
-        params["experiments"]["alone"] = alone
+        params, small = _read(path), _read(self.root / "grid/small.yaml")
+        alone = {**small["experiments"]["small_one"], "table": "pupils", "recipe": "young"}
         params["teachers"]["one"] = {
             "cell": "artifacts/finetune/large/large_one",
             "data": "words",
             "set": "words",
         }
         young = {**alone, "soft_labels": "artifacts/soft_labels/words"}
-        params["distillations"]["young"] = young
         params["distilled_tables"]["pupils"] = {"metrics": ["auc"]}
-        path.write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+        _write(path, params)
+        pupils = {"experiments": {"alone": alone}, "distillations": {"young": young}}
+        _write(self.root / "grid/pupils.yaml", {"recipes": {"young": {"lr": 0.3}}, **pupils})
+        name_tables(self.root)
         published = self.root / "reports/published/pupils.yaml"
         published.write_text("name: pupils\n", encoding="utf-8")
 
@@ -117,12 +119,15 @@ def make_stub_project(root: Path) -> Project:
     """Make a project of two small tables whose stages are cheap stand-ins."""
     project = copy_workflow(root)
     shutil.copy2(STUB / "params.yaml", root)
+    shutil.copytree(STUB / "grid", root / "grid")
     drop_groups(root / "dvc.yaml")
-    params = yaml.safe_load((STUB / "params.yaml").read_text(encoding="utf-8"))
+    name_tables(root)
+    params = _read(STUB / "params.yaml")
+    tables = [_read(path) for path in (STUB / "grid").iterdir()]
     (root / "stages").mkdir()
     for stage in STAGES:
         shutil.copy2(STUB / "stage.py", root / "stages" / f"{stage}.py")
-    models = [cell["model"] for cell in params["experiments"].values()]
+    models = [cell["model"] for table in tables for cell in table["experiments"].values()]
     sources = [f"datasets/{name}.yaml" for name in params["sources"]]
     published = [f"reports/published/{name}.yaml" for name in params["tables"]]
     for path in {*models, *sources, *published}:
@@ -133,7 +138,24 @@ def make_stub_project(root: Path) -> Project:
 
 def drop_groups(path: Path) -> None:
     """Take the stages that gather the repository's own groups out of a copy of its dvc.yaml."""
-    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    workflow = _read(path)
     stages = workflow["stages"]
     workflow["stages"] = {key: stages[key] for key in stages if not key.startswith("gather_")}
-    path.write_text(yaml.safe_dump(workflow, sort_keys=False), encoding="utf-8")
+    _write(path, workflow)
+
+
+def name_tables(root: Path) -> None:
+    """Let dvc.yaml read the files that are in grid/."""
+    workflow = _read(root / "dvc.yaml")
+    paths = sorted((root / "grid").iterdir())
+    _write(root / "dvc.yaml", {**workflow, "vars": [f"grid/{path.name}" for path in paths]})
+
+
+def _read(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(values, dict)
+    return values
+
+
+def _write(path: Path, values: dict[str, Any]) -> None:  # Any: YAML holds anything
+    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")

@@ -22,7 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Predict GLUE's test sets with trained cells and write the zip for its site.",
     )
     parser.add_argument(
-        "cells", metavar="CELL", nargs="+", help="an experiment of params.yaml, one for each task"
+        "cells", metavar="CELL", nargs="+", help="an experiment of grid/, one for each task"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the zip to write")
     parser.add_argument(

@@ -111,7 +111,7 @@ def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
         raise ConfigError(
             f"{plan.where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
             f"{', '.join(OWN_KINDS)}; a task of another kind is described in datasets/ and trained "
-            "as a cell of params.yaml."
+            "as a cell of grid/."
         )
     guess = guess_data(path, cast(Kind, kinds[0]))
     model["data"] = guess.section

@@ -101,7 +101,7 @@ class ModelConfig(ClosedModel):
     data: DataConfig | None = None
     """How `reglue train` reads files; null: guessed, and always so for the cells of tables."""
     training: TrainingConfig | None = None
-    """How `reglue train` trains; null: the defaults. A cell has its recipe in params.yaml."""
+    """How `reglue train` trains; null: the defaults. A cell has its recipe in grid/."""
 
 
 def read_model(path: Path) -> ModelConfig:

@@ -99,7 +99,7 @@ class DataConfig(ClosedModel):
         if self.kind not in OWN_KINDS:
             raise ValueError(
                 f"kind: found {self.kind}, expected one of {', '.join(OWN_KINDS)}; a task of kind "
-                f"{self.kind} is described in datasets/ and trained as a cell of params.yaml."
+                f"{self.kind} is described in datasets/ and trained as a cell of grid/."
             )
         return self
 

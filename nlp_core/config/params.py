@@ -1,12 +1,12 @@
-"""The closed model of params.yaml: the grid, and everything that changes a number."""
+"""The closed models of params.yaml and grid/: the grid, and everything that changes a number."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel, read_config
+from nlp_core.config.base import ClosedModel, parse_config, read_mapping
 from nlp_core.config.distillation import (
     SOFT_LABELS,
     DistilledTableConfig,
@@ -19,8 +19,10 @@ from nlp_core.config.name import Name
 from nlp_core.config.number import Count
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.errors import suggest
+from nlp_core.errors import ConfigError, suggest
 
+GRID = "grid"
+"""The folder beside params.yaml with a file for the cells of each table."""
 TRAINED = "artifacts/finetune/"
 """Where trained cells are: an init in there is one."""
 
@@ -71,7 +73,7 @@ class StudentConfig(ExperimentConfig):
 
 
 class Params(ClosedModel):
-    """The whole of params.yaml."""
+    """The whole of params.yaml, with the cells of all files of grid/."""
 
     numerics: Count
     """Raised when a change of code moves a number; every trained cell depends on it."""
@@ -332,13 +334,62 @@ class Params(ClosedModel):
             _check_known(place, "task", task, members)
 
 
+class TableConfig(ClosedModel):
+    """The whole of grid/<table>.yaml: the cells of one table and how they are trained."""
+
+    recipes: dict[Name, RecipeConfig] = Field(default_factory=dict)
+    experiments: dict[Name, ExperimentConfig] = Field(default_factory=dict)
+    distillations: dict[Name, StudentConfig] = Field(default_factory=dict)
+
+
 def read_params(path: Path) -> Params:
-    """Read and check params.yaml.
+    """Read and check params.yaml and the cells of each table, from the folder grid/ beside it.
+
+    Where there is no such folder, params.yaml has them itself.
 
     Raises:
         ConfigError: a key, a type, a value or a reference is wrong.
     """
-    return read_config(path, Params)
+    values = read_mapping(path)
+    files = sorted((path.parent / GRID).glob("*.yaml"))
+    if not files:
+        return parse_config(values, Params, where=str(path))
+    for section in TableConfig.model_fields:
+        if section in values:
+            raise ConfigError(
+                f"{path}: {section}: found here, expected in {GRID}/<table>.yaml; move it there."
+            )
+    tables = [_read_table(file) for file in files]
+    for section in TableConfig.model_fields:
+        values[section] = {}
+        for file, table in zip(files, tables, strict=True):
+            twice = sorted(values[section].keys() & table[section].keys())
+            if twice:
+                raise ConfigError(
+                    f"{file}: {section}.{twice[0]}: another table has this name; choose another."
+                )
+            values[section] |= table[section]
+    return parse_config(values, Params, where=f"{path} and {path.parent / GRID}")
+
+
+def _read_table(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the sections of a table's file as plain data, each of them checked."""
+    plain = read_mapping(path)
+    config = parse_config(plain, TableConfig, where=str(path))
+    for section in ("experiments", "distillations"):
+        for cell, experiment in getattr(config, section).items():
+            where = f"{path}: {section}.{cell}"
+            if experiment.table != path.stem:
+                raise ConfigError(
+                    f"{where}.table: found '{experiment.table}', expected '{path.stem}'; the cells "
+                    f"of another table are in its own file, {GRID}/{experiment.table}.yaml."
+                )
+            if experiment.recipe not in config.recipes:
+                raise ConfigError(
+                    f"{where}.recipe: unknown recipe '{experiment.recipe}', expected one of the "
+                    f"same file. {suggest(experiment.recipe, config.recipes)}"
+                )
+    return {section: plain.get(section) or {} for section in TableConfig.model_fields}
 
 
 def _check_known(where: str, sort: str, name: str, allowed: Collection[str]) -> None:

@@ -68,7 +68,7 @@ def read_cell(folder: Path, name: str, params: Params) -> Cell:
         params: params.yaml.
 
     Raises:
-        DataError: the cell is not finished, or was trained otherwise than params.yaml says.
+        DataError: the cell is not finished, or was trained otherwise than the grid says.
     """
     experiment = params.cells[name]
     path = folder / "cell.json"
@@ -81,7 +81,7 @@ def read_cell(folder: Path, name: str, params: Params) -> Cell:
     cell = read_record(path, Cell, stage=stage)
     difference = find_difference(cell, name, params)
     if not difference and sorted(cell.runs) != sorted(str(seed) for seed in cell.seeds):
-        difference = f"runs: found {sorted(cell.runs)}, but params.yaml says {cell.seeds}"
+        difference = f"runs: found {sorted(cell.runs)}, but the grid says {cell.seeds}"
     if difference:
         raise DataError(
             f"{path}: {difference}; train the cell as it is described now with `dvc repro {stage}`."
@@ -90,7 +90,7 @@ def read_cell(folder: Path, name: str, params: Params) -> Cell:
 
 
 def find_difference(cell: Cell | CellResult, name: str, params: Params) -> str | None:
-    """Return how a cell differs from what params.yaml says of it now, or None.
+    """Return how a cell differs from what the grid says of it now, or None.
 
     Args:
         cell: what training left, or what was measured of that.
@@ -107,26 +107,26 @@ def find_difference(cell: Cell | CellResult, name: str, params: Params) -> str |
     }
     for key, (was, expected) in found.items():
         if was != expected:
-            return f"{key}: found {was}, but params.yaml says {expected}"
+            return f"{key}: found {was}, but the grid says {expected}"
     return None
 
 
 def check_finished(name: str, params: Params, root: Path) -> None:
-    """Refuse a cell that is not trained, or otherwise than params.yaml says.
+    """Refuse a cell that is not trained, or otherwise than the grid says.
 
     Args:
-        name: an experiment of params.yaml.
+        name: an experiment of the grid.
         params: params.yaml.
         root: the project's root.
 
     Raises:
-        DataError: the cell is not finished, or was trained otherwise than params.yaml says.
+        DataError: the cell is not finished, or was trained otherwise than the grid says.
     """
     read_cell(root / find_folder(name, params), name, params)
 
 
 def find_folder(name: str, params: Params) -> Path:
-    """Return the folder of a cell of params.yaml, from the project's root."""
+    """Return the folder of a cell of the grid, from the project's root."""
     cell = params.cells[name]
     return Path("artifacts") / cell.stage / cell.table / name
 

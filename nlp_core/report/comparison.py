@@ -12,7 +12,7 @@ from nlp_core.report.results import CellResult, Results, Score
 Outcome = Literal["above", "reproduced", "below", "trend", "no trend", "ours", "reference", "open"]
 Selection = Literal["honest", "paper"]
 
-NO_EXPERIMENT = "no experiment of params.yaml has that cell"
+NO_EXPERIMENT = "no experiment has that cell"
 NO_METRIC = "the task is not measured by it"
 SHOWN: Mapping[str, list[Selection]] = {
     "honest": ["honest"],
@@ -263,7 +263,7 @@ def _collect_others(cells: Mapping[str, CellResult]) -> PartConfig:
     keys = sorted({key for cell in cells.values() for key in cell.metrics})
     return PartConfig(
         title="Other cells of the table",
-        note="Experiments of params.yaml that no published grid names.",
+        note="Experiments that no published grid names.",
         columns={key: key for key in keys},
         rows=[RowConfig(name=name, cell=name) for name in cells],
     )

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlp_core.config.params import Params, StudentConfig, read_params
+from nlp_core.config.params import GRID, Params, StudentConfig, read_params
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
 from nlp_core.metrics import METRICS, has_metric, measure
@@ -30,7 +30,7 @@ Metrics = dict[str, float]
 
 
 def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
-    """Measure the cells that params.yaml has in a table and write results/<table>.json.
+    """Measure the cells that the grid has in a table and write results/<table>.json.
 
     Args:
         table: a name among params.yaml's tables.
@@ -58,7 +58,7 @@ def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
     for name in only:
         if name not in names:
             raise ConfigError(
-                f"params.yaml: experiments: the table '{table}' has no cell '{name}'. "
+                f"{GRID}/{table}.yaml: experiments: the table '{table}' has no cell '{name}'. "
                 f"{suggest(name, names)}"
             )
     path = root / "results" / f"{table}.json"
@@ -95,7 +95,7 @@ def evaluate_cell(
         further_metrics: measured beside those of a task where its kind has them.
 
     Raises:
-        DataError: the cell is not finished, or was trained otherwise than params.yaml says.
+        DataError: the cell is not finished, or was trained otherwise than the grid says.
     """
     cell = _add_metrics(read_cell(folder, name, params), further_metrics)
     runs = [_measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
@@ -142,7 +142,7 @@ def _read_kept(path: Path, names: Sequence[str], params: Params) -> dict[str, Ce
         difference = (
             find_difference(measured[name], name, params)
             if name in measured
-            else "found nothing of this cell, which params.yaml has"
+            else "found nothing of this cell, which the grid has"
         )
         if difference:
             raise DataError(

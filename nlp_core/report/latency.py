@@ -73,7 +73,7 @@ def write_latency_results(
         root: the project's root.
 
     Raises:
-        DataError: a cell was trained otherwise than params.yaml says.
+        DataError: a cell was trained otherwise than the grid says.
     """
     params = read_params(root / "params.yaml")
     cells: dict[str, CellResult] = {}

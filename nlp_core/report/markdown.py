@@ -253,7 +253,7 @@ def render_making(
 
     Args:
         cells: what was measured.
-        recipes: those of params.yaml, by name.
+        recipes: those of the grid, by name.
     """
     if not cells:
         return []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import read_dataset
-from nlp_core.config.params import Params
+from nlp_core.config.params import GRID, Params
 from nlp_core.data.corpus import CORPUS
 from nlp_core.data.task import Task, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -104,7 +104,7 @@ def write_submission(
 
     Args:
         path: the zip.
-        cells: experiments of params.yaml, at most one for each task of GLUE.
+        cells: experiments of the grid, at most one for each task of GLUE.
         params: params.yaml.
         tasks: what cells of several tasks predict; none: all of their tasks that GLUE has.
         seed: the seed that predicts; None: the first one of each cell.
@@ -154,7 +154,7 @@ def choose_cells(
     for name in names:
         if name not in params.cells:
             near = suggest(name, params.cells)
-            raise ConfigError(f"params.yaml: experiments: unknown cell '{name}'. {near}")
+            raise ConfigError(f"{GRID}/: experiments: unknown cell '{name}'. {near}")
         data = params.cells[name].data
         members = [task for task in params.list_tasks(data) if task in tasks]
         if not members:

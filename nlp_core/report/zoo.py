@@ -22,7 +22,7 @@ Each file is a network as a graph of blocks: take one as it is, or copy it and c
 
 Weights are the parameters between the tables of words and characters, whose size the data decides,
 and the heads, whose size the labels decide; a pretrained encoder has its own on top. A task is one
-of `reglue data list`; a model without an experiment in params.yaml names the tasks that its heads
+of `reglue data list`; a model without an experiment in grid/ names the tasks that its heads
 are for, or the kinds of task that it serves. A result is the first number of a cell's report, the
 epoch chosen on a split that it is not measured on.
 

@@ -1,6 +1,6 @@
 """What there is to track: every finished cell and encoder, from the files that stages wrote.
 
-Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and params.yaml; writes
+Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and the grid; writes
 nothing and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from nlp_core.config.params import read_params
+from nlp_core.config.params import GRID, read_params
 from nlp_core.files import digest_file, digest_json
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ def collect_cells(root: Path) -> Iterator[CellRun]:
     for path in sorted(found):
         note = _read_json(path)
         stage = lock.get(f"{path.parts[-4]}@{note['cell']}", {})
-        recorded = stage.get("params", {}).get("params.yaml", {})
+        recorded = stage.get("params", {}).get(f"{GRID}/{note['table']}.yaml", {})
         recipe = recorded.get(f"recipes.{note['recipe']}")
         if recipe is None and note["recipe"] in recipes:
             recipe = recipes[note["recipe"]].model_dump(mode="json")

@@ -15,7 +15,7 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.distillation import MatchingConfig
-from nlp_core.config.params import ExperimentConfig, Params, StudentConfig
+from nlp_core.config.params import GRID, ExperimentConfig, Params, StudentConfig
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus_task import read_any_task
@@ -147,7 +147,7 @@ def read_cell(name: str, params: Params) -> Cell:
     """
     if name not in params.cells:
         raise ConfigError(
-            f"params.yaml: experiments: unknown cell '{name}'. {suggest(name, params.cells)}"
+            f"{GRID}/: experiments: unknown cell '{name}'. {suggest(name, params.cells)}"
         )
     experiment = params.cells[name]
     start = read_start(name, params)
@@ -160,8 +160,9 @@ def read_cell(name: str, params: Params) -> Cell:
     kind = read_mapping(init / "manifest.json")["kind"]
     if kind not in (VECTORS, ENCODER):
         raise ConfigError(
-            f"params.yaml: experiments.{name}.init: found '{init}', which holds {kind} data, "
-            "expected word vectors, such as data/processed/glove, or a pretrained encoder."
+            f"{GRID}/{experiment.table}.yaml: experiments.{name}.init: found '{init}', which holds "
+            f"{kind} data, expected word vectors, such as data/processed/glove, or a pretrained "
+            "encoder."
         )
     folder = Path("data/processed") / experiment.data
     is_group = experiment.data in params.groups

@@ -34,13 +34,16 @@ def write(path: Path, *lines: str) -> None:
 
 def finetune(name: str) -> None:
     """Write a cell's folder, its last file after the recipe's sleep."""
-    params = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
-    cell = params["experiments" if STAGE == "finetune" else "distillations"][name]
-    recipe = params["recipes"][cell["recipe"]]
+    numerics = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["numerics"]
+    section = "experiments" if STAGE == "finetune" else "distillations"
+    grid = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in Path("grid").iterdir()]
+    (table,) = (table for table in grid if name in table.get(section, {}))
+    cell = table[section][name]
+    recipe = table["recipes"][cell["recipe"]]
     inputs = [Path(cell["model"]), Path("data/processed", cell["data"]), Path(cell["init"])]
     inputs += [Path(cell["soft_labels"])] if STAGE == "distill" else []
     folder = Path("artifacts", STAGE, cell["table"], name)
-    found = digest([params["numerics"], cell, recipe], inputs)
+    found = digest([numerics, cell, recipe], inputs)
     write(folder / "seed-1" / "model.safetensors", found)
     time.sleep(recipe.get("sleep", 0))
     if recipe.get("fail"):
