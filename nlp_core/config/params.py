@@ -389,7 +389,7 @@ def _read_table(path: Path) -> dict[str, dict[str, Any]]:
                     f"{where}.recipe: unknown recipe '{experiment.recipe}', expected one of the "
                     f"same file. {suggest(experiment.recipe, config.recipes)}"
                 )
-    return {section: plain.get(section) or {} for section in TableConfig.model_fields}
+    return {section: plain.get(section, {}) for section in TableConfig.model_fields}
 
 
 def _check_known(where: str, sort: str, name: str, allowed: Collection[str]) -> None:
