@@ -144,6 +144,12 @@ def test_one_cell_is_measured_alone_and_the_others_are_kept(tmp_path: Path) -> N
     assert after["alpha"]["metrics"]["test.auc"]["values"] == [100.0, 1.0]
 
 
+def test_a_table_that_was_never_measured_begins_with_all_its_cells_named(tmp_path: Path) -> None:
+    root = make_project(tmp_path, cells=["alpha"])
+    evaluate_table("trial", root, only=["alpha"])
+    assert list(read_results(root / "results" / "trial.json").cells) == ["alpha"]
+
+
 def test_kept_numbers_must_be_of_the_cells_that_params_describe(tmp_path: Path) -> None:
     root = make_project(tmp_path)
     evaluate(root)

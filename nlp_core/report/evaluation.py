@@ -137,7 +137,7 @@ def build_result(
 
 
 def _read_kept(path: Path, names: Sequence[str], params: Params) -> dict[str, CellResult]:
-    measured = read_results(path).cells
+    measured = read_results(path).cells if names else {}
     for name in names:
         difference = (
             find_difference(measured[name], name, params)
