@@ -95,7 +95,8 @@ def _describe(entry: Entry | None, decimals: int) -> str:
     value = entry.number.value
     published = "" if value is None else f" ({value:.{decimals}f})"
     if entry.ours is None:
-        return f"-{published}"
+        is_elsewhere = value is None and entry.verdict.outcome == "reference"
+        return entry.verdict.text if is_elsewhere else f"-{published}"
     mean = f"{entry.ours.mean:.{decimals}f}"
     mean = f"**{mean}**" if entry.verdict.outcome in GOOD else mean
     word = f", {entry.gain.outcome}" if entry.gain is not None and _has_word(entry) else ""
