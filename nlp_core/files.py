@@ -1,5 +1,6 @@
 """Write files whole or not at all, and the same bytes for the same content."""
 
+import errno
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 Json = Mapping[str, object]
 CHUNK = 1 << 20
+PLACES = 6
 
 
 def digest_file(path: Path) -> str:
@@ -22,25 +24,35 @@ def digest_file(path: Path) -> str:
 
 
 def digest_json(value: object) -> str:
-    """Return the sha256 of a value's canonical JSON, in hex."""
-    return hashlib.sha256(format_json(value).encode()).hexdigest()
+    """Return the sha256 of a value's canonical JSON, in hex.
+
+    Floats keep all of their digits, unlike in files: a decay of 1e-9 is not one of 4e-7.
+    """
+    return hashlib.sha256(_dump(_unify(value)).encode()).hexdigest()
 
 
 def format_json(value: object) -> str:
     """Return JSON with sorted keys, two spaces, floats of 6 places and a trailing newline."""
-    text = json.dumps(_round(value), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return text + "\n"
+    return _dump(_unify(value, places=PLACES))
 
 
 def format_line(value: object) -> str:
     """Return one line of JSON Lines, by the same rules as `format_json`."""
-    text = json.dumps(_round(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        _unify(value, places=PLACES), sort_keys=True, ensure_ascii=False, allow_nan=False
+    )
     return text + "\n"
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write `format_json(value)` to `path`, whole or not at all."""
-    write_text(path, format_json(value))
+def write_json(path: Path, value: object, *, exact: bool = False) -> None:
+    """Write `format_json(value)` to `path`, whole or not at all.
+
+    Args:
+        path: the file.
+        value: plain data.
+        exact: whether floats keep all of their digits: those that are read back, not shown.
+    """
+    write_text(path, _dump(_unify(value)) if exact else format_json(value))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -51,7 +63,13 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` and rename it on success, remove it on failure."""
+    """Yield a temporary path beside `path` and rename it on success, remove it on failure.
+
+    Raises:
+        IsADirectoryError: `path` is a folder.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part{os.getpid()}")
     try:
@@ -63,7 +81,11 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder beside `path`; on success it takes the place of `path`."""
+    """Yield an empty temporary folder beside `path`; on success it takes the place of `path`.
+
+    Where `path` is a link, the folder that it leads to is replaced.
+    """
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -77,11 +99,17 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _round(value: object) -> object:
+def _dump(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return text + "\n"
+
+
+def _unify(value: object, *, places: int | None = None) -> object:
+    """Return keys as text and sequences as lists, and floats of so many places; None: of all."""
     if isinstance(value, float):
-        return round(value, 6)
+        return value if places is None else round(value, places)
     if isinstance(value, Mapping):
-        return {str(key): _round(item) for key, item in value.items()}
+        return {str(key): _unify(item, places=places) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_round(item) for item in value]
+        return [_unify(item, places=places) for item in value]
     return value

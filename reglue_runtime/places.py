@@ -1,10 +1,10 @@
-"""Which window of a long text shows a word best."""
+"""What a window of pieces has room for, and which one of a long text shows a word best."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a compiled library that only models of pieces need
-    from tokenizers import Encoding
+    from tokenizers import Encoding, Tokenizer
 
 
 def find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> list[tuple[int, int]]:
@@ -30,3 +30,32 @@ def find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> li
             if around > best[word][0] and not is_later:
                 best[word] = (around, number, place)
     return [(window, place) for _, window, place in best]
+
+
+def count_opening_pieces(tokenizer: "Tokenizer", max_length: int, stride: int) -> int:
+    """Return how many pieces of a first text leave a second one room to move on in.
+
+    Windows of the second text have `stride` pieces in common, so each has to have one more.
+    """
+    return max_length - tokenizer.num_special_tokens_to_add(is_pair=True) - stride - 1
+
+
+def cut_words(words: Sequence[str], tokenizer: "Tokenizer", most: int) -> list[str]:
+    """Return the first words of a text, the last one cut if need be, that have so many pieces.
+
+    Args:
+        words: the text.
+        tokenizer: one that does not cut texts itself.
+        most: of the pieces; 1 at least.
+    """
+    found = tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False)
+    if len(found.ids) <= most:
+        return list(words)
+    number = found.word_ids[most]
+    assert number is not None  # only special pieces are of no word
+    kept = list(words[:number])
+    if found.word_ids[most - 1] == number:
+        # shorter in any case: what is left of a word may have other pieces than it had there
+        end = min(found.offsets[most - 1][1], len(words[number]) - 1)
+        kept.append(words[number][:end])
+    return cut_words(kept, tokenizer, most)

@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from reglue_runtime.example import Example
-from reglue_runtime.places import find_words
+from reglue_runtime.places import count_opening_pieces, cut_words, find_words
 
 
 def build_windows(
@@ -29,8 +29,11 @@ def build_windows(
         tokenizer.enable_truncation(note["max_length"])
         return lambda examples: _read_texts(examples, tokenizer, note)
     strategy = "longest_first" if note["before"] is None else "only_second"
+    whole = Tokenizer.from_file(str(folder / note["file"])) if note["before"] else tokenizer
+    whole.no_padding()
+    whole.no_truncation()
     tokenizer.enable_truncation(note["max_length"], stride=note["stride"], strategy=strategy)
-    return lambda examples: _read_words(examples, tokenizer, note)
+    return lambda examples: _read_words(examples, tokenizer, whole, note)
 
 
 def _read_texts(
@@ -54,14 +57,25 @@ def _stack(windows: Sequence[Encoding], note: Mapping[str, Any]) -> dict[str, np
 
 
 def _read_words(
-    examples: Sequence[Example], tokenizer: Tokenizer, note: Mapping[str, Any]
+    examples: Sequence[Example], tokenizer: Tokenizer, whole: Tokenizer, note: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
+    """Return ids and segments [W, L], the number of real pieces [W] and places [B, T].
+
+    Args:
+        examples: with their tokens.
+        tokenizer: cuts texts into windows.
+        whole: the same, and cuts nothing; for texts that come first.
+        note: the input's part of the manifest.
+    """
     texts = [example.tokens[note["column"]] for example in examples]
     inputs: list[Any] = texts
     if note["before"] is not None:
         # the text that comes first leaves most of a window to the other one
         limit = note["max_length"] // 4
-        openings = [example.tokens[note["before"]][:limit] for example in examples]
+        most = count_opening_pieces(whole, note["max_length"], note["stride"])
+        openings = [
+            cut_words(example.tokens[note["before"]][:limit], whole, most) for example in examples
+        ]
         inputs = list(zip(openings, texts, strict=True))
     windows: list[Encoding] = []
     rows = []

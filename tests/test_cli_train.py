@@ -11,8 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.cli import main
+from nlp_core.config.own_data import DataConfig
+from nlp_core.data.readers.records import Record
+from nlp_core.errors import DataError
 from nlp_core.files import digest_file
 from nlp_core.training import loop
+from nlp_core.training.own_splits import read_splits
+from nlp_core.training.prediction_file import ROWS_A_CHUNK, _write_parquet
 from nlp_core.training.predictor import Predictor
 from tests.own_files import (
     QUICK,
@@ -416,6 +421,50 @@ def test_one_label_or_three_for_candidates_are_refused(
     main(["new", "ranking", "--train", "b.csv", "-o", "r.json"])
     message = fail(capsys, "train", "r.json", "--train", "b.csv", "--dev", "b.csv", "-o", "out")
     assert "the labels 0, 1, 2" in message
+
+
+@pytest.mark.parametrize(
+    ("names", "ordered"),
+    [(("correct", "incorrect"), ["incorrect", "correct"]), (("Yes", "No"), ["No", "Yes"])],
+)
+def test_the_right_candidate_is_known_by_its_label(
+    tmp_path: Path, names: tuple[str, str], ordered: list[str]
+) -> None:
+    rows = [
+        {"question": f"q{idx // 2}", "answer": "a", "label": names[idx % 2]} for idx in range(40)
+    ]
+    path = write_rows(tmp_path / "b.csv", rows)
+    section = {"kind": "ranking", "format": "csv", "texts": ["question", "answer"]}
+    config = DataConfig.model_validate({**section, "label": "label"})
+    assert read_splits({"train": path}, config, [], 1)[1] == {"label": ordered}
+    for row, name in zip(rows, ["entailment", "not_entailment"] * 20, strict=True):
+        row["label"] = name
+    write_rows(path, rows)
+    with pytest.raises(DataError, match="expected 1 at a right candidate and 0 at a wrong one"):
+        read_splits({"train": path}, config, [], 1)
+
+
+def test_labels_that_come_late_have_a_column_for_them(tmp_path: Path) -> None:
+    source, size = tmp_path / "a.parquet", ROWS_A_CHUNK + 1
+    pq.write_table(pa.table({"text": ["a"] * size}), source)
+    rows = [(Record({"text": "a"}, [1]), {"prediction": [], "confidence": []})] * ROWS_A_CHUNK
+    rows += [(Record({"text": "a"}, [1]), {"prediction": ["x"], "confidence": [0.5]})]
+    assert _write_parquet(iter(rows), source, tmp_path / "p.parquet") == size
+    found = pq.read_table(tmp_path / "p.parquet").to_pylist()
+    assert found[0] == {"text": "a", "prediction": [], "confidence": []}
+    assert found[-1] == {"text": "a", "prediction": ["x"], "confidence": [0.5]}
+
+
+def test_a_misspelt_layer_is_named_with_vectors_too(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", header="text\tlabel")
+    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
+    text = (place / "m.json").read_text().replace('"block"', '"blok"', 1)
+    (place / "m.json").write_text(text)
+    (place / "v.txt").write_text("the 1.0 2.0\nsoup 0.5 0.25\n")
+    message = fail(capsys, "train", "m.json", "--train", "a.tsv", "--vectors", "v.txt", "-o", "out")
+    assert "m.json: layer 'word': block: this key is missing" in message
 
 
 def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

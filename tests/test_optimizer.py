@@ -92,6 +92,23 @@ def test_update_weights_is_the_step_of_torch(name: str) -> None:
     assert torch.equal(ours.weight, theirs.weight)
 
 
+def test_momentum_begins_with_the_first_gradient_of_each_weight() -> None:
+    config = OptimizerConfig.model_validate({"name": "sgd", "lr": 0.1, "momentum": 0.9})
+    shared, late = nn.Linear(2, 2), nn.Linear(2, 2)
+    ours = nn.ModuleList([shared, late])
+    theirs = copy.deepcopy(ours)
+    optimizer = build_optimizer(config, ours)
+    reference = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, fused=False)
+    for used in ([0], [0, 1], [1]):
+        for layers in (ours, theirs):
+            layers.zero_grad()
+            torch.stack([layers[idx].weight.square().sum() for idx in used]).sum().backward()
+        update_weights(optimizer)
+        reference.step()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_an_optimizer_imports_no_compiler() -> None:
     code = """
 import sys, nlp_core.training.cell

@@ -14,7 +14,7 @@ import pytest
 from nlp_core.config.dataset import Kind
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.batching import Ragged
-from nlp_core.data.guess import guess_data
+from nlp_core.data.guess import count_rows, guess_data
 from nlp_core.data.readers.own import read_examples
 from nlp_core.data.store import StoredSplit, read_store
 from nlp_core.data.store_writer import write_store
@@ -122,6 +122,9 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
         ("a.jsonl", '[{"text": "a", "label": "x"},\n', "cuts an array up"),
         ("a.jsonl", '{"text": {"a": 1}, "label": "x"}\n', "line 1: found a dict in 'text'"),
         ("a.jsonl", '{"text": "a"}\n', "line 1: found no column 'label'"),
+        ("a.jsonl", '{"text": "a \\ud83d b", "label": "x"}\n', "line 1: not valid JSON (half a"),
+        ("a.jsonl", '{"text": "a", "label": ' + "[" * 100_000 + "\n", "too deep to be read"),
+        ("a.jsonl", '{"text": "a", "label": ' + "1" * 5000 + "}\n", "line 1: not valid JSON (Exc"),
         ("a.parquet", "text\tlabel\n", "not a parquet file"),
     ],
 )
@@ -133,6 +136,76 @@ def test_a_malformed_file_is_refused_with_its_line(
         store(tmp_path / "store", path, data(format=path.suffix[1:]))
     assert str(path) in str(caught.value)
     assert wanted in str(caught.value)
+
+
+def test_a_quote_that_is_left_open_takes_no_rows_of_a_tsv_with_it(tmp_path: Path) -> None:
+    rows = ["text\tlabel", '"Great!"\ta', *["fine\tb"] * 1020]
+    rows += ['"Hello to all\ta', "fine\tb", 'and goodbye"\tb', "fine\ta"]
+    path = put(tmp_path / "a.tsv", "\n".join(rows) + "\n")
+    guess = guess_data(path, "classification")
+    assert guess.data.quoted
+    assert "in quotes" in guess.explain("quoted")
+    with pytest.raises(DataError, match="line 1023: found a quote that is not closed in its line"):
+        store(tmp_path / "store", path, guess.data)
+
+
+def test_a_damaged_parquet_file_and_one_with_a_column_twice_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    column = pa.array(["x", "y"] * 500)
+    pq.write_table(pa.table([column, column], names=["text", "label"]), path, compression="snappy")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + b"\xff" * 40 + whole[80:])
+    with pytest.raises(DataError, match="not a parquet file that can be read"):
+        store(tmp_path / "one", path, data(format="parquet"))
+    pq.write_table(pa.table([column, column, column], names=["text", "label", "label"]), path)
+    with pytest.raises(DataError, match="found two columns 'label'"):
+        store(tmp_path / "two", path, data(format="parquet"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "wanted"),
+    [
+        ("classification", "a.tsv", "\n\n", "found blank lines alone"),
+        ("classification", "a.csv", "\n\n", "found blank lines alone"),
+        ("tagging", "a.conll", "\n\n", "found blank lines alone"),
+        (
+            "ranking",
+            "a.tsv",
+            "query_id\tquestion\tanswer\n1\twho is it\tit is he\n",
+            "of the label",
+        ),
+        ("multi_label", "a.jsonl", '{"text": "a b c", "labels": 3}\n', "expected a list of labels"),
+    ],
+)
+def test_a_file_without_what_the_kind_needs_is_refused(
+    tmp_path: Path, kind: Kind, name: str, text: str, wanted: str
+) -> None:
+    path = put(tmp_path / name, text)
+    with pytest.raises(DataError, match=wanted):
+        guess_data(path, kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [
+        ("a.tsv", "who is it\thim\ther\t1\nwho was it\the\tshe\t0\n", "names in a header"),
+        ("a.jsonl", '{"choice1": "him", "choice2": "her"}\n', "a column of the question"),
+    ],
+)
+def test_candidates_want_names_and_a_question(
+    tmp_path: Path, name: str, text: str, wanted: str
+) -> None:
+    with pytest.raises(DataError, match=wanted):
+        guess_data(put(tmp_path / name, text), "ranking", has_choices=True)
+
+
+def test_sentences_are_counted_whatever_ends_a_line(tmp_path: Path) -> None:
+    text = "a O\nb O\n\nc O\n\n\nd O\n"
+    config = data(kind="tagging", format="conll", texts=["1"], label="2", scheme="plain")
+    for idx, ending in enumerate(["\n", "\r\n"]):
+        path = tmp_path / f"{idx}.conll"
+        path.write_bytes(text.replace("\n", ending).encode())
+        assert count_rows(path, config) == 3
 
 
 def test_regression_wants_finite_numbers(tmp_path: Path) -> None:

@@ -6,14 +6,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nlp_core.cli import main
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.own_split import fit_questions, list_answers, read_questions
+from nlp_core.data.pieces import PieceVocabulary
+from nlp_core.data.split_column import TextColumn, WordText
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.training.predictor import Predictor
+from tests.tiny_encoder import write_encoder
 
 ANIMALS = ["cat", "dog", "owl", "fox"]
 FILLERS = ["the", "old", "green", "house", "under", "sky"]
@@ -153,6 +157,18 @@ def test_files_that_do_not_fit_are_refused(folder: Path) -> None:
     path = put(folder / "lost.json", lost)
     with pytest.raises(DataError, match="found no question whose answer stands in its context,"):
         fit_questions(read_questions(path, DATA), DATA, path)
+
+
+@pytest.mark.parametrize("question", ["字" * 9, "字" * 20, "filmsssss goodssssss"])
+def test_a_long_question_leaves_its_passage_room(tmp_path: Path, question: str) -> None:
+    pieces = PieceVocabulary.learn([], {"dim": 8, "max_length": 16}, write_encoder(tmp_path))
+    words = [["a", "film"] * 40, question.split()]
+    columns = [TextColumn(item, np.array([0, len(item)])) for item in words]
+    found = pieces.read(WordText(*columns))
+    assert found.ids.lengths.max() == 16
+    assert found.places is not None
+    window, position = np.divmod(found.places.take(np.array([0]))[0], 16)
+    assert len(set(zip(window.tolist(), position.tolist(), strict=True))) == 80
 
 
 def test_mistakes_leave_nothing_behind(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

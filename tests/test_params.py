@@ -54,6 +54,8 @@ def put(path: str, value: object) -> Change:
         (put("experiments.rte_bilstm.init", "/tmp/x"), "experiments.rte_bilstm.init: found '/tmp/x'"),  # noqa: E501
         (put("experiments.rte_bilstm.seed", [1]), "experiments.rte_bilstm.seed: unknown key. Did you mean 'seeds'?"),  # noqa: E501
         (put("experiments.rte_bilstm.seeds", [1, 1]), "each seed may stand once"),
+        (put("experiments.rte_bilstm.seeds", [2**32]), "seeds.0: found 4294967296"),
+        (put("groups", {"both": ["rte", "rte"]}), "groups.both: found 'rte' twice"),
         (put("experiments.rte_bilstm.seeds", []), "experiments.rte_bilstm.seeds: found []"),
         (put("experiments.rte_bilstm.seeds", ["1"]), "found '1'"),
         (put("recipes.fast.epochs", 0), "recipes.fast.epochs: found 0"),
@@ -164,6 +166,11 @@ def test_the_project_s_own_grid_is_valid() -> None:
         ("- 1\n", "found a list, expected a mapping"),
         ("", "found nothing, expected a mapping"),
         ("a: 1\na: 2\n", "not valid YAML"),
+        (
+            "a:\n  b: [2024-05-01]\n",
+            "a.b[0]: found the date 2024-05-01, expected a text; quote it.",
+        ),
+        ("a: 2024-02-30\n", "day is out of range for month; quote a text"),
     ],
 )
 def test_yaml_that_means_two_things_or_nothing_is_refused(
@@ -182,6 +189,8 @@ def test_yaml_that_means_two_things_or_nothing_is_refused(
         (b'{"a": 1,}', "not valid JSON at line 1"),
         (b'{"a": 1, "a": 2}', "the key 'a' stands twice"),
         (b'{"a": "\xff"}', "not UTF-8 text"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "not JSON that can be read"),
+        (b'{"a": ' + b"[" * 100_000, "not JSON that can be read"),
     ],
 )
 def test_broken_json_is_refused_with_its_place(

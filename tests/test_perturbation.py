@@ -130,15 +130,28 @@ def test_uniform_noise_is_within_its_bounds(level: Level) -> None:
     assert found.delta[MASK].abs().min() > 0
 
 
-def test_noise_goes_on_where_its_state_was_kept_and_leaves_the_global_generator() -> None:
-    first, second, like = Noise(7), Noise(8), torch.zeros(3, 4, 5)
+def test_a_gradient_that_overflowed_points_nowhere() -> None:
+    gradient = torch.tensor([[[torch.inf, 3.0, -4.0], [torch.nan, -torch.inf, 0.0]]])
+    found = Ball("l2", "token", 1.0).direct(gradient)
+    torch.testing.assert_close(found, torch.tensor([[[0.0, 0.6, -0.8], [0.0, 0.0, 0.0]]]))
+
+
+def test_noise_is_that_of_its_step_and_process_and_leaves_the_global_generator() -> None:
+    first, second, like = Noise(7), Noise(7), torch.zeros(3, 4, 5)
     before = torch.get_rng_state()
-    first.draw_normal(like, MASK, std=1.0)
-    state = first.state()
-    drawn = first.draw_normal(like, MASK, std=1.0).delta
-    assert not second.draw_normal(like, MASK, std=1.0).delta.equal(drawn)
-    second.restore(state)
-    assert second.draw_normal(like, MASK, std=1.0).delta.equal(drawn)
+    first.begin(4)
+    part = first.draw_normal(like, MASK, std=1.0).delta
+    first.begin(4)
+    next_part = first.draw_normal(like, MASK, std=1.0).delta
+    second.begin(3)
+    other_step = second.draw_normal(like, MASK, std=1.0).delta
+    second.begin(4)
+    assert second.draw_normal(like, MASK, std=1.0).delta.equal(part)
+    process = Noise(7, rank=1)
+    process.begin(4)
+    other_process = process.draw_normal(like, MASK, std=1.0).delta
+    for other in (next_part, other_step, other_process, Noise(8).draw_normal(like, MASK, std=1.0)):
+        assert not part.equal(getattr(other, "delta", other))
     assert torch.get_rng_state().equal(before)
 
 

@@ -1,18 +1,20 @@
 """A pretrained encoder as a block: where its weights come from, and which of them are trained."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 from transformers import AutoModel
 
 from nlp_core.config.recipe import OptimizerConfig
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText
 from nlp_core.encoders import PretrainedEncoder
-from nlp_core.encoders.pretrained import LoraConfig
+from nlp_core.encoders.pretrained import LoraConfig, _set_dropout, build_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.training.optimizer import build_optimizer
 from tests.tiny_encoder import TINY_ENCODER, write_encoder
@@ -83,6 +85,26 @@ def test_dropout_of_the_encoder_is_overridden(folder: Path) -> None:
     block = start(folder, dropout=0.5).train()
     assert not torch.equal(block(*fields), block(*fields))
     assert torch.equal(start(folder).train()(*fields), start(folder).train()(*fields))
+
+
+SORTS = {
+    "bert": {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1},
+    "distilbert": {"dim": 8, "n_heads": 2, "hidden_dim": 8, "n_layers": 1},
+    "modernbert": {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1},
+}
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_dropout_is_overridden_whatever_an_encoder_calls_it(sort: str) -> None:
+    sizes = {"vocab_size": 20, "pad_token_id": 0, "intermediate_size": 8}
+    encoder = build_encoder({"model_type": sort, **sizes, **SORTS[sort]}, None, dropout=0.3)
+    rates = {item.p for item in encoder.modules() if isinstance(item, nn.Dropout)}
+    assert rates == {0.3}
+
+
+def test_an_encoder_without_a_known_dropout_is_refused() -> None:
+    with pytest.raises(ConfigError, match="but an encoder of the sort odd has none of"):
+        _set_dropout(SimpleNamespace(model_type="odd"), 0.1)
 
 
 def test_checkpointing_changes_no_gradient(folder: Path) -> None:

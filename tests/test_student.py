@@ -153,6 +153,15 @@ def test_examples_without_labels_have_the_soft_loss_alone(project: Path) -> None
     assert loss_of(run, none, rows) == pytest.approx(0.5 * soft)
 
 
+def test_soft_labels_follow_the_scores_to_their_device(project: Path) -> None:
+    run, rows = make_run("classification"), np.arange(8)
+    student = Student(run.model, make_lesson(run))
+    batch = run.train.batch(rows)
+    with torch.device("meta"):
+        scores = {"out": (torch.zeros(8, len(run.task.labels)), None)}
+    assert student._compare(scores, batch).device.type == "meta"
+
+
 def test_student_is_the_model_itself(project: Path) -> None:
     run = make_run("classification")
     student = Student(run.model, make_lesson(run))

@@ -65,6 +65,15 @@ def test_a_packed_file_and_its_first_words(tmp_path: Path) -> None:
     assert list(table.row_of) == ["the", "soup"]
 
 
+@pytest.mark.parametrize("cut", [0, 30])
+def test_a_packed_file_that_is_none_or_cut_short_is_refused(tmp_path: Path, cut: int) -> None:
+    plain = write(tmp_path / "v.txt", "word2vec")
+    packed = tmp_path / "v.vec.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes())[:-cut] if cut else plain.read_bytes())
+    with pytest.raises(DataError, match="cannot be unpacked"):
+        convert_vectors(packed)
+
+
 def test_a_file_is_converted_once(tmp_path: Path) -> None:
     path = write(tmp_path / "v.txt", "glove")
     folder = convert_vectors(path)

@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(EXIT_BROKEN_PIPE) from None
     except OSError as error:
-        sys.stderr.write(f"error: {error.filename or 'a file'}: {error.strerror}.\n")
+        sys.stderr.write(f"error: {error.filename or 'a file'}: {error.strerror or error}.\n")
         raise SystemExit(EXIT_USER_ERROR) from None
 
 

@@ -13,6 +13,8 @@ from rich.table import Table
 
 from nlp_core.cli import Subparsers
 from nlp_core.cli.output import show_log
+from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.records import check_file
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.export.latency import (
     BATCH,
@@ -134,11 +136,8 @@ def _load_bundle(folder: Path, threads: int) -> Bundle:
 
 
 def _read_texts(path: Path) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError as err:
-        raise DataError(f"{path}: there is no such file, expected texts, one a line.") from err
-    texts = [line for line in lines if line.strip()]
+    check_file(path)
+    texts = [line.text for line in read_lines(path) if line.text.strip()]
     if not texts:
         raise DataError(f"{path}: found no text, expected one a line.")
     return texts

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from nlp_core.cli import Subparsers
 from nlp_core.cli.output import add_overrides, show_log, show_metrics
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.config.dataset import Kind
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value
@@ -73,11 +73,10 @@ def run(options: argparse.Namespace) -> None:
     show_log()
     output = options.output or DEFAULT_FOLDER / options.model.stem
     check_output(output, force=options.force)
-    for name, least in (("seed", 0), ("max_vectors", 1)):
-        value = getattr(options, name)
-        if value is not None and value < least:
-            flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag}: found {value}, expected {least} or more.")
+    if not 0 <= options.seed <= LAST_SEED:
+        raise ConfigError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
+    if options.max_vectors is not None and options.max_vectors < 1:
+        raise ConfigError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
     plugins = load_plugins(options.plugin)
     model = read_mapping(options.model)
     where = str(options.model)
@@ -91,6 +90,7 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigError("train: found --init and --vectors, expected one of them.")
     init = find_encoder(options.init) if options.init else None
     if options.vectors is not None:
+        parse_model(model, where)
         init = _start_from_vectors(model, options)
     files = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {name: path for name, path in files.items() if path is not None}

@@ -8,12 +8,13 @@ a file that means two things (`no`, `1e-5`, `012`) is refused.
 import json
 import types
 from collections.abc import Callable
+from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -29,6 +30,9 @@ class ClosedModel(BaseModel):
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+LAST_SEED = 2**32 - 1
+"""The greatest that every library takes."""
+Seed = Annotated[int, Field(ge=0, le=LAST_SEED)]
 
 
 def read_config(path: Path, model: type[ModelT]) -> ModelT:
@@ -101,16 +105,20 @@ def _load_json(path: Path, text: str) -> Any:  # Any: JSON holds anything
     except json.JSONDecodeError as err:
         place = f"line {err.lineno}, column {err.colno}"
         raise ConfigError(f"{path}: not valid JSON at {place}: {err.msg}.") from err
+    except (RecursionError, ValueError) as err:
+        raise ConfigError(f"{path}: not JSON that can be read: {err}.") from err
 
 
 def _load_yaml(path: Path, text: str) -> Any:  # Any: YAML holds anything
     try:
         old = yaml.safe_load(text)
         new = YAML(typ="safe", pure=True).load(text)
-    except (yaml.YAMLError, YAMLError) as err:
+    except (yaml.YAMLError, YAMLError, ValueError) as err:
         mark = getattr(err, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = getattr(err, "problem", None) or "cannot be parsed"
+        problem = getattr(err, "problem", None) or (
+            f"{err}; quote a text" if isinstance(err, ValueError) else "cannot be parsed"
+        )
         raise ConfigError(f"{path}: not valid YAML{place}: {problem}.") from err
     _refuse_difference(old, new, path, "")
     return new
@@ -130,6 +138,10 @@ def _refuse_difference(old: object, new: object, path: Path, key: str) -> None:
             f"{path}: {key.lstrip('.')}: YAML 1.1 reads {old!r} here and YAML 1.2 reads {new!r}; "
             "expected a value that means one thing. Quote a text, write a float with a dot "
             "(1.0e-5) and truth as true or false."
+        )
+    elif isinstance(new, date):
+        raise ConfigError(
+            f"{path}: {key.lstrip('.')}: found the date {new}, expected a text; quote it."
         )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel, parse_config, read_mapping
+from nlp_core.config.base import ClosedModel, Seed, parse_config, read_mapping
 from nlp_core.config.distillation import (
     SOFT_LABELS,
     DistilledTableConfig,
@@ -48,7 +48,7 @@ class ExperimentConfig(ClosedModel):
     """Whether heads of the same name and shapes as in the trained cell go on with its weights."""
     recipe: Name
     """A key of recipes."""
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    seeds: Annotated[list[Seed], Field(min_length=1)]
     """One run for each; none twice."""
 
     @model_validator(mode="after")
@@ -121,6 +121,8 @@ class Params(ClosedModel):
                 _check_known(f"groups.{group}", "task", task, self.tasks)
             if group in self.tasks:
                 raise ValueError(f"groups.{group}: a task has this name; choose another one.")
+            if twice := next((task for task in members if members.count(task) > 1), None):
+                raise ValueError(f"groups.{group}: found '{twice}' twice, expected it once.")
         for section, cell, experiment in self._list_cells():
             where = f"{section}.{cell}"
             tables = self.all_tables if section == "experiments" else self.distilled_tables

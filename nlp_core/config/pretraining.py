@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel
+from nlp_core.config.base import ClosedModel, Seed
 from nlp_core.config.name import Name
 
 Positive = Annotated[float, Field(gt=0)]
@@ -124,7 +124,7 @@ class EncoderConfig(ClosedModel):
     """Parts that a batch is computed in, to save memory."""
     validate_every: Count
     """Steps between two points of the curve, at which the run can be gone on with as well."""
-    seed: Annotated[int, Field(ge=0)]
+    seed: Seed
     """Seed of weights, order, masking and dropout."""
 
     @property

@@ -127,7 +127,8 @@ class RecipeConfig(ClosedModel):
     def _check_patience(self) -> "RecipeConfig":
         if self.kept_epoch and self.patience:
             raise ValueError(
-                "found kept_epoch: last with patience, which awaits a better score; leave one out."
+                "found kept_epoch: last with a patience, which awaits a better score; set one of "
+                "them to null."
             )
         return self
 

@@ -23,6 +23,11 @@ def assign_choices(columns: dict[str, list[Any]]) -> Roles:
     choices = _find_choices(list(columns))
     looks = {name: Look(values) for name, values in columns.items()}
     rest = [name for name in columns if name not in choices]
+    if not rest:
+        raise GuessError(
+            f"found the candidates {', '.join(choices)} and nothing else, expected a column of the "
+            "question, and one that says which of them is right"
+        )
     label = find_name(RIGHT_NAMES, rest) or min(rest, key=lambda name: looks[name].distinct)
     texts = [name for name in rest if name != label]
     if not texts:
@@ -38,13 +43,15 @@ def assign_choices(columns: dict[str, list[Any]]) -> Roles:
 def _find_choices(names: list[str]) -> list[str]:
     families: dict[str, list[str]] = {}
     for name in names:
-        if found := NUMBERED.fullmatch(name.strip()):
+        found = NUMBERED.fullmatch(name.strip())
+        # a number alone is the place of a column without a name
+        if found and (found[1] or not found[2].isdigit()):
             families.setdefault(found[1].lower(), []).append(name)
     several = {stem: members for stem, members in families.items() if len(members) > 1}
     if not several:
         raise GuessError(
             f"found no columns of candidates among {', '.join(names)}, expected two at least with "
-            "names such as choice1 and choice2, and one that says which of them is right"
+            "names in a header such as choice1 and choice2, and one that says which is right"
         )
     usual = [stem for stem in STEMS if stem in several]
     return several[usual[0]] if usual else max(several.values(), key=len)

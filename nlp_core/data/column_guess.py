@@ -97,7 +97,10 @@ def assign_roles(columns: dict[str, list[Any]], kind: str) -> Roles:
     rest = [name for name in columns if name != group]
     pair = _find_pair(rest) if kind in PAIR_KINDS else []
     doubts: dict[str, str] = {}
-    label = _choose_label(looks, [name for name in rest if name not in pair], kind, doubts)
+    others = [name for name in rest if name not in pair]
+    if not others:
+        raise GuessError(f"found no column of the label beside {', '.join(columns)}")
+    label = _choose_label(looks, others, kind, doubts)
     rest = [name for name in rest if name != label]
     texts = pair or choose_texts(looks, rest, 2 if kind in PAIR_KINDS else 1, doubts)
     return Roles(texts, label, group=group, doubts=doubts)

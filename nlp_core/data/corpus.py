@@ -4,7 +4,6 @@ A shard is a row group of a parquet file: about a megabyte of text, or one longe
 """
 
 import hashlib
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.corpus import CorpusConfig, CorpusHeldOutConfig
+from nlp_core.data.readers.json_text import parse_json
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.source import MANIFEST
 from nlp_core.errors import ConfigError, DataError
@@ -214,9 +214,9 @@ class _ShardWriter:
 
 def _parse_document(line: Line, path: Path) -> Document:
     try:
-        found = json.loads(line.text)
-    except json.JSONDecodeError as err:
-        raise refuse(path, line.number, f"not valid JSON ({err.msg})") from err
+        found = parse_json(line.text)
+    except ValueError as err:
+        raise refuse(path, line.number, f"not valid JSON ({err})") from err
     if not isinstance(found, dict) or not {"id", "paragraphs"} <= set(found):
         raise refuse(path, line.number, 'expected an object with "id" and "paragraphs"')
     paragraphs = found["paragraphs"]

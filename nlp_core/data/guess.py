@@ -3,7 +3,7 @@
 import csv
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,6 @@ SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
 }
 CONLLU_COLUMNS = 10
-MARKS = {"conll": b"\n\n", "squad": b'"question"'}
-"""What stands between or in the examples of a file; elsewhere an end of line."""
 MOST_CONTEXT_TOKENS = 400
 SCHEMES = {
     "plain": "each tag stands for itself",
@@ -98,7 +96,11 @@ def count_rows(path: Path, data: DataConfig) -> int:
     """Return about how many examples a file holds: lines, gaps between sentences, questions."""
     if data.format == "parquet":
         return int(pq.read_metadata(path).num_rows)
-    mark = MARKS.get(data.format, b"\n")
+    if data.format == "conll":
+        with path.open("rb") as file:
+            blank = (not line.strip() for line in file)
+            return 1 + sum(now and not before for before, now in pairwise(blank))
+    mark = b'"question"' if data.format == "squad" else b"\n"
     with path.open("rb") as file:
         return 1 + sum(chunk.count(mark) for chunk in iter(lambda: file.read(CHUNK), b""))
 
@@ -146,6 +148,8 @@ def _guess_format(path: Path, kind: Kind) -> Format:
 def _guess_columns(path: Path, found: Format) -> Guess:
     lines = [line.text for line in islice(read_lines(path), SAMPLE) if line.text.strip()]
     rows = [line for line in lines if not line.startswith("#")] or lines
+    if not rows:
+        raise _refuse_blank(path)
     is_conllu = all(len(row.split("\t")) == CONLLU_COLUMNS and row[:1].isdigit() for row in rows)
     separator = "\t" if all("\t" in row for row in rows) else None
     width = Counter(len(row.split(separator)) for row in rows).most_common(1)[0][0]
@@ -189,6 +193,11 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
     optional = ("tags", "group", "choices", "choice_labels")
     values |= {key: name for key in optional if (name := getattr(found_roles, key))}
     if kind == "multi_label":
+        odd = [v for v in columns[found_roles.label] if not isinstance(v, str | list | None)]
+        if odd:
+            raise DataError(
+                f"{path}: found {odd[0]!r} in '{found_roles.label}', expected a list of labels."
+            )
         values["label_separator"] = _guess_label_separator(columns[found_roles.label])
     data = _build(kind, values)
     return Guess(data, *_explain(data, found_roles, columns))
@@ -200,6 +209,8 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
     separator = _guess_separator(path) if is_csv else "\t"
     quoted = is_csv or _is_quoted(path)
     rows = [cells for _, cells in islice(read_cells(path, separator, quoted=quoted), SAMPLE)]
+    if not rows:
+        raise _refuse_blank(path)
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     fitting = [row for row in rows if len(row) == width]
     header = values["header"] = len(rows[0]) == width and is_header(rows[0], fitting[1:])
@@ -222,10 +233,16 @@ def _guess_separator(path: Path) -> str:
             rows = list(islice(read_cells(path, mark, quoted=True), SAMPLE))
         except DataError:
             continue
+        if not rows:
+            raise _refuse_blank(path)
         width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
         if width > 1:
             counts[mark] = share
     return max(counts, key=lambda mark: counts[mark], default=",")
+
+
+def _refuse_blank(path: Path) -> DataError:
+    return DataError(f"{path}: found blank lines alone, expected at least one row.")
 
 
 def _is_quoted(path: Path) -> bool:
@@ -255,6 +272,7 @@ def _explain(
     reasons, doubts = {}, dict(roles.doubts)
     if data.format in ("tsv", "csv"):
         reasons["header"] = "the first line names the columns" if data.header else "no header line"
+        reasons["quoted"] = "cells in quotes stand in the first rows"
     if data.kind == "tagging":
         return reasons, doubts
     words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]

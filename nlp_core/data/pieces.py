@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nlp_core.data.batching import Ragged
-from nlp_core.data.split_column import Column, RawText, WordText
+from nlp_core.data.split_column import Column, RawText, TextColumn, WordText
 from nlp_core.errors import ConfigError, DataError
-from reglue_runtime.places import find_words
+from reglue_runtime.places import count_opening_pieces, cut_words, find_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -185,6 +185,8 @@ class PieceVocabulary:
         """Yield each example in as many windows as it needs, and the place of each word."""
         tokenizer = self._loaded
         has_context = column.before is not None
+        tokenizer.no_truncation()
+        openings = list(self._cut_openings(column.before)) if column.before is not None else []
         tokenizer.enable_truncation(
             self.max_length,
             stride=self.stride,
@@ -195,18 +197,25 @@ class PieceVocabulary:
             rows = range(start, min(start + EXAMPLES_A_CHUNK, size))
             words: list[Any] = [column.words.row(row) for row in rows]
             inputs = words
-            if column.before is not None:
-                # the text that comes first leaves most of a window to the other one
-                limit = self.max_length // 4
-                inputs = [
-                    (column.before.row(row)[:limit], item)
-                    for row, item in zip(rows, words, strict=True)
-                ]
+            if has_context:
+                inputs = [(openings[row], item) for row, item in zip(rows, words, strict=True)]
             found = tokenizer.encode_batch(inputs, is_pretokenized=True)
             for item, own in zip(words, found, strict=True):
                 windows = [own, *own.overflowing]
                 places = find_words(windows, len(item), sequence=int(has_context))
                 yield _Row([w.ids for w in windows], [w.type_ids for w in windows], places)
+
+    def _cut_openings(self, column: TextColumn) -> Iterator[list[str]]:
+        """Yield what of each text that comes first leaves most of a window to the other one."""
+        most = count_opening_pieces(self._loaded, self.max_length, self.stride)
+        if most < 1:
+            raise ConfigError(
+                f"max_length: found {self.max_length}, expected {self.max_length - most + 1} at "
+                f"least: room for a piece of the first text, and a stride of {self.stride} and one "
+                "more of the second."
+            )
+        for row in range(len(column.offsets) - 1):
+            yield cut_words(column.row(row)[: self.max_length // 4], self._loaded, most)
 
     @cached_property
     def _loaded(self) -> "Tokenizer":

@@ -5,7 +5,9 @@ They are converted once into the form of a processed folder of vectors, kept in 
 
 import gzip
 import logging
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -186,5 +188,14 @@ def _refuse(path: Path, number: int, found: str, header: Header) -> DataError:
     )
 
 
-def _open(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    if path.suffix != ".gz":
+        with path.open("rb") as file:
+            yield file
+        return
+    try:
+        with gzip.open(path) as packed:
+            yield cast(BinaryIO, packed)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as err:
+        raise DataError(f"{path}: cannot be unpacked ({err}); fetch it again.") from err

@@ -23,6 +23,15 @@ from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.encoders.recording import Recorded, record_attention, use_recorded_attention
 from nlp_core.errors import ConfigError
 
+DROPOUTS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "attention_dropout",
+    "embedding_dropout",
+    "mlp_dropout",
+)
+"""What encoders call the probabilities of a zero in their states and attention weights."""
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 Frozen = Literal["nothing", "embeddings", "everything"]
 """What of an encoder is not trained."""
@@ -226,7 +235,7 @@ def build_encoder(
     if num_layers is not None and num_layers <= found.num_hidden_layers:
         found.num_hidden_layers = num_layers
     if dropout is not None:
-        found.hidden_dropout_prob = found.attention_probs_dropout_prob = dropout
+        _set_dropout(found, dropout)
     if weights is None:
         encoder: Any = AutoModel.from_config(found)  # type: ignore[no-untyped-call]
     else:
@@ -236,6 +245,18 @@ def build_encoder(
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
+
+
+def _set_dropout(config: Any, dropout: float) -> None:  # Any: any encoder's class
+    """Set what an encoder calls the probabilities of a zero in its states and attention weights."""
+    names = [name for name in DROPOUTS if hasattr(config, name)]
+    if not names:
+        raise ConfigError(
+            f"dropout: found {dropout}, but an encoder of the sort {config.model_type} has none "
+            f"of {', '.join(DROPOUTS)} to set; leave it out."
+        )
+    for name in names:
+        setattr(config, name, dropout)
 
 
 def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:

@@ -40,7 +40,8 @@ def save_model(
     layers = {name: item.describe() for name, item in first.vocabularies.items()}
     targets = {name: _describe_targets(item) for name, item in featurizers.items()}
     note = {TASKS: targets} if first.plan.tasks else _describe_targets(first)
-    write_json(folder / VOCABULARY, {"layers": layers, **note})
+    # an encoder's layer_norm_eps may be 1e-12, and pieces have scores of many digits
+    write_json(folder / VOCABULARY, {"layers": layers, **note}, exact=True)
 
 
 def _describe_targets(featurizer: Featurizer) -> dict[str, list[str]]:

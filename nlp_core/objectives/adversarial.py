@@ -5,7 +5,7 @@ the perturbation alone; where that is 0, they are equal to the last bit, dropout
 global generator moves on as in a plain step.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -24,8 +24,6 @@ from nlp_core.objectives.perturbation import (
     repeat_pass,
 )
 
-NOISE = "noise"
-
 Perturb = Callable[[int, Tensor, Tensor], Perturbed]
 """From the number of a call of a word table, its vectors and the mask of its real words to their
 perturbation."""
@@ -43,14 +41,6 @@ class AdversarialObjective(Objective):
         super().__init__(model)
         self.tables = find_word_tables(model)
         self.noise = noise
-
-    def state(self) -> dict[str, Tensor]:
-        """Return the state of the noise."""
-        return {NOISE: self.noise.state()}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` returned."""
-        self.noise.restore(state[NOISE])
 
 
 class LossPass(NamedTuple):
@@ -119,6 +109,7 @@ class FreeLB(LossObjective):
     def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's mean loss to those of the weights, and return it."""
         random_state = get_random_state()
+        self.noise.begin(step)
 
         def start(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
             return self.noise.draw_uniform(vectors_BTD, mask_BT, ball=self.ball)

@@ -17,7 +17,12 @@ from nlp_core.objectives.smoothness import Smart, Vat
 
 
 def build_objective(
-    config: AdversarialConfig | None, model: GraphModel, *, seed: int, num_steps: int
+    config: AdversarialConfig | None,
+    model: GraphModel,
+    *,
+    seed: int,
+    num_steps: int,
+    rank: int = 0,
 ) -> Objective:
     """Build what a step trains on.
 
@@ -26,6 +31,7 @@ def build_objective(
         model: what is trained.
         seed: of the run.
         num_steps: updates of the weights in the whole run.
+        rank: number of this process in the run.
 
     Raises:
         ConfigError: the model has no word vectors to perturb, or a head whose outputs cannot be
@@ -34,7 +40,7 @@ def build_objective(
     if config is None:
         return Objective(model)
     check_model(config, model)
-    noise = Noise(seed)
+    noise = Noise(seed, rank)
     match config:
         case SmartConfig():
             return _build_smart(config, model, noise, num_steps)

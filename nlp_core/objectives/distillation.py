@@ -101,7 +101,8 @@ class Student(GraphModel):
             losses.append((1 - weight) * super().sum_losses(scores, batch))
         elif weight < 1 and len(labelled):
             share = len(labelled) / len(batch.rows)
-            part = select_rows(scores, batch, torch.from_numpy(labelled))
+            device = next(iter(scores.values()))[0].device
+            part = select_rows(scores, batch, torch.from_numpy(labelled).to(device))
             losses.append((1 - weight) * share * super().sum_losses(*part))
         if weight > 0 or not losses:
             losses.append(batch.portion * weight * self._compare(scores, batch))
@@ -111,7 +112,8 @@ class Student(GraphModel):
         losses = []
         for name, (score, mask) in scores.items():
             head = self._head(name)
-            taught = torch.from_numpy(self.lesson.soft[head.target].take(batch.rows))
+            soft = torch.from_numpy(self.lesson.soft[head.target].take(batch.rows))
+            taught = soft.to(score.device)
             where = batch.group if head.grouped else mask
             said = head.outputs(head.soften(score, mask).float(), where)
             taught_KN = torch.stack([head.outputs(member, where) for member in taught])
@@ -160,7 +162,7 @@ def select_rows(
     }
     targets = {name: target[rows] for name, target in batch.targets.items()}
     group = None if batch.group is None else batch.group[rows]
-    return kept, replace(batch, targets=targets, group=group, rows=batch.rows[rows.numpy()])
+    return kept, replace(batch, targets=targets, group=group, rows=batch.rows[rows.cpu().numpy()])
 
 
 def compare_soft(

@@ -143,7 +143,12 @@ class Ball:
         return delta_BTD * torch.where(size > self.radius, self.radius / size, 1.0)
 
     def direct(self, gradient_BTD: Tensor) -> Tensor:
-        """Return gradients made as long as 1 in the norm; those of 0 stay 0."""
+        """Return gradients made as long as 1 in the norm; those of 0 stay 0.
+
+        What overflowed is 0: float16 gives such gradients until its scale has settled, and the step
+        they belong to is left out.
+        """
+        gradient_BTD = gradient_BTD.nan_to_num(0.0, 0.0, 0.0)
         # first by the greatest number: the squares of a gradient of 1e-25 are 0
         top = self._measure(gradient_BTD, "inf")
         scaled_BTD = gradient_BTD / torch.where(top == 0, 1.0, top)
@@ -167,15 +172,28 @@ class Ball:
 
 
 class Noise:
-    """Where perturbations start: a generator of its own, so that a resumed run draws the same.
+    """Where perturbations start: a generator of its own, begun anew at each step of training.
+
+    So a resumed run draws the same, and each process of a run its own.
 
     Args:
         seed: of the run; the numbers are other ones than those of the weights and of dropout.
+        rank: number of the process in the run.
     """
 
-    def __init__(self, seed: int) -> None:
-        stream = np.random.SeedSequence([seed, NOISE_STREAM])
-        self.generator = torch.Generator().manual_seed(int(stream.generate_state(1)[0]))
+    def __init__(self, seed: int, rank: int = 0) -> None:
+        self.seed = seed
+        self.rank = rank
+        self.generator = torch.Generator()
+        self._step: int | None = None
+        self.begin(0)
+
+    def begin(self, step: int) -> None:
+        """Begin the numbers of a step; within it, the parts of a batch draw one after the other."""
+        if step != self._step:
+            self._step = step
+            stream = np.random.SeedSequence([self.seed, NOISE_STREAM, self.rank, step])
+            self.generator.manual_seed(int(stream.generate_state(1)[0]))
 
     def draw_normal(self, like_BTD: Tensor, mask_BT: Tensor, *, std: float) -> Perturbed:
         """Return normal numbers at real words, and zeros at padding."""
@@ -201,11 +219,3 @@ class Noise:
         """Return numbers that are the same for every device."""
         place = {"generator": self.generator, "device": self.generator.device}
         return draw(like_BTD.shape, **place).to(like_BTD)
-
-    def state(self) -> Tensor:
-        """Return the generator's state."""
-        return self.generator.get_state()
-
-    def restore(self, state: Tensor) -> None:
-        """Go on from a state."""
-        self.generator.set_state(state)

@@ -86,6 +86,7 @@ class SmoothObjective(AdversarialObjective):
 
     def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's loss to those of the weights, and return the loss."""
+        self.noise.begin(step)
         clean = self._pass_clean(batch)
         loss = clean.loss + self.add_terms(batch, clean, step)
         if step % self.every == 0:
@@ -224,13 +225,12 @@ class Smart(SmoothObjective):
         return batch.portion * self.average.weight * self._compare(clean.outputs, said)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state of the noise and the averaged weights."""
+        """Return the averaged weights."""
         weights = {} if self.average is None else self.average.weights
-        return super().state() | {AVERAGE + name: item for name, item in weights.items()}
+        return {AVERAGE + name: item for name, item in weights.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` returned."""
-        super().restore(state)
         if self.average is not None:
             kept = {name.removeprefix(AVERAGE): item for name, item in state.items()}
             self.average.restore(kept)

@@ -106,6 +106,7 @@ class Trainer:
                 item.trained_model,
                 seed=seed,
                 num_steps=self.learning_rate.num_steps,
+                rank=self.processes.rank,
             )
             for name, item in self.tasks.items()
         }

@@ -41,7 +41,12 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
     # fused: one pass over memory, 0.17 of the time of the plain loop on a CPU
     if config.name == "sgd":
         momentum = config.momentum
-        return SGD(groups, lr=config.lr, momentum=momentum, weight_decay=decay, fused=True)
+        sgd = SGD(groups, lr=config.lr, momentum=momentum, weight_decay=decay, fused=True)
+        if momentum:
+            # the fused one begins them all at once or none, and a task's head may wait for its turn
+            for parameter in (item for group in sgd.param_groups for item in group["params"]):
+                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        return sgd
     if config.name == "adamax":
         return Adamax(groups, lr=config.lr, weight_decay=decay)  # torch has no fused one
     adam = Adam if config.name == "adam" else AdamW

@@ -27,6 +27,22 @@ HELD_OUT_SHARE = 0.1
 MOST_HELD_OUT = 20_000
 FEW_TAGS = 2
 MANY_LABELS = 20
+WRONG_AND_RIGHT = (
+    ("0", "1"),
+    ("0.0", "1.0"),
+    ("-1", "1"),
+    ("-1.0", "1.0"),
+    ("false", "true"),
+    ("f", "t"),
+    ("no", "yes"),
+    ("n", "y"),
+    ("negative", "positive"),
+    ("neg", "pos"),
+    ("incorrect", "correct"),
+    ("wrong", "right"),
+    ("irrelevant", "relevant"),
+)
+"""What a wrong and a right candidate may be called; heads and metrics take the last for right."""
 
 
 def read_splits(
@@ -56,7 +72,8 @@ def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
     Labels that look wrong are warned of.
 
     Raises:
-        DataError: there is nothing to learn: one label alone, or candidates with more than two.
+        DataError: there is nothing to learn: one label alone, or candidates with labels
+            that do not say which is right.
     """
     targets = {}
     for name, lines in train.lines.items():
@@ -67,9 +84,14 @@ def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
         if len(found) < 2 and isinstance(train.targets[name], FileColumn):
             one = f"the label '{found[0]}' alone" if found else "no labels"
             raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
-        if data.kind == "ranking" and len(found) != 2:
-            many = f"the labels {', '.join(found[:MANY_LABELS])}"
-            raise DataError(f"{where.format(many)}, expected two: a wrong and a right one; {hint}.")
+        if data.kind == "ranking":
+            targets[name] = sorted(found, key=_is_right)
+            if tuple(label.lower() for label in targets[name]) not in WRONG_AND_RIGHT:
+                many = f"the labels {', '.join(found[:MANY_LABELS])}"
+                raise DataError(
+                    f"{where.format(many)}, expected 1 at a right candidate and 0 at a wrong one; "
+                    "write these, or name another column in data.label of the model file."
+                )
         if name == TAGS and len(found) <= FEW_TAGS:
             log.warning("%s; %s", where.format(f"no other tags than {' and '.join(found)}"), hint)
         elif name != TAGS and len(found) > max(MANY_LABELS, len(train) // 2):
@@ -78,6 +100,10 @@ def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
             types = sorted({tag[2:] for tag in found if tag != OUTSIDE})
             targets[name] = list_tags(types, data.target_scheme)
     return targets
+
+
+def _is_right(label: str) -> bool:
+    return label.lower() in {right for _, right in WRONG_AND_RIGHT}
 
 
 def _read_question_splits(

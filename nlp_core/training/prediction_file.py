@@ -25,6 +25,7 @@ PLACES = 4
 """Decimal places of a probability: fewer than those in which a batch and one by one may differ."""
 DIGITS = 6
 """Digits of a predicted number, for the same reason."""
+NO_ITEMS = pa.list_(pa.null())
 Item = TypeVar("Item")
 Said = dict[str, Any]
 """The new columns of a row; Any: texts, numbers, or lists of them."""
@@ -165,7 +166,10 @@ def _write_parquet(rows: Iterable[Row], source: Path, target: Path) -> int:
                 schema = pq.read_schema(source)
                 for name in chunk[0][1]:
                     column = pa.array([said[name] for _, said in chunk])
-                    schema = schema.append(pa.field(name, column.type))
+                    # no label at all in the first rows says nothing of the others
+                    item = pa.string() if name == "prediction" else pa.float64()
+                    kind = pa.list_(item) if column.type == NO_ITEMS else column.type
+                    schema = schema.append(pa.field(name, kind))
                 writer = stack.enter_context(pq.ParquetWriter(target, schema))
             values = [record.cells | said for record, said in chunk]
             writer.write_table(pa.Table.from_pylist(values, schema=schema))

@@ -285,7 +285,7 @@ def _write_history(
         "metrics": summarise_history(progress.events),
         "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
     }
-    write_json(folder / "encoder.json", note)
+    write_json(folder / "encoder.json", note, exact=True)
 
 
 def summarise_history(events: list[dict[str, Any]]) -> dict[str, float]:

@@ -117,7 +117,7 @@ def teach(teacher: Teacher) -> Path:
         with replacing_folder(teacher.folder) as folder:
             for seed, path in kept.items():
                 shutil.copyfile(path, folder / name_file(seed))
-            write_json(folder / MANIFEST, _describe(teacher, folder))
+            write_json(folder / MANIFEST, _describe(teacher, folder), exact=True)
         for other in work.glob("*.parquet"):
             if other not in kept.values():
                 other.unlink()

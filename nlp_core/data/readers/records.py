@@ -1,7 +1,6 @@
 """Read one's own files a record at a time: TSV, CSV, JSON Lines, parquet, and columns of tokens."""
 
 import csv
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.readers.conll import DOCUMENT_START
+from nlp_core.data.readers.json_text import parse_json
 from nlp_core.data.readers.lines import Line, read_lines
 from nlp_core.errors import DataError, suggest
 
@@ -124,6 +124,10 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[Record]:
         if len(cells) != width:
             found = f"found {len(cells)} columns separated by {separator!r}, expected {width}"
             raise refuse(path, line, f"{found} as in line {first_line}")
+        if data.format == "tsv" and any("\n" in cell for cell in cells):
+            # in a TSV a lone quote is more likely than a text of several lines
+            found = "found a quote that is not closed in its line, with quoted: true"
+            raise refuse(path, line, found)
         yield Record(dict(zip(names, cells, strict=True)), [line])
 
 
@@ -132,9 +136,9 @@ def _read_json_lines(path: Path) -> Iterator[Record]:
         if not line.text.strip():
             continue
         try:
-            value = json.loads(line.text)
-        except json.JSONDecodeError as err:
-            found = f"not valid JSON ({err.msg}), expected an object a line"
+            value = parse_json(line.text)
+        except ValueError as err:
+            found = f"not valid JSON ({err}), expected an object a line"
             raise refuse(path, line.number, f"{found}; `jq -c '.[]'` cuts an array up") from err
         if not isinstance(value, dict):
             found = f"found a JSON {type(value).__name__}, expected an object a line"
@@ -145,12 +149,15 @@ def _read_json_lines(path: Path) -> Iterator[Record]:
 def _read_parquet(path: Path) -> Iterator[Record]:
     try:
         with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise DataError(f"{path}: found two columns '{twice}', expected one; rename one.")
             number = 0
             for batch in file.iter_batches(ROWS_A_BATCH):
                 for cells in batch.to_pylist():
                     number += 1
                     yield Record(cells, [number])
-    except pa.ArrowInvalid as err:
+    except (pa.ArrowException, OSError) as err:
         raise DataError(f"{path}: not a parquet file that can be read ({err}).") from err
 
 

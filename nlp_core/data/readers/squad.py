@@ -5,7 +5,6 @@
 "is_impossible" may be left out, and further keys are not read.
 """
 
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlp_core.data.readers.example import Passage, Question
+from nlp_core.data.readers.json_text import parse_json
 from nlp_core.data.tokenization import Locator
 from nlp_core.errors import DataError
 
@@ -128,16 +128,15 @@ def _read_passages(
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        found = parse_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as err:
         raise DataError(
             f"{path}: there is no such file; run `python -m stages.download {path.parent.name}`."
         ) from err
     except UnicodeDecodeError as err:
         raise _refuse(path, "", f"not UTF-8 text ({err.reason} at byte {err.start})") from err
-    except json.JSONDecodeError as err:
-        place = f"line {err.lineno}, column {err.colno}"
-        raise _refuse(path, "", f"found no JSON ({err.msg} at {place})") from err
+    except ValueError as err:
+        raise _refuse(path, "", f"found no JSON ({err})") from err
     if not isinstance(found, dict):
         raise _refuse(path, "", f"found {_name_sort(found)}, expected a record with the key 'data'")
     return found

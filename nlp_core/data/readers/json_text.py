@@ -1,0 +1,27 @@
+"""Read JSON that others wrote: a number, a text or a depth that Python cannot hold is refused."""
+
+import json
+from typing import Any
+
+
+def parse_json(text: str) -> Any:  # Any: JSON holds anything
+    """Return what a JSON text holds.
+
+    Raises:
+        ValueError: it is no JSON, has half a character (a surrogate alone), a number of thousands
+            of digits, or lists in lists without end. The message says which, and where.
+    """
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            # a character of two halves may have been cut between them
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as err:
+        place = f"line {err.lineno}, column {err.colno}" if "\n" in text else f"column {err.colno}"
+        raise ValueError(f"{err.msg} at {place}") from err
+    except UnicodeEncodeError as err:
+        half = err.object[err.start : err.end].encode("ascii", "backslashreplace").decode()
+        raise ValueError(f"half a character, {half}, which is no Unicode text") from err
+    except RecursionError as err:
+        raise ValueError("lists or objects in one another too deep to be read") from err
+    return value

@@ -1,0 +1,41 @@
+"""Files that are written whole: their digests, their digits, and the paths that they take."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nlp_core.files import digest_json, replacing, replacing_folder, write_json
+
+
+def test_a_digest_tells_small_numbers_apart() -> None:
+    values = [1e-9, 4e-7, 0.0, 2.6e-6, 3.4e-6]
+    assert len({digest_json({"lr": value}) for value in values}) == len(values)
+    assert digest_json({"b": (1, 2), "a": 0.1}) == digest_json({"a": 0.1, "b": [1, 2]})
+
+
+def test_numbers_that_are_shown_have_six_places_and_those_that_are_read_back_all(
+    tmp_path: Path,
+) -> None:
+    value = {"eps": 1e-12, "third": 1 / 3}
+    write_json(tmp_path / "shown.json", value)
+    write_json(tmp_path / "exact.json", value, exact=True)
+    assert json.loads((tmp_path / "shown.json").read_text()) == {"eps": 0.0, "third": 0.333333}
+    assert json.loads((tmp_path / "exact.json").read_text()) == value
+
+
+def test_a_folder_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "old").touch()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "far")
+    with replacing_folder(link) as folder:
+        (folder / "new").touch()
+    assert link.is_symlink()
+    assert [path.name for path in (tmp_path / "far").iterdir()] == ["new"]
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    for folder in (tmp_path, Path()):
+        with pytest.raises(IsADirectoryError), replacing(folder):
+            pass
