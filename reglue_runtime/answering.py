@@ -23,7 +23,7 @@ def find_answers(
     max_tokens: int,
     threshold: float | None,
 ) -> list[dict[str, Any]]:
-    """Return the answers: text, first and last token, and its probability.
+    """Return the answers: text, first and last token, and its probability, or that of none.
 
     Args:
         scores_BS2: of each place as the answer's first and last.
@@ -40,8 +40,9 @@ def find_answers(
         log_S2 = _normalise(scores_S2[: shift + len(tokens)].astype(np.float64))
         first, last, score = find_best_span(log_S2[shift:, 0], log_S2[shift:, 1], max_tokens)
         item = {"answer": "", "first": first, "last": last, "confidence": float(np.exp(score))}
-        if threshold is not None and log_S2[0].sum() - score > threshold:
-            item |= {"first": None, "last": None}
+        none = float(log_S2[0].sum())
+        if threshold is not None and none - score > threshold:
+            item |= {"first": None, "last": None, "confidence": float(np.exp(none))}
         else:
             places = _find_places(passage, tokens, locate)
             item["answer"] = passage[places[first].start : places[last].end]

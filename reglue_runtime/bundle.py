@@ -1,6 +1,6 @@
 """A bundle: a list of examples in, a list of predictions out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,10 @@ from reglue_runtime.manifest import PROGRAM, Manifest, read_manifest
 
 BATCH = 32
 """Examples that are predicted at once; `predict` sorts by length, so that little is padding."""
+AREA = 10_000**2
+"""Examples that are predicted at once, times the square of the characters of the longest. A graph
+may need memory for each pair of tokens, and for each word as much as for the longest one; so no
+batch needs more than one text of 10,000 characters does alone."""
 
 
 class Graph(Protocol):
@@ -55,7 +59,7 @@ class Bundle:
 
         Args:
             examples: texts, lists of tokens, pairs of these, or dictionaries with columns.
-            batch_size: examples that are predicted at once.
+            batch_size: examples that are predicted at once; of long ones, fewer are.
 
         Returns:
             For each example, by kind: `label`, `confidence` and `scores` by label; `labels` of
@@ -64,17 +68,14 @@ class Bundle:
             question.
 
         Raises:
-            BundleError: an example is not what the model reads.
+            BundleError: an example is not what the model reads; an ExampleError, which names it.
         """
         read = [self._reader.read(given, place) for place, given in enumerate(examples)]
-        order = sorted(range(len(read)), key=lambda idx: _measure(read[idx]))
         found: list[Prediction] = [{}] * len(read)
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            batch = [read[row] for row in rows]
+        for batch in _split(read, batch_size):
             scores = self._graph.run(self._featurizer.read(batch))
-            for row, prediction in zip(rows, self.decode(scores, batch), strict=True):
-                found[row] = prediction
+            for example, prediction in zip(batch, self.decode(scores, batch), strict=True):
+                found[example.place] = prediction
         return found
 
     def featurize(self, examples: Sequence[Given]) -> tuple[list[Example], Arrays]:
@@ -96,8 +97,28 @@ class Bundle:
         return first
 
 
-def _measure(example: Example) -> int:
+def _split(examples: Sequence[Example], batch_size: int) -> Iterator[list[Example]]:
+    """Yield the examples in parts, the shortest first."""
+    part: list[Example] = []
+    longest = 0
+    for example in sorted(examples, key=_count_tokens):
+        length = max(longest, _count_characters(example))
+        if part and (len(part) == batch_size or (len(part) + 1) * length**2 > AREA):
+            yield part
+            part, length = [], _count_characters(example)
+        part.append(example)
+        longest = length
+    if part:
+        yield part
+
+
+def _count_tokens(example: Example) -> int:
     return sum(map(len, example.tokens.values()))
+
+
+def _count_characters(example: Example) -> int:
+    """Return the characters of the tokens, each with what stands between it and the next."""
+    return sum(len(word) + 1 for words in example.tokens.values() for word in words)
 
 
 def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:

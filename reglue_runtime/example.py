@@ -13,6 +13,19 @@ TAGGED_KINDS = ("tagging", "intent_slots")
 LOCATORS = {"plain_words": text.locate_plain_words, "spaces": text.locate_spaces}
 
 
+class ExampleError(BundleError):
+    """An example is not what the bundle reads.
+
+    Args:
+        place: its number in the list, from 0.
+        detail: what was found, what was expected, what to do.
+    """
+
+    def __init__(self, place: int, detail: str) -> None:
+        super().__init__(f"example {place + 1}: {detail}")
+        self.place = place
+
+
 class Example(NamedTuple):
     """One example.
 
@@ -20,11 +33,13 @@ class Example(NamedTuple):
         texts: by column (text, text_a, text_b) the text; of given tokens, with spaces between.
         tokens: by column (tokens, tokens_a, tokens_b) the tokens.
         extras: other columns: features.pos, dense.votes ...
+        place: its number in the list that the caller gave, from 0, for error messages.
     """
 
     texts: dict[str, str]
     tokens: dict[str, list[str]]
     extras: dict[str, Any]  # Any: a list of words or numbers, checked where it is read
+    place: int
 
 
 class Reader:
@@ -44,10 +59,10 @@ class Reader:
 
         Args:
             given: by the caller.
-            place: its number in the list, for the error message.
+            place: its number in the list, from 0, for error messages.
 
         Raises:
-            BundleError: it has not the texts that the model reads.
+            ExampleError: it has not the texts that the model reads.
         """
         if isinstance(given, Mapping):
             columns = dict(given)
@@ -70,13 +85,14 @@ class Reader:
             else:
                 raise self._refuse(given, place)
             texts[name] = value if isinstance(value, str) else " ".join(tokens[key])
-        return Example(texts, tokens, columns)
+        return Example(texts, tokens, columns, place)
 
-    def _refuse(self, given: Given, place: int) -> BundleError:
+    def _refuse(self, given: Given, place: int) -> ExampleError:
         wanted = "a text" if len(self.names) == 1 else "two texts"
-        return BundleError(
-            f"example {place + 1}: found {str(given)[:60]!r}, expected {wanted}: a text is a "
-            f"string or a list of tokens, and a dictionary names {' and '.join(self.names)}."
+        return ExampleError(
+            place,
+            f"found {str(given)[:60]!r}, expected {wanted}: a text is a string or a list of "
+            f"tokens, and a dictionary names {' and '.join(self.names)}.",
         )
 
 

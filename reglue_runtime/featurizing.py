@@ -11,14 +11,15 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from reglue_runtime.error import BundleError
-from reglue_runtime.example import Example
+from reglue_runtime.example import Example, ExampleError
 from reglue_runtime.manifest import Manifest
 from reglue_runtime.text import FORMS, SPECIAL, mark_word
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Source: TypeAlias = Callable[[Sequence[Example]], Arrays]
 Spell: TypeAlias = Callable[[Sequence[str]], np.ndarray]
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number of a graph, which reckons in 32 bits."""
 
 
 class Featurizer:
@@ -33,7 +34,11 @@ class Featurizer:
         self._sources: list[Source] = [_build_source(note, folder) for note in manifest.inputs]
 
     def read(self, examples: Sequence[Example]) -> Arrays:
-        """Return the graph's inputs by name."""
+        """Return the graph's inputs by name.
+
+        Raises:
+            ExampleError: an example has not the words or numbers that the graph reads.
+        """
         arrays: Arrays = {}
         for source in self._sources:
             arrays |= source(examples)
@@ -68,15 +73,16 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
 def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
     """Return a column of words of each example."""
     found = []
-    for place, example in enumerate(examples):
+    for example in examples:
         words = example.tokens.get(column)
         if words is None:
             words = example.extras.get(column)
             size = len(next(iter(example.tokens.values())))
             if not _are_words(words, size):
-                raise BundleError(
-                    f"example {place + 1}: found {words!r} in '{column}', expected {size} words, "
-                    "one for each token; give a dictionary with that key."
+                raise ExampleError(
+                    example.place,
+                    f"found {words!r} in '{column}', expected {size} words, one for each token; "
+                    "give a dictionary with that key.",
                 )
         found.append(list(words))
     return found
@@ -149,16 +155,15 @@ def _read_numbers(
 ) -> Arrays:
     """Return numbers of the examples, [B, W], or of their tokens, [B, T, 1], as 64-bit floats."""
     rows = []
-    for place, example in enumerate(examples):
+    for example in examples:
         size = len(next(iter(example.tokens.values()))) if width is None else width
-        try:
-            values = np.asarray(example.extras.get(column), dtype=np.float64)
-        except (TypeError, ValueError):
-            values = np.empty(0)
-        if values.shape != (size,):
-            raise BundleError(
-                f"example {place + 1}: found {example.extras.get(column)!r} in '{column}', "
-                f"expected {size} numbers; give a dictionary with that key."
+        given = example.extras.get(column)
+        values = _as_numbers(given, size)
+        if values is None:
+            raise ExampleError(
+                example.place,
+                f"found {given!r} in '{column}', expected {size} numbers, finite in 32 bits; give "
+                "a dictionary with that key.",
             )
         rows.append(values)
     if width is not None:
@@ -167,3 +172,21 @@ def _read_numbers(
     for row, values in enumerate(rows):
         found[row, : len(values), 0] = values
     return {name: found}
+
+
+def _as_numbers(given: Any, size: int) -> np.ndarray | None:
+    """Return what is given as numbers, or None where it is not that many finite ones."""
+    try:
+        # as floats at once, strings and booleans would be taken for numbers
+        values = np.array(given, dtype=object)
+    except ValueError:  # arrays of several shapes
+        return None
+    if values.shape != (size,) or not all(map(_is_number, values)):
+        return None
+    return values.astype(np.float64)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(-LARGEST <= value <= LARGEST)  # nan is not less than anything

@@ -86,7 +86,9 @@ class Field:
         least_B = (score_BL + self._worst_step_I).max(-1) - MARGIN
         least_B[~is_on_B] = np.inf
         is_kept_BL = score_BL + self._best_step_I >= least_B[:, None]
-        return np.flatnonzero(is_kept_BL.any(0))
+        kept = np.flatnonzero(is_kept_BL.any(0))
+        # scores that are no numbers, of a graph that overflowed, compare with nothing
+        return kept if len(kept) else np.arange(len(self._start_L))
 
     def _find_marginals(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> np.ndarray:
         """Return the probability of each label at each token, [T, B, L].

@@ -460,7 +460,7 @@ def test_a_misspelt_layer_is_named_with_vectors_too(
 ) -> None:
     write_tsv(place / "a.tsv", header="text\tlabel")
     main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
-    text = (place / "m.json").read_text().replace('"block"', '"blok"', 1)
+    text = (place / "m.json").read_text().replace('"block"', '"blocks"', 1)
     (place / "m.json").write_text(text)
     (place / "v.txt").write_text("the 1.0 2.0\nsoup 0.5 0.25\n")
     message = fail(capsys, "train", "m.json", "--train", "a.tsv", "--vectors", "v.txt", "-o", "out")

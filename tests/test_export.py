@@ -270,7 +270,7 @@ def test_int8_is_written_where_it_loses_little_and_not_where_it_loses_more(
         return bytes(proto.SerializeToString())
 
     monkeypatch.setattr(exporting, "quantize", break_graph)
-    with pytest.raises(ExportError, match=r"points below .* expected at most 0\.1; no bundle"):
+    with pytest.raises(ExportError, match=r"worse than .* expected at most 0\.1; no bundle"):
         export_model(trained, tmp_path / "worse", variant="int8", max_drop=0.1)
     assert not (tmp_path / "worse").exists()
     monkeypatch.setattr(

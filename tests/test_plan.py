@@ -142,6 +142,38 @@ def test_sequences_of_different_texts_do_not_stand_side_by_side(tmp_path: Path, 
         read_plan(write(tmp_path, make_sequences(both)))
 
 
+@pytest.mark.parametrize(
+    ("block", "inputs", "options"),
+    [
+        ("matrix_multiply", ["word", "word_b"], {"operation": "seq_based"}),
+        ("full_attention", ["word", "word_b", "word_b", "word"], {}),
+        ("full_attention", ["word", "word_b", "word", "word"], {}),
+    ],
+)
+def test_a_block_that_sums_over_shared_tokens_wants_one_text(
+    tmp_path: Path, block: str, inputs: list[str], options: dict[str, Any]
+) -> None:
+    both: dict[str, Any] = {"name": "both", "block": block, "inputs": inputs, **options}
+    whole = {"name": "whole", "block": "pooling", "inputs": ["both"]}
+    layers = [both] if options else [both, whole]
+    with pytest.raises(ConfigError, match=r"layer 'both': inputs: .*by tokens_\w.*one place for"):
+        read_plan(write(tmp_path, make_sequences(*layers, head="classification")))
+
+
+def test_a_block_is_asked_which_inputs_share_their_tokens(tmp_path: Path) -> None:
+    both = {
+        "name": "both",
+        "block": "full_attention",
+        "inputs": ["word", "word_b", "word", "word_b"],
+    }
+    product = {"name": "product", "block": "matrix_multiply", "inputs": ["both", "word_b"]}
+    product |= {"operation": "dim_based", "num_tokens": 3}
+    square = {"name": "square", "block": "matrix_multiply", "inputs": ["both", "product"]}
+    square |= {"operation": "seq_based"}
+    plan = read_plan(write(tmp_path, make_sequences(both, product, square, head="classification")))
+    assert plan.layers[-1].shape == Shape(VECTOR, 8 * 3)
+
+
 def test_pooled_sequences_stand_side_by_side_where_their_windows_are_equal(tmp_path: Path) -> None:
     grid = {"name": "grid", "block": "interaction", "inputs": ["short", "word_b"]}
     vector = {"name": "pair", "block": "grid_kmax", "inputs": ["grid"], "k": 2}

@@ -1,5 +1,6 @@
 """The service answers as the bundle does, to many at once, and refuses what it should."""
 
+import asyncio
 import json
 import random
 import re
@@ -15,10 +16,13 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from benchmarks.bad_request import HUGE, make_bad_request
 from reglue_runtime import Bundle, BundleError, load
-from reglue_runtime.service.batching import Job, choose_batch
+from reglue_runtime.bundle import AREA
+from reglue_runtime.service import schema
+from reglue_runtime.service.batching import Batcher, Job, choose_batch
 from reglue_runtime.service.server import listen, load_bundles
 from reglue_runtime.service.settings import Settings
 from tests.tiny import BAD, GOOD, NEUTRAL
@@ -165,7 +169,7 @@ def test_a_wrong_example_fails_its_own_request_only(
     assert len(good.result().body["predictions"]) == 2
     assert wrong.result().status == 422
     assert "example 2" in wrong.result().body["detail"]
-    assert wrong.result().body["field"] == "examples"
+    assert wrong.result().body["field"] == "examples[1]"
     assert gate.batches[:2] == [1, 4]
 
 
@@ -217,20 +221,84 @@ def test_a_request_that_is_not_answered_in_time_is_given_up(
 def test_a_mistake_of_ours_is_answered_and_survived(
     bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results: list[Any] = [ZeroDivisionError("ours"), [{"score": float("inf")}], [{"score": 1.5}]]
+    class PanicError(BaseException):  # as that of the tokenizers' Rust code
+        pass
+
+    results: list[Any] = [
+        ZeroDivisionError("ours"),
+        PanicError("ours"),
+        [{"score": float("inf")}],
+        [{"score": 1.5}],
+    ]
 
     def predict(examples: Sequence[Any], *, batch_size: int) -> Any:
         result = results.pop(0)
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise result
         return result
 
     monkeypatch.setattr(bundles["sentence"], "predict", predict)
     with running({"sentence": bundles["sentence"]}) as found:
-        replies = [ask(found.port, {"examples": ["a"]}) for _ in range(3)]
-    assert [reply.status for reply in replies] == [500, 422, 200]
-    assert "ours" not in json.dumps(replies[0].body)
-    assert "finite" in replies[1].body["detail"]
+        replies = [ask(found.port, {"examples": ["a"]}) for _ in range(4)]
+    assert [reply.status for reply in replies] == [500, 500, 422, 200]
+    assert "ours" not in json.dumps([reply.body for reply in replies])
+    assert "finite" in replies[2].body["detail"]
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_a_loop_ends_with_its_batcher_or_without_it(is_given_up: bool) -> None:
+    is_open = threading.Event()
+    ends: list[bool] = []
+
+    def predict(examples: Sequence[Any]) -> list[dict[str, Any]]:
+        assert is_open.wait(SECONDS)
+        return [{}] * len(examples)
+
+    async def work() -> None:
+        batcher = Batcher(predict, max_batch=1, max_wait=0, max_queue=9, observe=lambda *_: None)
+        future = batcher.submit(["a"], 1)
+        closing = asyncio.create_task(batcher.close())
+        await asyncio.wait([closing], timeout=0.05)
+        ends.append(closing.done())
+        if not is_given_up:
+            is_open.set()
+            await closing
+            ends.append(future.done())
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()))
+    thread.start()
+    thread.join(10)
+    is_stuck = thread.is_alive()
+    is_open.set()
+    thread.join(SECONDS)
+    assert not is_stuck
+    assert ends == ([False] if is_given_up else [False, True])
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        [1] * 20_000,
+        [[1] * 20_000],
+        {"dense.x": ["a", *[1] * 20_000]},
+        {f"key{number}": None for number in range(20_000)},
+        {f"key{number}": "a" for number in range(20_000)},
+    ],
+)
+def test_a_request_that_is_wrong_throughout_is_told_so_once(example: Any) -> None:
+    for examples in ([example], [example] * 3, [5] * 20_000):
+        with pytest.raises(ValidationError) as caught:
+            schema.Request.model_validate_json(json.dumps({"examples": examples}))
+        assert caught.value.error_count() < 10
+
+
+def test_a_request_of_many_unknown_keys_is_told_so_once(served: Running) -> None:
+    body = {"examples": ["a"], **{f"key{number}": 1 for number in range(20_000)}}
+    with pytest.raises(ValidationError) as caught:
+        schema.Request.model_validate_json(json.dumps(body))
+    assert caught.value.error_count() == 1
+    reply = ask(served.port, body)
+    assert (reply.status, "expected an object" in reply.body["detail"]) == (422, True)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +310,9 @@ def test_a_mistake_of_ours_is_answered_and_survived(
         ({"bundle": "joint"}, 422, "examples", "missing"),
         ({"bundle": "joint", "examples": []}, 422, "examples", "at least one"),
         ({"bundle": "joint", "examples": ["a", 5]}, 422, "examples[1]", "a list of tokens"),
-        ({"bundle": "joint", "examples": [["a", ["b"]]]}, 422, "examples", "example 1"),
+        ({"bundle": "joint", "examples": [["a", ["b"]]]}, 422, "examples[0]", "example 1"),
+        ({"bundle": "joint", "examples": ["a", {"x": "b"}]}, 422, "examples[1]", "example 2"),
+        ({"bundle": "joint", "examples": [{"a": 1}]}, 422, "examples[0]", "at most 256 columns"),
         ({"bundle": "joint", "example": ["a"], "examples": ["a"]}, 422, "example", "unknown key"),
         ({"bundle": 1, "examples": ["a"]}, 422, "bundle", "the name of a bundle"),
         ({"examples": ["a"]}, 422, "bundle", "one of sentence, joint"),
@@ -285,6 +355,28 @@ def test_a_request_that_does_not_arrive_is_given_up(bundles: dict[str, Bundle]) 
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"])
+@pytest.mark.parametrize(
+    ("start", "is_answered"),
+    [(b"GET /health HTTP/1.1\r\nHost: a\r\n", True), (b"\r\n", False), (b"", False)],
+)
+def test_a_head_that_does_not_arrive_is_given_up(
+    bundles: dict[str, Bundle], before: bytes, start: bytes, is_answered: bool
+) -> None:
+    with (
+        running(bundles, timeout=0.2) as found,
+        socket.create_connection(("127.0.0.1", found.port), timeout=SECONDS) as client,
+    ):
+        said = b""
+        client.sendall(before)
+        while before and not said.endswith(b'"ready"}'):
+            said += client.recv(1 << 16)
+        client.sendall(start)
+        said = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert said.startswith(b"HTTP/1.1 408 ") is said.endswith(b' 0.2 s."}') is is_answered
+    assert is_answered or not said
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 def test_no_bad_request_is_answered_with_5xx(served: Running, document: Any, seed: int) -> None:
@@ -318,6 +410,22 @@ def test_a_batch_is_the_oldest_request_and_those_nearest_to_it_in_length() -> No
     assert choose_batch(jobs, 5) == [jobs[0], jobs[3], jobs[2]]
     assert choose_batch(jobs, 1) == [jobs[0]]
     assert choose_batch(jobs[3:], 2) == [jobs[3]]
+
+
+def test_a_batch_has_fewer_of_long_requests_and_always_the_oldest() -> None:
+    def make(length: int, size: int = 1) -> Job:
+        return Job(["a"] * size, length, 0.0, None)  # type: ignore[arg-type]
+
+    side = int(AREA**0.5)
+    longest = [make(side), make(side), make(side // 2)]
+    assert choose_batch(longest, 32) == longest[:1]
+    assert choose_batch([make(3 * side), make(1)], 32)[1:] == []
+    halves = [make(side // 2) for _ in range(8)]
+    assert choose_batch(halves, 32) == halves[:4]
+    # one that is longer makes all the others as long
+    assert choose_batch([make(10, size=4), make(side), make(20)], 32)[1:] == [make(20)]
+    ordinary = [make(side // 6) for _ in range(32)]
+    assert choose_batch(ordinary, 32) == ordinary
 
 
 def test_bundles_have_the_names_of_their_folders_or_given_ones(

@@ -4,6 +4,8 @@ Shape letters: B batch, T tokens of the first sequence, S tokens of the second, 
 K width in which they are compared, H width of a history.
 """
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -141,6 +143,11 @@ class FullAttention(Block):
         self.linear = nn.Linear(history_dim, hidden_dim, bias=False)
         self.activation = build_activation(activation)
         self.diagonal = nn.Parameter(torch.ones(hidden_dim))
+
+    @classmethod
+    def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
+        """Return each sequence with its history."""
+        return [(0, 2), (1, 3)]
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

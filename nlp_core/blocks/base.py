@@ -95,6 +95,19 @@ class Block(nn.Module):
         return cls.causal
 
     @classmethod
+    def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
+        """Return groups of inputs that need one place for each token in all of a group.
+
+        Args:
+            count: how many inputs there are.
+            options: the layer's, already checked.
+
+        Returns:
+            Places of inputs, from 0: all of them where the block is `elementwise`, else none.
+        """
+        return [tuple(range(count))] if cls.elementwise else []
+
+    @classmethod
     def start(cls, vocabulary: Vocabulary, **options: Any) -> "Block":  # Any: checked options
         """Make the block of a raw-input layer.
 

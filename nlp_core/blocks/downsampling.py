@@ -57,7 +57,11 @@ def pool_windows(
 
 def mask_windows(mask_BT: Bool[Tensor, "B T"], *, window: int, stride: int) -> Bool[Tensor, "B N"]:
     """Return which windows are real: the first, and each before which tokens are left."""
-    return torch.cat([mask_BT[:, :1], mask_BT[:, max(window, stride) :: stride]], 1)
+    # by numbers: a graph would lose a slice from behind the end of the text that it is traced with
+    more = _divide_up(max(mask_BT.shape[1] - max(window, stride), 0), stride)
+    step_N = torch.arange(1 + more, device=mask_BT.device)
+    needed_N = (max(window, stride) + (step_N - 1) * stride) * (step_N > 0)
+    return mask_BT.index_select(1, needed_N)
 
 
 def pool_segments(
@@ -76,13 +80,18 @@ def pool_segments(
     length_B1 = count_tokens(mask_BT).unsqueeze(1)
     step_N = torch.arange(segments, device=x_BTD.device)
     start_BN = step_N * length_B1 // segments
-    size_BN = -(-(step_N + 1) * length_B1 // segments) - start_BN
-    offset_K = torch.arange(math.ceil(time / segments) + 1, device=x_BTD.device)
+    size_BN = ((step_N + 1) * length_B1 + segments - 1) // segments - start_BN
+    width = _divide_up(time, segments) + 1  # no length of a tensor, which a trace would fix
+    offset_K = torch.arange(width, device=x_BTD.device)
     inside_BNK = offset_K < size_BN.unsqueeze(2)
     index_BNK = (start_BN.unsqueeze(2) + offset_K).masked_fill(~inside_BNK, 0)
-    width = len(offset_K)
-    taken = _take_tokens(x_BTD, index_BNK.view(batch, -1)).view(-1, width, dim)
+    taken = _take_tokens(x_BTD, index_BNK.flatten(1)).view(-1, width, dim)
     return _POOLS[pool](taken, inside_BNK.view(-1, width)).view(batch, segments, dim)
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    """Return number / divisor rounded up; no part of it is negative, which ONNX rounds to 0."""
+    return (number + divisor - 1) // divisor
 
 
 def _take_tokens(x_BTD: Tensor, index_BN: Int[Tensor, "B N"]) -> Tensor:

@@ -4,6 +4,7 @@ Shape letters: B batch, T tokens of the first sequence, S tokens of the second, 
 P number of tokens that a width stands for.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -55,6 +56,11 @@ class MatrixMultiply(Block):
         super().__init__()
         self.operation = operation
         self.columns = dim if num_tokens is None else num_tokens
+
+    @classmethod
+    def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
+        """Return both inputs for `seq_based`, which sums over the tokens that they share."""
+        return [(0, 1)] if read_option(cls, options, "operation", str) == "seq_based" else []
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

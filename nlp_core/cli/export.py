@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--max-drop",
         type=float,
         metavar="POINTS",
-        help="int8, float16: by how much the task's first metric may be lower",
+        help="int8, float16: by how much the task's first metric may be worse",
     )
     parser.add_argument("--seed", type=int, help="of a cell; the first one")
     parser.add_argument("--task", help="of a cell of several")

@@ -24,8 +24,8 @@ class ExportConfig(ClosedModel):
     variants: Annotated[list[Variant], Field(min_length=1)]
     """A bundle for each; none twice."""
     max_drop: Annotated[float, Field(ge=0)] | None = None
-    """By how many points the first metric of the task may be lower than the trained model's, for
-    int8 and float16; needed with them."""
+    """By how much, in its units, the first metric of the task may be worse than that of the trained
+    model, for int8 and float16; needed with them."""
 
     @model_validator(mode="after")
     def _check_variants(self) -> "ExportConfig":
@@ -34,6 +34,6 @@ class ExportConfig(ClosedModel):
         if self.max_drop is None and {"int8", "float16"} & set(self.variants):
             raise ValueError(
                 "max_drop: found none; a variant of fewer bits is kept only where the task's first "
-                "metric is no more than so many points lower."
+                "metric is worse by no more than that."
             )
         return self

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from nlp_core.data.batching import order_evaluation_batches
+from nlp_core.data.passage import NO_ANSWER
 from nlp_core.data.task import ANSWERS, LABEL, LABELS, TAGS, Examples, Split
 from nlp_core.export.traced import finish
 from nlp_core.export.trained import TrainedModel
@@ -17,16 +18,14 @@ from nlp_core.heads import CRFTaggingHead, Head, SpanHead, TaggingHead
 from nlp_core.models.features import EncodedSplit
 from nlp_core.training.prediction import EVALUATION_BATCH, SplitPredictions
 
-FIRST_CHANCE = 0
-"""Place of an answer's own probability among those of a head for spans."""
-
 
 class Answer(NamedTuple):
     """What is said of one target of an example.
 
     Attributes:
         value: the label, the labels, the tags, the text; None for a number.
-        scores: probability of each label, of each token's tag or of the text; the number.
+        scores: probability of each label, of each token's tag or of the text (of none where
+            that is the answer); the number.
     """
 
     value: Any
@@ -90,9 +89,11 @@ def _list_chances(head: Head, scores: torch.Tensor, mask: torch.Tensor | None) -
         return [row[:size] for row, size in zip(odds, sizes, strict=True)]
     if isinstance(head, SpanHead):
         assert mask is not None
-        chances = head.decode(scores, mask).probability
-        assert chances is not None
-        return list(chances[:, FIRST_CHANCE].numpy())
+        decoded = head.decode(scores, mask)
+        assert decoded.probability is not None
+        best_B, none_B = decoded.probability[:, 0], decoded.probability[:, -1]
+        is_none_B = decoded.prediction[:, 0] == NO_ANSWER
+        return list(torch.where(is_none_B, none_B, best_B).numpy())
     return list(finish(head, scores).numpy())
 
 

@@ -35,8 +35,8 @@ def export_model(
         trained: the model, with real examples.
         target: the folder to make, or to replace.
         variant: how numbers are kept.
-        max_drop: by how many points the task's first metric may be lower than the trained
-            model's; for int8 and float16, and needed there.
+        max_drop: by how much the task's first metric may be worse than the trained model's, in
+            points or in its own units; for int8 and float16, and needed there.
 
     Raises:
         ConfigError: the model, or the variant, cannot be exported.
@@ -91,7 +91,7 @@ def _check(target: Path, variant: Variant, max_drop: float | None) -> None:
         found = "none" if max_drop is None else f"{max_drop:g}"
         expected = "none, since it says the same as the trained model"
         if variant not in EXACT:
-            expected = "by how many points the task's first metric may be lower, such as 0.3"
+            expected = "by how much the task's first metric may be worse, such as 0.3"
         raise ConfigError(f"--max-drop: found {found} with {variant}, expected {expected}.")
 
 

@@ -5,13 +5,15 @@ Source: the operators LSTM, GRU and LabelEncoder of the ONNX standard.
 
 import logging
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 import onnx
 import torch
 from onnx import helper
 from torch import Tensor, nn
+from torch.fx.experimental import _config as tracing
 
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan, TensorPlan
@@ -22,6 +24,25 @@ from nlp_core.models.graph import GraphModel
 OPSET = 20
 ML_DOMAIN = "ai.onnx.ml"
 ML_OPSET = 2
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 100, 1000)
+"""Sizes of batch and texts that a trace must take; a size that it fixed leaves some of them out."""
+LONGER = 40
+"""Added to the sizes of a second sample: where a window covers the first one, a graph has one."""
+FIXED = (torch._dynamo.exc.UserError, RuntimeError, ValueError)
+"""What torch.export raises, and we, where a size is fixed."""
+
+
+class Trace(NamedTuple):
+    """A module as torch.export writes it.
+
+    Attributes:
+        program: which takes all sizes.
+        open_branches: how branches on a size went: the way that is right for all sizes, or that of
+            the sample.
+    """
+
+    program: torch.export.ExportedProgram
+    open_branches: bool
 
 
 def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
@@ -32,34 +53,59 @@ def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
         inputs: what the graph reads.
 
     Raises:
-        ConfigError: a block or a head does something that depends on the sizes of a batch in a
-            way that no graph can write down.
+        ConfigError: a block or a head does something that no graph can write down, such as what
+            depends on the sizes of a batch.
     """
     traced = TracedModel(model, inputs)
     replace_layers(traced)
     with quiet():
-        program = trace(traced, inputs, model.plan.where)
-        exported = torch.onnx.export(
-            program,
-            input_names=list(inputs.tensors),
-            output_names=list(model.plan.heads),
-            opset_version=OPSET,
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
+        found = trace(traced, inputs, model.plan.where)
+        try:
+            # torch.onnx traces the program once more
+            with tracing.patch(backed_size_oblivious=found.open_branches):  # type: ignore[attr-defined]
+                exported = torch.onnx.export(
+                    found.program,
+                    input_names=list(inputs.tensors),
+                    output_names=list(model.plan.heads),
+                    opset_version=OPSET,
+                    dynamo=True,
+                    external_data=False,
+                    verbose=False,
+                )
+        except torch.onnx.OnnxExporterError as err:
+            raise _refuse(model.plan.where, "does what ONNX has no operator for", err) from err
     assert exported is not None
     return add_tables(exported.model_proto, inputs)
 
 
-def trace(module: nn.Module, inputs: InputPlan, where: str) -> torch.export.ExportedProgram:
+def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
     """Return a module as a program of torch; every size that may vary is left open.
+
+    Args:
+        module: what is traced.
+        inputs: what it reads.
+        where: the model file, for error messages.
 
     Raises:
         ConfigError: the module fixes a size.
     """
-    # Any: what torch.export takes is nested as the arguments are
-    sizes = {
+    with suppress(*FIXED):
+        return Trace(_trace_open(module, inputs), open_branches=False)
+    try:
+        # Now a branch on a size goes the way that is right for all sizes, where there is one. Not
+        # at once: it writes the same graphs in other words, and bundles keep their bytes.
+        with tracing.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+            return Trace(_trace_open(module, inputs, LONGER), open_branches=True)
+    except FIXED as err:
+        what = "works in steps whose number depends on the text, which a graph cannot write down"
+        raise _refuse(where, what, err) from err
+
+
+def _trace_open(
+    module: nn.Module, inputs: InputPlan, longer: int = 0
+) -> torch.export.ExportedProgram:
+    """Return a program that takes all sizes; ValueError where there is none."""
+    dimensions = {
         name: {
             idx: torch.export.Dim.DYNAMIC
             for idx, size in enumerate(plan.shape)
@@ -67,25 +113,67 @@ def trace(module: nn.Module, inputs: InputPlan, where: str) -> torch.export.Expo
         }
         for name, plan in inputs.tensors.items()
     }
-    try:
-        return torch.export.export(
-            module, (make_sample(inputs),), dynamic_shapes=(sizes,), strict=False
-        )
-    except (torch._dynamo.exc.UserError, RuntimeError, ValueError) as err:
-        reason = str(err).strip().partition("\n")[0]
-        raise ConfigError(
-            f"{where}: a block or a head of the model works in steps whose number depends on the "
-            f"text, which a graph cannot write down ({reason}); export a model without it."
-        ) from err
+    program = torch.export.export(
+        module, (make_sample(inputs, longer),), dynamic_shapes=(dimensions,), strict=False
+    )
+    limit = find_limit(program, inputs)
+    if limit is not None:
+        raise ValueError(limit)
+    return program
 
 
-def make_sample(inputs: InputPlan) -> dict[str, Tensor]:
-    """Return a small batch: each size that may vary has a number of its own, above 1."""
+def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str | None:
+    """Return a condition of a traced program that some sizes do not meet; None: it takes all.
+
+    torch.export notes down what its sample decided: where a branch asked for more tokens than a
+    window has, the program is for such texts alone. An ONNX graph made of it would be silent.
+    """
+    check = getattr(program.module(), "_guards_fn", None)
+    if check is None:
+        return None
+    shapes = [plan.shape for plan in inputs.tensors.values()]
+    names = sorted({size for shape in shapes for size in shape if isinstance(size, str)})
+    for size in SIZES:
+        for step in (0, 1):  # all sizes the same, and no two
+            sizes = {name: size + step * idx for idx, name in enumerate(names)}
+            for name, (least, most) in inputs.limits.items():
+                sizes[name] = min(max(sizes[name], least), most)
+            tensors = [_make_hollow(plan, sizes) for plan in inputs.tensors.values()]
+            try:
+                check(*tensors)
+            except AssertionError as err:
+                return str(err)
+    return None
+
+
+def _make_hollow(plan: TensorPlan, sizes: Mapping[str, int]) -> Tensor:
+    """Return a tensor of some shape that takes no memory."""
+    shape = [sizes[size] if isinstance(size, str) else size for size in plan.shape]
+    return torch.zeros((), dtype=plan.dtype).expand(shape)
+
+
+def _refuse(where: str, what: str, err: BaseException) -> ConfigError:
+    while err.__cause__ is not None:  # torch.onnx names the operator at the bottom
+        err = err.__cause__
+    reason = str(err).strip().partition("\n")[0]
+    return ConfigError(
+        f"{where}: a block or a head of the model {what} ({reason}); export a model without it."
+    )
+
+
+def make_sample(inputs: InputPlan, longer: int = 0) -> dict[str, Tensor]:
+    """Return a small batch: each size that may vary has a number of its own, above 1.
+
+    Args:
+        inputs: what is read.
+        longer: how much larger each size is than it needs to be, where it has no limit.
+    """
     sizes: dict[str, int] = {}
     for plan in inputs.tensors.values():
         for size in plan.shape:
             if isinstance(size, str):
-                sizes.setdefault(size, 3 + 2 * len(sizes))
+                more = 0 if size in inputs.limits else longer
+                sizes.setdefault(size, 3 + 2 * len(sizes) + more)
     generator = torch.Generator().manual_seed(0)
     return {name: _make_tensor(plan, sizes, generator) for name, plan in inputs.tensors.items()}
 

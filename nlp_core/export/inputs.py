@@ -36,6 +36,8 @@ from nlp_core.models.plan import LayerPlan
 
 Note = dict[str, Any]  # Any: JSON
 NOT_FOUND = -1
+NUM_SPECIAL = 2
+"""Pieces of a window around those of its text."""
 
 
 class StringTable(NamedTuple):
@@ -78,6 +80,7 @@ class InputPlan:
         files: by name what lies beside the graph.
         readers: for each raw-input layer what makes its block's arguments of the tensors.
         lengths: for each input of the model that has tokens the tensor with its lengths.
+        limits: for each size that is not any number its smallest and its largest.
     """
 
     notes: list[Note] = field(default_factory=list)
@@ -87,6 +90,7 @@ class InputPlan:
     files: dict[str, str] = field(default_factory=dict)
     readers: dict[str, nn.Module] = field(default_factory=dict)
     lengths: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def plan_inputs(featurizer: Featurizer) -> InputPlan:
@@ -249,6 +253,7 @@ def _add_encoder(
     name, is_whole = layer.name, column == TEXTS
     axis = "" if is_whole else find_axes(column)[0]
     window = (f"W:{name}" if not is_whole else "B", f"L:{name}")
+    found.limits[f"L:{name}"] = NUM_SPECIAL, vocabulary.max_length
     reads_segments = bool(vocabulary.config.get("type_vocab_size", 0) > 1)
     found.tensors[f"{name}.ids"] = TensorPlan(torch.int64, window)
     found.tensors[f"{name}.lengths"] = TensorPlan(torch.int64, window[:1])

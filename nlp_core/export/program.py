@@ -50,7 +50,7 @@ def write_program(model: GraphModel, inputs: InputPlan, folder: Path) -> None:
         stack.enter_context(quiet())
         stack.enter_context(register_lstm_while_loop_decomposition())
         stack.enter_context(register_gru_while_loop_decomposition())
-        program = trace(TracedModel(model, inputs), inputs, model.plan.where)
+        program = trace(TracedModel(model, inputs), inputs, model.plan.where).program
     for module in program.graph_module.modules():
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             node.meta.pop("stack_trace", None)  # it has paths of this machine

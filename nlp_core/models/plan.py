@@ -252,15 +252,8 @@ def _infer(
 def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
     """Return what the lengths of a layer's output come from, after a check of its inputs."""
     inputs = [known[name] for name in layer.inputs]
-    if layer.block.elementwise and len(set(inputs)) > 1:
-        found = ", ".join(
-            f"'{name}' by {' and '.join(axes)}"
-            for name, axes in zip(layer.inputs, inputs, strict=True)
-        )
-        raise ConfigError(
-            f"{where}: inputs: found sequences or grids of different lengths ({found}), expected "
-            "one place for each token in all of them; pool them to vectors first."
-        )
+    for group in layer.block.list_aligned(len(inputs), layer.options):
+        _check_aligned(layer, {layer.inputs[idx]: inputs[idx] for idx in group}, where)
     if layer.shape.rank == VECTOR:
         return ()
     if layer.shape.rank == GRID and layer.shapes[0].rank == SEQUENCE:
@@ -269,6 +262,18 @@ def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
         options = ", ".join(f"{key} {value}" for key, value in sorted(layer.options.items()))
         return tuple(f"{axis} after {layer.block.__name__}({options})" for axis in inputs[0])
     return inputs[0]
+
+
+def _check_aligned(layer: LayerPlan, group: Mapping[str, Axes], where: str) -> None:
+    """Refuse inputs that a block reads token by token if their lengths come from elsewhere."""
+    if len(set(group.values())) == 1:
+        return
+    found = ", ".join(f"'{name}' by {' and '.join(axes)}" for name, axes in group.items())
+    hint = "; pool them to vectors first" if layer.block.elementwise else ""
+    raise ConfigError(
+        f"{where}: inputs: found sequences or grids of different lengths ({found}), expected "
+        f"one place for each token in all of them{hint}."
+    )
 
 
 def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axes:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from reglue_runtime.bundle import Bundle
-from reglue_runtime.error import BundleError
+from reglue_runtime.example import ExampleError
 from reglue_runtime.service import schema
 from reglue_runtime.service.batching import Batcher, Predictions, QueueFullError
 from reglue_runtime.service.metrics import Metrics
@@ -41,7 +41,7 @@ class Service:
 
     def __init__(self, bundles: Mapping[str, Bundle], settings: Settings) -> None:
         self.is_draining = False
-        self._settings = settings
+        self.settings = settings
         self._metrics = Metrics()
         self._notes = [_describe(name, bundle) for name, bundle in bundles.items()]
         self._batchers = {name: self._start(name, bundle) for name, bundle in bundles.items()}
@@ -61,7 +61,7 @@ class Service:
         )
 
     def _start(self, name: str, bundle: Bundle) -> Batcher:
-        settings = self._settings
+        settings = self.settings
         batcher = Batcher(
             partial(bundle.predict, batch_size=settings.max_batch),
             max_batch=settings.max_batch,
@@ -87,7 +87,7 @@ class Service:
         try:
             if self.is_draining:
                 raise ProblemError(503, "the service shuts down.", headers=LATER | CLOSE)
-            request = await read_request(http, self._settings)
+            request = await read_request(http, self.settings)
             name = self._find_bundle(request.bundle)
             answer = _encode(name, await self._ask(name, request))
             status = answer.status_code
@@ -116,21 +116,21 @@ class Service:
         return name
 
     async def _ask(self, name: str, request: schema.Request) -> Predictions:
-        length = measure_examples(request.examples, self._settings)
+        length = measure_examples(request.examples, self.settings)
         try:
             future = self._batchers[name].submit(request.examples, length)
-            async with asyncio.timeout(self._settings.timeout):
+            async with asyncio.timeout(self.settings.timeout):
                 return await future
         except QueueFullError:
             raise ProblemError(
-                429, f"more than {self._settings.max_queue} examples wait.", headers=LATER
+                429, f"more than {self.settings.max_queue} examples wait.", headers=LATER
             ) from None
         except TimeoutError:
             raise ProblemError(
-                503, f"found no time within {self._settings.timeout:g} s.", headers=LATER
+                503, f"found no time within {self.settings.timeout:g} s.", headers=LATER
             ) from None
-        except BundleError as err:
-            raise ProblemError(422, str(err), field="examples") from None
+        except ExampleError as err:
+            raise ProblemError(422, str(err), field=f"examples[{err.place}]") from None
 
     async def list_bundles(self, http: HttpRequest) -> Response:
         """Answer GET /bundles."""

@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from reglue_runtime.bundle import AREA
 from reglue_runtime.decoding import Prediction
 from reglue_runtime.example import Given
 
@@ -67,6 +69,7 @@ class Batcher:
         self._observe = observe
         self._jobs: list[Job] = []
         self._is_closed = False
+        self._tell_end: Callable[[], object] | None = None
         self._changed = threading.Condition()
         # a daemon: a second signal ends the process without the batch that is being run
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -104,15 +107,23 @@ class Batcher:
 
     async def close(self) -> None:
         """Predict what waits, and end the thread; nothing may be submitted any more."""
+        ended = asyncio.Event()
+        # the thread is not joined in one of the loop's: asyncio.run waits for those, and so would
+        # a second signal
+        loop = asyncio.get_running_loop()
         with self._changed:
             self._is_closed = True
+            self._tell_end = partial(loop.call_soon_threadsafe, ended.set)
             self._changed.notify()
-        await asyncio.to_thread(self._thread.join)
+        await ended.wait()
 
     def _work(self) -> None:
         while (jobs := self._take()) is not None:
             if jobs:
                 self._deliver(jobs, self._run(jobs))
+        assert self._tell_end is not None
+        with suppress(RuntimeError):  # the loop may be gone, as in _deliver
+            self._tell_end()
 
     def _take(self) -> list[Job] | None:
         """Wait for jobs and return those of the next batch, or None when no more can come."""
@@ -139,9 +150,11 @@ class Batcher:
         started = time.perf_counter()
         try:
             found = self._predict(examples)
-        except Exception as err:  # of whatever kind, the request that caused it is to be told
+        # of whatever kind, the request that caused it is to be told, and the thread has to live: a
+        # panic of the tokenizers' Rust code is no Exception
+        except BaseException as err:
             if len(jobs) == 1:
-                return [err]
+                return [_as_exception(err)]
             return [outcome for job in jobs for outcome in self._run([job])]
         self._observe(len(examples), time.perf_counter() - started)
         rest = iter(found)
@@ -157,15 +170,26 @@ class Batcher:
 def choose_batch(jobs: Sequence[Job], max_batch: int) -> list[Job]:
     """Return the oldest job and, as far as they fit, those nearest to it in length.
 
-    So little is padding, and since the oldest is always among them, none waits for ever.
+    So little is padding, and since the oldest is always among them, none waits for ever. Those fit
+    that a bundle predicts in one part: long ones would wait for each other's parts.
     """
     first, *others = jobs
-    chosen, room = [first], max_batch - len(first.examples)
+    chosen, count, longest = [first], len(first.examples), first.length
     for job in sorted(others, key=lambda job: abs(job.length - first.length)):
-        if len(job.examples) <= room:
+        more, length = count + len(job.examples), max(longest, job.length)
+        if more <= max_batch and more * length**2 <= AREA:
             chosen.append(job)
-            room -= len(job.examples)
+            count, longest = more, length
     return chosen
+
+
+def _as_exception(err: BaseException) -> Exception:
+    """Return an error that a future can hold."""
+    if isinstance(err, Exception):
+        return err
+    held = RuntimeError(f"{type(err).__name__}: {err}")
+    held.__cause__ = err
+    return held
 
 
 def _settle(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:

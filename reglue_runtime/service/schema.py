@@ -1,14 +1,46 @@
 """The forms of what comes in and goes out; they check requests and are the OpenAPI schema."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    model_validator,
+)
 
-Text: TypeAlias = str | list[str]
-Example: TypeAlias = str | list[Text] | dict[str, str | list[str] | list[FiniteFloat]]
+MAX_KEYS = 256
+"""Keys of one object; a model reads a few columns."""
+
+
+def limit_keys(given: Any) -> Any:  # Any: what the client sent
+    """Return what is given, unless it is an object of very many keys.
+
+    Each wrong value would be an error of its own, and a list of 80,000 errors takes seconds.
+    pydantic counts keys only after it has checked them.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if isinstance(given, dict) and len(given) > MAX_KEYS:
+        raise ValueError(f"found {len(given)} keys, expected at most {MAX_KEYS}")
+    return given
+
+
+# A list ends at its first error, for the reason that limit_keys has. pydantic's FailFast says the
+# same and cannot stand in a union, since it has no hash.
+Words: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
+Numbers: TypeAlias = Annotated[list[FiniteFloat], Field(fail_fast=True)]
+Texts: TypeAlias = Annotated[list[str | Words], Field(fail_fast=True)]
+Columns: TypeAlias = Annotated[
+    dict[str, str | Words | Numbers], Field(max_length=MAX_KEYS), BeforeValidator(limit_keys)
+]
+Example: TypeAlias = str | Texts | Columns
 EXAMPLE_FORMS = (
-    "a text, a list of tokens, a list of two texts, or an object of columns: strings, "
-    "lists of strings, lists of finite numbers"
+    f"a text, a list of tokens, a list of two texts, or an object of at most {MAX_KEYS} columns: "
+    "strings, lists of strings, lists of finite numbers"
 )
 
 
@@ -28,10 +60,13 @@ class Request(Form):
         list[Example],
         Field(
             min_length=1,
+            fail_fast=True,
             description=f"Each is {EXAMPLE_FORMS}. Of a model of one text a list is its tokens.",
             examples=[["show me the flights from boston to denver"]],
         ),
     ]
+
+    _limit_keys = model_validator(mode="before")(limit_keys)
 
 
 Scores: TypeAlias = Annotated[

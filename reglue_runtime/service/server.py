@@ -12,6 +12,7 @@ import uvicorn
 from reglue_runtime.bundle import Bundle, load
 from reglue_runtime.error import BundleError
 from reglue_runtime.service.app import Service
+from reglue_runtime.service.connection import build_connection
 from reglue_runtime.service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def build_config(service: Service) -> uvicorn.Config:
     """Return how uvicorn speaks HTTP: with httptools, which halves the work of a request."""
     return uvicorn.Config(
         service.app,
-        http="httptools",
+        http=build_connection(service.settings.timeout),
         lifespan="off",
         ws="none",
         access_log=False,

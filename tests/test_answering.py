@@ -1,0 +1,41 @@
+"""The runtime answers as the head does, and so surely."""
+
+import numpy as np
+import pytest
+import torch
+
+from nlp_core.export.answer import _list_chances
+from nlp_core.heads import SpanHead
+from reglue_runtime.answering import find_answers
+from reglue_runtime.example import Example
+from reglue_runtime.text import Stretch
+
+TOKENS = ["in", "New", "York"]
+
+
+def make_example() -> Example:
+    return Example({"text_b": " ".join(TOKENS)}, {"tokens_b": TOKENS}, {}, 0)
+
+
+@pytest.mark.parametrize("threshold", [-9.0, 9.0, None])
+def test_confidence_is_that_of_what_is_answered(threshold: float | None) -> None:
+    head = SpanHead(1, 1, 1 if threshold is None else 2, max_answer_tokens=2)
+    if threshold is not None:
+        head.threshold.fill_(threshold)
+    size = len(TOKENS) + int(threshold is not None)
+    scores = torch.randn(1, size, 2, generator=torch.Generator().manual_seed(1))
+    mask = torch.ones(1, len(TOKENS), dtype=torch.bool)
+    (found,) = find_answers(
+        scores.numpy(),
+        [make_example()],
+        locate=lambda _: [Stretch(0, 2), Stretch(3, 6), Stretch(7, 11)],
+        max_tokens=2,
+        threshold=threshold,
+    )
+    decoded = head.decode(scores, mask)
+    assert decoded.probability is not None
+    place = 1 if threshold == -9.0 else 0  # the second is that of no answer
+    assert (found["answer"] == "") == (place == 1)
+    assert found["confidence"] == pytest.approx(float(decoded.probability[0, place]), abs=1e-12)
+    (chance,) = _list_chances(head, scores, mask)
+    assert np.isclose(float(chance), found["confidence"], atol=1e-12)
