@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from nlp_core.config.base import read_config, read_mapping
+from nlp_core.config.base import parse_config, read_config, read_mapping
+from nlp_core.config.own_data import TrainingConfig
 from nlp_core.config.params import Params, read_params
 from nlp_core.errors import ConfigError
 from tests.tiny import make_recipe
@@ -229,3 +230,18 @@ def test_a_field_that_came_later_moves_no_key_of_a_recipe_without_it() -> None:
     }
     fgm = {"name": "fgm", "weight": 1.0, "epsilon": 1.0, "level": "sentence"}
     assert make_recipe(adversarial=fgm).describe()["adversarial"] == fgm
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mixing", {"name": "uniform"}),
+        ("task_weights", {"rte": 2.0}),
+        ("task_batch_sizes", {"rte": 2}),
+        ("distillation", {"name": "kl", "temperature": 2.0, "weight": 0.5}),
+    ],
+)
+def test_a_model_file_has_no_keys_of_groups_and_teachers(key: str, value: object) -> None:
+    assert parse_config({}, TrainingConfig, where="m.json").epochs == 10
+    with pytest.raises(ConfigError, match=f"found {key}, which is for cells of grid/"):
+        parse_config({key: value}, TrainingConfig, where="m.json")

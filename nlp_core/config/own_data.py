@@ -202,6 +202,10 @@ class UsualOptimizerConfig(OptimizerConfig):
     lr: Positive = 0.001
 
 
+FOREIGN = ("mixing", "task_weights", "task_batch_sizes", "distillation")
+"""Keys of a recipe that say something of several tasks, or of teachers."""
+
+
 class TrainingConfig(RecipeConfig):
     """A recipe inside a model file: what is not said has a value that serves most nets."""
 
@@ -214,3 +218,12 @@ class TrainingConfig(RecipeConfig):
     clip_norm: Positive | None = 5.0
     max_steps: Count | None = None
     """Steps after which training ends, whatever the epoch; null: all epochs."""
+
+    @model_validator(mode="after")
+    def _refuse_foreign(self) -> "TrainingConfig":
+        if found := [name for name in FOREIGN if getattr(self, name) is not None]:
+            raise ValueError(
+                f"found {found[0]}, which is for cells of grid/: here is one task and no teacher; "
+                "leave it out."
+            )
+        return self
