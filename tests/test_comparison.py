@@ -6,6 +6,7 @@ from fabricated import PUBLISHED, make_project, make_published
 from nlp_core.config.published import NumberConfig, read_published
 from nlp_core.report.comparison import Comparison, Entry, compare, judge, judge_trend
 from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.markdown import summarise_outcomes
 from nlp_core.report.table import read_comparison
 
 
@@ -106,6 +107,7 @@ def test_a_trend_needs_both_rows(root: Path) -> None:
     )
     open_one = find(compare(read_published(path), results), "Epsilon", "AUC")
     assert open_one.verdict.text == "trend: nothing to compare with in Delta"
+    assert summarise_outcomes([open_one]) == "1 number measured: 1 with nothing to compare with."
 
 
 def test_a_row_of_another_tables_cells_says_where_they_are(root: Path) -> None:

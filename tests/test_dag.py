@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from nlp_core import dag
+from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError
 from tests.workflow_project import Project, make_stub_project
 
@@ -158,4 +159,15 @@ def test_repository_grid_stays_small_enough_for_dvc() -> None:
         "finetune",
         "evaluate",
         "report",
+    }
+
+
+def test_each_group_is_gathered_from_its_own_tasks() -> None:
+    root = Path(__file__).resolve().parent.parent
+    groups = read_params(root / "params.yaml").groups
+    stages = {stage.name: stage for stage in dag.load_stages(root)}
+    gathered = {name: set(stages[name].inputs) for name in stages if name.startswith("gather_")}
+    assert gathered == {
+        f"gather_{group}": {f"data/processed/{member}" for member in members}
+        for group, members in groups.items()
     }

@@ -15,6 +15,7 @@ from nlp_core.config.distillation import AlterationConfig
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.alteration import alter_split
 from nlp_core.data.gather import gather_tasks
+from nlp_core.data.soft_labels import refuse_other_teachers
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.models.saving import load_shared_model
@@ -428,3 +429,12 @@ def test_grid_of_students_is_checked(
     write_json(project / "params.json", values)
     with pytest.raises(ConfigError, match=expected):
         read_params(project / "params.json")
+
+
+def test_soft_labels_of_a_teacher_that_is_gone_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / "both" / name).mkdir(parents=True)
+        (tmp_path / "both" / name / "manifest.json").touch()
+    refuse_other_teachers(tmp_path / "both", {"one", "other", "later"})
+    with pytest.raises(DataError, match=r"both/other: found soft labels of a teacher that params"):
+        refuse_other_teachers(tmp_path / "both", {"one"})

@@ -7,7 +7,9 @@ import pytest
 import yaml
 from fabricated import TASKS, edit_json, make_project
 
+from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import digest_json
 from nlp_core.report.evaluation import evaluate_table, summarise
 from nlp_core.report.results import read_results
 
@@ -97,6 +99,7 @@ def test_an_unfinished_cell_says_what_to_run(tmp_path: Path) -> None:
         {"numerics": 2},
         {"runs": {}},
         {"tasks": {"gamma": TASKS["gamma"]}},
+        {"init": {"path": "data/processed/other", "sha256": "sha256:00"}},
     ],
 )
 def test_a_cell_trained_otherwise_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
@@ -105,6 +108,21 @@ def test_a_cell_trained_otherwise_is_refused(tmp_path: Path, change: dict[str, o
     key = next(iter(change))
     with pytest.raises(DataError, match=rf"cell\.json: {key}: found .* the grid says"):
         evaluate(root)
+
+
+def test_values_of_a_recipe_that_changed_under_its_name_are_seen(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    params = read_params(root / "params.yaml")
+    digest = digest_json(params.recipes["quick"].describe())
+    for cell in ("alpha", "beta", "gamma"):
+        edit_json(root / f"artifacts/finetune/trial/{cell}/cell.json", recipe_digest=digest)
+    assert evaluate(root)["gamma"]["recipe_digest"] == digest
+    described = yaml.safe_load((root / "params.yaml").read_text())
+    described["recipes"]["quick"]["epochs"] += 1
+    (root / "params.yaml").write_text(yaml.safe_dump(described))
+    for only in ([], ["beta"]):
+        with pytest.raises(DataError, match=r"values of the recipe: found .* the grid says"):
+            evaluate_table("trial", root, only=only)
 
 
 def test_a_file_that_training_did_not_write_is_refused(tmp_path: Path) -> None:

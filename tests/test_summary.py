@@ -46,7 +46,7 @@ def test_the_readme_is_written_between_its_markers_only(root: Path) -> None:
 def test_a_table_without_results_says_how_to_make_them(root: Path) -> None:
     (root / "results" / "trial.json").unlink()
     text = fill_markers("<!-- table:trial -->\n<!-- /table -->\n", root, where="README.md")
-    assert "Not measured yet: `dvc repro report@trial`" in text
+    assert "Not measured yet: `snakemake --cores 2 reports/trial.md`" in text
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,15 @@ def test_metrics_of_a_cell_and_of_its_seeds(root: Path) -> None:
     assert [seed.metrics["test.auc"] for seed in cell.seeds] == [100.0, 75.0]
 
 
+def test_scores_of_before_a_cell_was_trained_again_stay_with_their_seeds(root: Path) -> None:
+    path = root / "artifacts/finetune/trial/alpha/cell.json"
+    runs = json.loads(path.read_text())["runs"]
+    edit_json(path, seeds=[2, 3], runs={"2": runs["2"], "3": runs["1"]})
+    cell = collect(root)["alpha"]
+    assert cell.metrics == {}
+    assert [seed.metrics.get("test.auc") for seed in cell.seeds] == [75.0, None]
+
+
 def test_curves_and_facts_of_a_seed(root: Path) -> None:
     first, second = collect(root)["alpha"].seeds
     assert Point("train/loss", 2, 0.5) in first.points
@@ -228,6 +237,12 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
     assert import_runs(root, database) == {"kept": 2, "replaced": 1}
     assert len(search(client)) == 9
     assert client.get_run(parent.info.run_id).info.lifecycle_stage == "deleted"
+
+    # A seed that somebody deleted comes back with its cell.
+    (seed, *_) = search(client, f"tags.`{LEVEL}` = 'seed' and tags.`{CELL}` = 'beta'")
+    client.delete_run(seed.info.run_id)
+    assert import_runs(root, database) == {"kept": 2, "replaced": 1}
+    assert len(search(client)) == 9
 
     # A parent without its key was interrupted.
     (parent,) = search(client, f"tags.`{LEVEL}` = 'cell' and tags.`{CELL}` = 'gamma'")

@@ -7,7 +7,7 @@ of a conditional random field the log-probabilities of the labels of each token.
 written last, says whose they are, and of which bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,27 @@ def read_soft_labels(folder: Path) -> list[SoftLabels]:
             f"teachers in params.yaml whose set is '{folder.name}'."
         )
     return [_read_manifest(path) for path in paths]
+
+
+def refuse_other_teachers(folder: Path, expected: Collection[str]) -> None:
+    """Refuse soft labels of a teacher that params.yaml has no longer in the set.
+
+    Its stage is gone, and no engine removes what a stage that is gone has written.
+
+    Args:
+        folder: of the set.
+        expected: the set's teachers.
+
+    Raises:
+        DataError: there are some.
+    """
+    found = {path.parent.name for path in folder.glob(f"[!.]*/{MANIFEST}")}
+    if others := sorted(found - {*expected}):
+        raise DataError(
+            f"{folder / others[0]}: found soft labels of a teacher that params.yaml does not have "
+            f"in the set '{folder.name}', expected those of {', '.join(sorted(expected))} alone; "
+            "remove the folder, and train the students of the set again."
+        )
 
 
 def _read_manifest(path: Path) -> SoftLabels:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nlp_core.config.params import Params
 from nlp_core.errors import DataError
+from nlp_core.files import digest_json
 from nlp_core.metrics import Predictions
 from nlp_core.report.results import CellResult, Record, read_record
 
@@ -41,6 +42,8 @@ class Cell(Record):
     cell: str
     model: str
     recipe: str
+    recipe_digest: str | None = None
+    """Of the recipe's values; null of a cell from before there was one."""
     seeds: list[int]
     data: dict[str, str]
     init: dict[str, str] | None
@@ -105,6 +108,11 @@ def find_difference(cell: Cell | CellResult, name: str, params: Params) -> str |
         "tasks": (sorted(cell.tasks), sorted(params.list_tasks(experiment.data))),
         "numerics": (cell.numerics, params.numerics),
     }
+    if cell.init is not None:
+        found["init"] = (cell.init["path"], experiment.init)
+    if cell.recipe_digest is not None:
+        values = digest_json(params.recipes[experiment.recipe].describe())
+        found["values of the recipe"] = (cell.recipe_digest[:8], values[:8])
     for key, (was, expected) in found.items():
         if was != expected:
             return f"{key}: found {was}, but the grid says {expected}"

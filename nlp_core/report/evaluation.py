@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nlp_core.config.params import GRID, Params, StudentConfig, read_params
+from nlp_core.data.soft_labels import refuse_other_teachers
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
 from nlp_core.metrics import METRICS, has_metric, measure
@@ -40,7 +41,7 @@ def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
     Raises:
         ConfigError: params.yaml is wrong, or has no such table, or not those cells there.
         DataError: a cell is not finished, or was trained or measured otherwise than params.yaml
-            says.
+            says; a set has soft labels of a teacher that is no longer there.
     """
     params = read_params(root / "params.yaml")
     if table not in params.all_tables:
@@ -62,6 +63,10 @@ def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
                 f"{suggest(name, names)}"
             )
     path = root / "results" / f"{table}.json"
+    for name in names:
+        student = params.cells[name]
+        if isinstance(student, StudentConfig):
+            refuse_other_teachers(root / student.soft_labels, params.list_teachers(student))
     cells = _read_kept(path, [name for name in names if name not in only], params) if only else {}
     for name in only or names:
         folder = find_folder(name, params)
@@ -121,6 +126,7 @@ def build_result(
         epochs=epochs,
         model=cell.model,
         recipe=cell.recipe,
+        recipe_digest=cell.recipe_digest,
         data=cell.data,
         init=cell.init,
         tasks={

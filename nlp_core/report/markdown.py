@@ -76,8 +76,9 @@ def summarise_outcomes(entries: Sequence[Entry]) -> str:
             parts.append(f"{len(chosen)} {noun} measured{way}: {_count(chosen)}")
             gains = _count_gains(chosen)
             parts += [f"beside another row{way}: {gains}"] if gains else []
-    if any(entry.verdict.outcome == "open" for entry in entries):
-        parts.append(f"{sum(entry.verdict.outcome == 'open' for entry in entries)} not run")
+    absent = [e for e in entries if e.ours is None and e.verdict.outcome == "open"]
+    if absent:
+        parts.append(f"{len(absent)} not run")
     return f"{'; '.join(parts)}." if parts else "Nothing measured."
 
 
@@ -89,6 +90,7 @@ def _count(entries: Sequence[Entry]) -> str:
         "trend holds": outcomes.count("trend"),
         "trend does not hold": outcomes.count("no trend"),
         "with no published number": outcomes.count("ours"),
+        "with nothing to compare with": outcomes.count("open"),
     }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 

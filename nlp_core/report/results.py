@@ -45,6 +45,8 @@ class CellResult(Record):
     """The epoch that was chosen, by seed, for each way of choosing: honest, paper."""
     model: str
     recipe: str
+    recipe_digest: str | None = None
+    """Of the recipe's values; null of a cell that was trained before there was one."""
     data: dict[str, str]
     init: dict[str, str] | None
     tasks: dict[str, TaskSplits]

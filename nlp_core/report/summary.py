@@ -71,7 +71,7 @@ def fill_markers(text: str, root: Path, *, where: str) -> str:
         if (root / "results" / f"{name}.json").exists():
             summary = render_summary(read_comparison(name, root))
         else:
-            summary = f"Not measured yet: `dvc repro report@{name}` makes this table."
+            summary = f"Not measured yet: `snakemake --cores 2 reports/{name}.md` makes it."
         return f"<!-- table:{name} -->\n{summary}\n<!-- /table -->"
 
     return BLOCK.sub(write, text)

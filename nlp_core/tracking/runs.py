@@ -126,9 +126,18 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: J
 def _build_cell(
     root: Path, folder: Path, note: Plain, *, stage: Plain, recipe: Plain, result: Plain | None
 ) -> CellRun:
-    scores = result["metrics"] if result else {}
-    values = {key: score["values"] for key, score in scores.items()}
-    seeds = [_build_seed(root, folder, note, seed=seed, values=values) for seed in note["seeds"]]
+    # scores of before the cell was trained again are those of its seeds that are still there
+    measured = result["seeds"] if result else []
+    scores = result["metrics"] if result and measured == note["seeds"] else {}
+    values = {
+        seed: {key: score["values"][idx] for key, score in result["metrics"].items()}
+        for idx, seed in enumerate(measured)
+        if result
+    }
+    seeds = [
+        _build_seed(root, folder, note, seed=seed, values=values.get(seed, {}))
+        for seed in note["seeds"]
+    ]
     return CellRun(
         table=note["table"],
         cell=note["cell"],
@@ -157,7 +166,7 @@ def _build_cell(
 
 
 def _build_seed(
-    root: Path, folder: Path, note: Plain, *, seed: int, values: Mapping[str, list[float]]
+    root: Path, folder: Path, note: Plain, *, seed: int, values: dict[str, float]
 ) -> SeedRun:
     history = folder / f"seed-{seed}" / "history.jsonl"
     run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
@@ -166,10 +175,9 @@ def _build_seed(
     tags = {"weights": outcome["weights"], **flatten(outcome["epochs"], "epoch")}
     if history.exists():
         tags["history.sha256"] = digest_file(history)
-    idx = note["seeds"].index(seed)
     return SeedRun(
         seed=seed,
-        metrics={key: found[idx] for key, found in values.items() if idx < len(found)},
+        metrics=values,
         points=_read_history(history),
         tags=tags | flatten(run, "run"),
         started=started,

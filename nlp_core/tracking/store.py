@@ -16,12 +16,13 @@ from nlp_core.tracking.runs import CellRun, SeedRun
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric
+    from mlflow.entities import Metric, Run
 
 # MLflow reads these when it is imported: it must not report to anybody.
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 BATCH = 500  # MLflow takes up to 1000 metrics in one call
 KEY, CELL, LEVEL, SEED = "reglue.key", "reglue.cell", "reglue.level", "reglue.seed"
+PARENT = "mlflow.parentRunId"
 
 Change = Literal["kept", "added", "replaced"]
 
@@ -37,18 +38,25 @@ class Store:
         self._client = client
 
     def put(self, cell: CellRun) -> Change:
-        """Bring a cell in, unless the same content is there; what it replaces is deleted softly.
+        """Bring a cell in, unless the same content is there with all seeds.
 
-        The parent gets its key last: a cell without one was interrupted, and is brought in anew.
+        What it replaces is deleted softly. The parent gets its key last: a cell without one was
+        interrupted, and is brought in anew.
         """
         experiment = self._find_experiment(cell.table)
         runs = self._client.search_runs([experiment], f"tags.`{CELL}` = '{cell.cell}'")
-        if any(run.data.tags.get(KEY) == cell.key for run in runs):
+        if any(self._is_whole(run, runs, cell) for run in runs):
             return "kept"
         for run in runs:
             self._client.delete_run(run.info.run_id)
         self._add(experiment, cell)
         return "replaced" if runs else "added"
+
+    @staticmethod
+    def _is_whole(run: "Run", runs: Sequence["Run"], cell: CellRun) -> bool:
+        """Say whether a run is the cell as it is now, with all of its seeds."""
+        seeds = [item for item in runs if item.data.tags.get(PARENT) == run.info.run_id]
+        return run.data.tags.get(KEY) == cell.key and len(seeds) == len(cell.seeds)
 
     def _find_experiment(self, table: str) -> str:
         found = self._client.get_experiment_by_name(table)
@@ -67,9 +75,7 @@ class Store:
         for seed in cell.seeds:
             name = f"{cell.cell} seed {seed.seed}"
             tags = {CELL: cell.cell, LEVEL: "seed", SEED: str(seed.seed), **seed.tags}
-            run = self._create(
-                experiment, name, _begin(seed), tags | {"mlflow.parentRunId": parent}
-            )
+            run = self._create(experiment, name, _begin(seed), tags | {PARENT: parent})
             points = _curves(seed, _begin(seed)) + _final(seed.metrics, _end(seed))
             self._log(run, cell.params | {"seed": str(seed.seed)}, points)
             self._client.set_terminated(run, "FINISHED", _end(seed))

@@ -20,7 +20,12 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
-from nlp_core.data.soft_labels import SoftLabels, digest_soft_labels, read_soft_labels
+from nlp_core.data.soft_labels import (
+    SoftLabels,
+    digest_soft_labels,
+    read_soft_labels,
+    refuse_other_teachers,
+)
 from nlp_core.data.task import NEXT_WORD, Task, list_footnotes
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -178,6 +183,8 @@ def read_cell(name: str, params: Params) -> Cell:
         check_start(start, plan)
     for path in list_files(plan):
         require_file(path)
+    if isinstance(experiment, StudentConfig):
+        refuse_other_teachers(Path(experiment.soft_labels), params.list_teachers(experiment))
     return Cell(
         name=name,
         experiment=experiment,
@@ -365,6 +372,7 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
         "cell": cell.name,
         "model": experiment.model,
         "recipe": experiment.recipe,
+        "recipe_digest": digest_json(cell.recipe.describe()),
         "seeds": experiment.seeds,
         "numerics": cell.numerics,
         "data": {task.name: f"sha256:{task.digest}" for task in cell.tasks},
