@@ -118,7 +118,7 @@ NO_WORDS = "found a question without words"
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", r"a\.json: found no JSON \(Expecting value at line 1, column 1\)"),
+        ("", r"a\.json: found no JSON \(Expecting value at column 1\)"),
         ("[1]", "found a list, expected a record with the key 'data'"),
         ({"date": []}, "found the keys 'date', expected 'data' among them"),
         ({"data": {}}, "data: found a record, expected a list"),

@@ -293,7 +293,7 @@ def test_last_epoch_is_kept_honestly_whatever_its_score(project: Path) -> None:
 
 
 def test_patience_awaits_no_last_epoch() -> None:
-    with pytest.raises(ValidationError, match="kept_epoch: last with patience"):
+    with pytest.raises(ValidationError, match="kept_epoch: last with a patience"):
         make_recipe(kept_epoch="last", patience=2)
 
 
