@@ -14,8 +14,8 @@ BATCH = 32
 """Examples that are predicted at once; `predict` sorts by length, so that little is padding."""
 AREA = 10_000**2
 """Examples that are predicted at once, times the square of the characters of the longest. A graph
-may need memory for each pair of tokens, and for each word as much as for the longest one; so no
-batch needs more than one text of 10,000 characters does alone."""
+may need memory for each pair of tokens, and for each word as much as for the longest one; no batch
+needs more of that than one text of 10,000 characters does alone."""
 
 
 class Graph(Protocol):

@@ -80,6 +80,8 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     if kind == "span":
         return _guess_questions(path)
     found = _guess_format(path, kind)
+    if found != "parquet" and not any(line.text.strip() for line in read_lines(path)):
+        raise DataError(f"{path}: found blank lines alone, expected at least one row.")
     if found == "conll":
         guess = _guess_columns(path, found)
     else:
@@ -148,8 +150,6 @@ def _guess_format(path: Path, kind: Kind) -> Format:
 def _guess_columns(path: Path, found: Format) -> Guess:
     lines = [line.text for line in islice(read_lines(path), SAMPLE) if line.text.strip()]
     rows = [line for line in lines if not line.startswith("#")] or lines
-    if not rows:
-        raise _refuse_blank(path)
     is_conllu = all(len(row.split("\t")) == CONLLU_COLUMNS and row[:1].isdigit() for row in rows)
     separator = "\t" if all("\t" in row for row in rows) else None
     width = Counter(len(row.split(separator)) for row in rows).most_common(1)[0][0]
@@ -209,8 +209,6 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
     separator = _guess_separator(path) if is_csv else "\t"
     quoted = is_csv or _is_quoted(path)
     rows = [cells for _, cells in islice(read_cells(path, separator, quoted=quoted), SAMPLE)]
-    if not rows:
-        raise _refuse_blank(path)
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     fitting = [row for row in rows if len(row) == width]
     header = values["header"] = len(rows[0]) == width and is_header(rows[0], fitting[1:])
@@ -233,16 +231,10 @@ def _guess_separator(path: Path) -> str:
             rows = list(islice(read_cells(path, mark, quoted=True), SAMPLE))
         except DataError:
             continue
-        if not rows:
-            raise _refuse_blank(path)
         width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
         if width > 1:
             counts[mark] = share
     return max(counts, key=lambda mark: counts[mark], default=",")
-
-
-def _refuse_blank(path: Path) -> DataError:
-    return DataError(f"{path}: found blank lines alone, expected at least one row.")
 
 
 def _is_quoted(path: Path) -> bool:

@@ -126,14 +126,14 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: J
 def _build_cell(
     root: Path, folder: Path, note: Plain, *, stage: Plain, recipe: Plain, result: Plain | None
 ) -> CellRun:
-    # scores of before the cell was trained again are those of its seeds that are still there
+    found = result["metrics"] if result else {}
     measured = result["seeds"] if result else []
-    scores = result["metrics"] if result and measured == note["seeds"] else {}
     values = {
-        seed: {key: score["values"][idx] for key, score in result["metrics"].items()}
+        seed: {key: score["values"][idx] for key, score in found.items()}
         for idx, seed in enumerate(measured)
-        if result
     }
+    # the means of before a cell was trained again with other seeds are not its own
+    scores = found if measured == note["seeds"] else {}
     seeds = [
         _build_seed(root, folder, note, seed=seed, values=values.get(seed, {}))
         for seed in note["seeds"]
