@@ -39,7 +39,8 @@ def build_windows(
 def _read_texts(
     examples: Sequence[Example], tokenizer: Tokenizer, note: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    given = [tuple(example.texts.values()) for example in examples]
+    names = [note["column"]] if note["column"] else list(examples[0].texts)
+    given = [tuple(example.texts[name] for name in names) for example in examples]
     inputs: list[Any] = [item[0] if len(item) == 1 else item for item in given]
     return _stack(tokenizer.encode_batch(inputs), note)
 

@@ -83,6 +83,8 @@ ROWS = [
     Row("dense_features", {"width": 3, "hidden_dim": 5}, [Shape(TOKEN_NUMBERS, 3)]),
     Row("distance", {}, [VEC, VEC]),
     Row("distance", {"operations": ["chebyshev", "cos"]}, [VEC, VEC]),
+    Row("distance", {}, [SEQ, SEQ]),
+    Row("distance", {}, [CELLS, CELLS]),
     Row("dropout", {"p": 0.0}, [SEQ]),
     Row("dropout", {"p": 0.0}, [VEC]),
     Row("full_attention", {"hidden_dim": 3}, FOUR, (1, 3)),

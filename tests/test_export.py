@@ -183,6 +183,43 @@ def test_an_encoder_reads_two_texts(tmp_path: Path) -> None:
     assert found["tokens"][:2] == ["good", "films"]
 
 
+APART: dict[str, Any] = {
+    "inputs": {"first": "text_a", "second": "text_b", "both": "texts"},
+    "layers": [
+        {
+            "name": "encoder",
+            "block": "pretrained_encoder",
+            "inputs": ["first"],
+            "dim": 8,
+            "max_length": 16,
+        },
+        {"name": "other", "block": "encoder", "inputs": ["second"]},
+        {"name": "joint", "block": "encoder", "inputs": ["both"]},
+        {"name": "aligned", "block": "cross_attention", "inputs": ["other", "encoder"]},
+        {"name": "pair", "block": "combination", "inputs": ["other", "aligned"]},
+        {"name": "most", "block": "pooling", "inputs": ["pair"], "pool": "max"},
+        {"name": "mean", "block": "pooling", "inputs": ["joint"], "pool": "mean"},
+        {"name": "all", "block": "concat", "inputs": ["most", "mean"]},
+    ],
+    "heads": {"score": {"head": "regression", "inputs": ["all"]}},
+}
+
+
+def test_an_encoder_reads_two_texts_apart_and_together(tmp_path: Path) -> None:
+    task = write_task(tmp_path, "pair_regression")
+    trained = make_trained(tmp_path, task, write_encoder(tmp_path), APART)
+    parity = export_model(trained, tmp_path / "bundle", variant="float32")
+    assert parity.examples == 20
+    files = [path.name for path in (tmp_path / "bundle").glob("*tokenizer.json")]
+    assert files == ["encoder.tokenizer.json"]
+    bundle = load(tmp_path / "bundle")
+    pairs = [("good films", "the bad film"), ("the bad film", "good films")]
+    first, second = (item["score"] for item in bundle.predict(pairs))
+    assert first != pytest.approx(second, abs=1e-4)
+    for pair, score in zip(pairs, (first, second), strict=True):
+        assert bundle.predict([pair])[0]["score"] == pytest.approx(score, abs=1e-5)
+
+
 def damage(folder: Path, name: str) -> None:
     (folder / name).write_bytes((folder / name).read_bytes() + b" ")
 

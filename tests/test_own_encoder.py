@@ -15,6 +15,7 @@ from nlp_core.data.store_writer import store_file
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import DataError
 from nlp_core.training.predictor import Predictor
+from reglue_runtime import load
 from tests.test_cli_train import fail, read_rows
 from tests.tiny import BAD, GOOD
 from tests.tiny_encoder import write_encoder
@@ -109,6 +110,54 @@ def test_files_are_learnt_and_predicted_with_no_edit(
     given = [[row[name] for name in names] for row in rows[:3]]
     found = Predictor.load("out").predict([row[0] if len(row) == 1 else row for row in given])
     assert [item.prediction for item in found] == [row["prediction"] for row in rows[:3]]
+
+
+@pytest.mark.parametrize("template", ["classification", "matching", "tagging"])
+def test_a_bundle_says_what_the_trained_folder_says(encoder: Path, template: str) -> None:
+    train(template, *QUICK[:2], "--epochs", "1")
+    main(["export", "out", "--data", "a.jsonl", "--to", "bundle"])
+    rows = make_rows(template)[:6]
+    names = [name for name in rows[0] if name not in ("label", "tags")]
+    given = [[row[name] for name in names] for row in rows]
+    examples = [row[0] if len(row) == 1 else row for row in given]
+    found = load("bundle").predict(examples)
+    for own, other in zip(Predictor.load("out").predict(examples), found, strict=True):
+        assert own.prediction == other.get("label", other.get("tags"))
+
+
+def test_a_model_reads_both_texts_apart(encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(Path("a.jsonl"), "matching")
+    main(["new", "matching", "--train", "a.jsonl", "-o", "m.json", "--encoder", "encoder"])
+    model = json.loads(Path("m.json").read_text())
+    (top,) = [layer for layer in model["layers"] if layer["block"] == "pretrained_encoder"]
+    model["inputs"] = {"first": "text_a", "second": "text_b"}
+    model["layers"] = [
+        {**top, "name": "one", "inputs": ["first"]},
+        {"name": "two", "block": "one", "inputs": ["second"]},
+        {"name": "one_mean", "block": "pooling", "inputs": ["one"], "pool": "mean"},
+        {"name": "two_mean", "block": "pooling", "inputs": ["two"], "pool": "mean"},
+        {"name": "pair", "block": "combination", "inputs": ["one_mean", "two_mean"]},
+    ]
+    (head,) = model["heads"].values()
+    head["inputs"] = ["pair"]
+    Path("m.json").write_text(json.dumps(model))
+    files = ["--train", "a.jsonl", "--init", "encoder"]
+    main(["train", "m.json", *files, "-o", "out", *QUICK])
+    assert json.loads(Path("out/metrics.json").read_text())["metrics"]["dev"]["accuracy"] > 80
+    capsys.readouterr()
+    main(["predict", "out", "--data", "a.jsonl", "-o", "p.jsonl"])
+    rows = read_rows(Path("p.jsonl"))
+    given = [[row["premise"], row["hypothesis"]] for row in rows[:3]]
+    found = Predictor.load("out").predict(given)
+    assert [item.prediction for item in found] == [row["prediction"] for row in rows[:3]]
+    cut = ["-o", "cut", "--set", "data.max_tokens=3"]
+    assert "layers.one.max_length" in fail(capsys, "train", "m.json", *files, *cut)
+    write_rows(Path("b.jsonl"), "classification")
+    main(["new", "classification", "--train", "b.jsonl", "-o", "s.json", "--encoder", "encoder"])
+    single = ["--train", "b.jsonl", "--init", "encoder", "-o", "s", "--set", "inputs.texts=text_a"]
+    assert "reads 'text_a'; data of kind classification has" in fail(
+        capsys, "train", "s.json", *single
+    )
 
 
 def test_a_run_repeats_its_bytes(encoder: Path) -> None:

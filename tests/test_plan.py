@@ -210,3 +210,31 @@ def test_sharing_needs_the_same_widths(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(Path("zoo").rglob("*.json")), ids=str)
 def test_every_model_of_the_zoo_fits(path: Path) -> None:
     assert read_plan(path).heads
+
+
+def make_readers(**inputs: str) -> dict[str, Any]:
+    """Return a model of an encoder of its own for each input."""
+    options = {"block": "pretrained_encoder", "dim": 8}
+    return {
+        **make_model(),
+        "inputs": inputs,
+        "layers": [
+            *({"name": f"read_{name}", "inputs": [name], **options} for name in inputs),
+            *(
+                {"name": name + "_top", "block": "pooling", "inputs": [f"read_{name}"]}
+                for name in inputs
+            ),
+            {"name": "pair", "block": "concat", "inputs": [f"{name}_top" for name in inputs]},
+        ],
+    }
+
+
+def test_texts_read_apart_are_those_of_pairs(tmp_path: Path) -> None:
+    plan = read_plan(write(tmp_path, make_readers(first="text_a", second="text_b")))
+    assert plan.kinds == ["pair_classification", "ranking"]
+    assert "classification" in read_plan(write(tmp_path, make_readers(both="texts"))).kinds
+
+
+def test_a_text_is_cut_into_pieces_by_one_encoder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="read_again and read_first on text_a, expected one enc"):
+        read_plan(write(tmp_path, make_readers(first="text_a", again="text_a")))

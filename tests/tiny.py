@@ -112,7 +112,8 @@ def _make_row(kind: str, generator: np.random.Generator) -> dict[str, object]:
     words.insert(1, sign)
     if kind == "classification":
         return {"text": " ".join(words), "tokens": words, "label": str(label)}
-    pair = {"tokens_a": ["good", "film", "?"], "tokens_b": words}
+    texts = {"text_a": "good film?", "text_b": " ".join(words)}
+    pair = {**texts, "tokens_a": ["good", "film", "?"], "tokens_b": words}
     return {**pair, "label": str(label) if kind == "ranking" else float(label)}
 
 

@@ -1,17 +1,27 @@
-"""How far apart two vectors are.
+"""How far apart vectors are.
 
-Shape letters: B batch, D width, E number of distances.
+Shape letters: B batch, T tokens, S tokens of a second sequence, D width, E number of distances.
+Inputs are [B, D], [B, T, D] or [B, T, S, D], written [*N, D].
 """
 
 from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from nlp_core.blocks.base import BLOCKS, VECTOR, Block, Shape, require_equal
-from nlp_core.blocks.combination import require_each_once
+from nlp_core.blocks.base import (
+    BLOCKS,
+    GRID,
+    SEQUENCE,
+    VECTOR,
+    Block,
+    Shape,
+    require_equal,
+)
+from nlp_core.blocks.combination import require_each_once, require_one_rank
+from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import read_option
 
 DistanceOperation = Literal["cos", "euclidean", "manhattan", "chebyshev"]
@@ -21,7 +31,7 @@ _ORDERS = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": torch.inf}
 
 @BLOCKS.register("distance")
 class Distance(Block):
-    """Measure two vectors against each other, one number an operation.
+    """Measure vectors of two inputs against each other, one number an operation.
 
     cos = x . y / (|x| |y|), the cosine, 0 if a vector is zero; of the difference x - y, euclidean
     is the root of the sum of squares, manhattan the sum and chebyshev the largest of the absolute
@@ -32,10 +42,12 @@ class Distance(Block):
         other_dim: width of y, equal to that of x.
         operations: what stands side by side in the output, in this order.
 
-    Shape: [B, D] and [B, D] to [B, number of operations].
+    Shape: [*N, D] and [*N, D] to [*N, number of operations].
     """
 
-    ranks = ((VECTOR,), (VECTOR,))
+    ranks = ((VECTOR, SEQUENCE, GRID), (VECTOR, SEQUENCE, GRID))
+    causal = True
+    elementwise = True
 
     def __init__(
         self,
@@ -49,31 +61,33 @@ class Distance(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector of one number an operation; the widths must be equal.
+        """Return the common rank, and one number an operation; the widths must be equal.
 
         Raises:
-            ConfigError: the widths differ, there is no operation, or one stands twice.
+            ConfigError: the ranks or the widths differ, there is no operation, or one stands twice.
         """
+        rank = require_one_rank("distance", inputs)
         require_equal("distance", inputs[0].dim, inputs[1].dim)
         operations = read_option(cls, options, "operations", tuple)
         require_each_once("distance", operations, get_args(DistanceOperation))
-        return Shape(VECTOR, len(operations))
+        return Shape(rank, len(operations))
 
     def forward(
         self,
-        x_BD: Float[Tensor, "B D"],
-        mask_x: None,
-        y_BD: Float[Tensor, "B D"],
-        mask_y: None,
-    ) -> Float[Tensor, "B E"]:
+        x_ND: Float[Tensor, "*N D"],
+        mask_x: Bool[Tensor, "*N"] | None,
+        y_ND: Float[Tensor, "*N D"],
+        mask_y: Bool[Tensor, "*N"] | None,
+    ) -> Float[Tensor, "*N E"]:
         """Return the distances side by side."""
-        return torch.stack([_measure(name, x_BD, y_BD) for name in self.operations], -1)
+        found_NE = torch.stack([_measure(name, x_ND, y_ND) for name in self.operations], -1)
+        return zero_padding(found_NE, mask_x)
 
 
-def _measure(operation: DistanceOperation, x_BD: Tensor, y_BD: Tensor) -> Tensor:
+def _measure(operation: DistanceOperation, x_ND: Tensor, y_ND: Tensor) -> Tensor:
     if operation != "cos":
-        distance_B: Tensor = torch.linalg.vector_norm(x_BD - y_BD, _ORDERS[operation], -1)
-        return distance_B
-    norms_B = torch.linalg.vector_norm(x_BD, dim=-1) * torch.linalg.vector_norm(y_BD, dim=-1)
-    cosine_B: Tensor = (x_BD * y_BD).sum(-1) / norms_B.masked_fill(norms_B == 0.0, 1.0)
-    return cosine_B
+        distance_N: Tensor = torch.linalg.vector_norm(x_ND - y_ND, _ORDERS[operation], -1)
+        return distance_N
+    norms_N = torch.linalg.vector_norm(x_ND, dim=-1) * torch.linalg.vector_norm(y_ND, dim=-1)
+    cosine_N: Tensor = (x_ND * y_ND).sum(-1) / norms_N.masked_fill(norms_N == 0.0, 1.0)
+    return cosine_N

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
 from nlp_core.config.name import Name
 from nlp_core.config.own_data import DataConfig, TrainingConfig
-from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TEXTS, TOKEN_NUMBERS
+from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, WHOLE_TEXTS
 from nlp_core.errors import suggest
 
 COLUMNS = (
@@ -22,7 +22,7 @@ COLUMNS = (
         for text in ("tokens", "tokens_a", "tokens_b")
         for part in ("", ".characters")
     ),
-    TEXTS,
+    *WHOLE_TEXTS,
     f"tokens{PIECES}",
     f"tokens_b{PIECES}",
 )
@@ -93,7 +93,8 @@ class ModelConfig(ClosedModel):
     """What the graph reads: a column of the task, as words or as their characters, or a column of
     a symbol for each token that its reader adds: features.pos; or one of numbers: dense.votes,
     token_dense.surprisal. A pretrained encoder reads texts, which are the one text or both texts of
-    an example, or tokens.pieces; tokens_b.pieces are read behind those of tokens_a."""
+    an example, or text_a and text_b, each of two texts by itself, or tokens.pieces;
+    tokens_b.pieces are read behind those of tokens_a."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
     notes: list[str] = Field(default_factory=list)

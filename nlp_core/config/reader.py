@@ -17,6 +17,10 @@ TOKEN_NUMBERS = "token_dense."
 """How the name of a column begins that holds a number for each token."""
 TEXTS = "texts"
 """The column of an example's text, or of its two texts, as they stand in the file."""
+SINGLE_TEXTS = ("text_a", "text_b")
+"""The columns of each of two texts by itself, as it stands in the file."""
+WHOLE_TEXTS = (TEXTS, *SINGLE_TEXTS)
+"""The columns whose places are the pieces that a model's own tokenizer cuts a text into."""
 PIECES = ".pieces"
 """How the name of a column ends whose tokens are cut into the pieces of a model's own tokenizer."""
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from nlp_core.config.reader import SINGLE_TEXTS, TEXTS
 from nlp_core.data.batching import Ragged
 
 Encode = Callable[[list[str]], np.ndarray]
@@ -101,6 +102,15 @@ class RawText:
 
     first: Sequence[str]
     second: Sequence[str] | None
+
+    def list_columns(self) -> dict[str, "RawText"]:
+        """Return by column what a model can read: the texts and, of two, each by itself."""
+        found = {TEXTS: self}
+        if self.second is not None:
+            texts = self.first, self.second
+            for name, text in zip(SINGLE_TEXTS, texts, strict=True):
+                found[name] = RawText(text, None)
+        return found
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.reader import PIECES, TEXTS
+from nlp_core.config.reader import PIECES, SINGLE_TEXTS, WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.split_column import Column, Encode, RawText, Rows, TextColumn, WordText
 from nlp_core.data.task import LABEL, LABELS, join_answers
@@ -170,7 +170,7 @@ class StoredSplit:
         lines: by name each label and the line on which it stands first.
         group: question number of each candidate, [N]; None when the kind has no groups.
         pieces: columns that a pretrained encoder cuts into pieces of its own.
-        raw: the texts as they stand in the file, of the column `texts`.
+        raw: the texts as they stand in the file, of the columns of whole texts.
     """
 
     name: str
@@ -193,8 +193,11 @@ class StoredSplit:
 
     def _gather(self, column: str) -> Column:
         """Return a column for a tokenizer of its own."""
-        if column == TEXTS:
-            first, *second = ([text for (text,) in item.list_rows()] for item in self.raw)
+        if column in WHOLE_TEXTS:
+            raw = self.raw
+            if column in SINGLE_TEXTS:
+                raw = (raw[SINGLE_TEXTS.index(column)],)
+            first, *second = ([text for (text,) in item.list_rows()] for item in raw)
             return RawText(first, second[0] if second else None)
         has_context = column == f"tokens_b{PIECES}"
         before = self.texts["tokens_a"].gather() if has_context else None

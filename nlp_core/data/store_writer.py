@@ -12,7 +12,7 @@ import numpy as np
 
 from nlp_core.config.dataset import REGRESSION_KINDS
 from nlp_core.config.own_data import DataConfig
-from nlp_core.config.reader import TEXTS
+from nlp_core.config.reader import WHOLE_TEXTS
 from nlp_core.data.cache import keep
 from nlp_core.data.readers.own import OwnExample, read_examples
 from nlp_core.data.readers.records import check_file, refuse
@@ -73,7 +73,7 @@ def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[s
     # an encoder knows pieces of all words, however rare
     most = sys.maxsize if pieces else data.max_words
     texts = [_ColumnWriter(folder, name, most) for name in data.text_names]
-    names = [f"{RAW}{name}" for name in data.text_names] if TEXTS in pieces else []
+    names = [f"{RAW}{name}" for name in data.text_names] if {*WHOLE_TEXTS} & {*pieces} else []
     raw = [_ColumnWriter(folder, name, most) for name in names]
     targets = _TargetWriter(folder, path, data)
     groups = _GroupWriter(is_by_run=data.group is None)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TEXTS, TOKEN_NUMBERS
+from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.passage import Passages
 from nlp_core.data.split_column import (
@@ -104,7 +104,7 @@ class Split:
 
     def _list_pieces(self) -> dict[str, Column]:
         """Return what is read through a tokenizer of a model's own."""
-        found: dict[str, Column] = {} if self.raw is None else {TEXTS: self.raw}
+        found: dict[str, Column] = {} if self.raw is None else {**self.raw.list_columns()}
         if "tokens" in self.texts:
             found["tokens" + PIECES] = WordText(self.texts["tokens"], None)
         if "tokens_b" in self.texts:

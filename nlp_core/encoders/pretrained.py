@@ -53,9 +53,10 @@ class PretrainedEncoder(Block):
     """Read texts with a pretrained encoder: the vectors of its last layer.
 
     On the input `texts` each piece of the one or two texts of an example is a place, the special
-    ones among them. On tokens.pieces and tokens_b.pieces each token is a place, and has the vector
-    of its first piece; a text of more pieces than `max_length` is read in windows that overlap by
-    `stride`, and a token is looked up in the window that shows most of what is around it.
+    ones among them; on text_a or text_b each piece of one of two texts, which is read by itself. On
+    tokens.pieces and tokens_b.pieces each token is a place, and has the vector of its first piece;
+    a text of more pieces than `max_length` is read in windows that overlap by `stride`, and a token
+    is looked up in the window that shows most of what is around it.
 
     Which encoder it is, its weights and its tokenizer come from the folder that the experiment's
     `init` names: any encoder of the library transformers.
@@ -65,8 +66,8 @@ class PretrainedEncoder(Block):
         weights: folder of the pretrained weights; None leaves random ones.
         dim: width D of the encoder.
         num_layers: the first layers that are kept; None: all.
-        max_length: the most pieces of a window, the special ones among them; a longer text on the
-            input `texts` is cut.
+        max_length: the most pieces of a window, the special ones among them; a longer whole text is
+            cut.
         stride: the pieces that two windows have in common, less than half of one; None: a quarter.
         dropout: probability of a zero in states and attention weights; None: the encoder's own.
         frozen: what is not trained: `nothing`, `embeddings` or `everything`.

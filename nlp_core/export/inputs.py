@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from nlp_core.config.model import find_axes
-from nlp_core.config.reader import TEXTS
+from nlp_core.config.reader import SINGLE_TEXTS, WHOLE_TEXTS
 from nlp_core.data.gazetteer import Gazetteer
 from nlp_core.data.number import NumberVocabulary
 from nlp_core.data.pieces import PieceVocabulary
@@ -107,7 +107,7 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
     for layer in raw_layers(plan):
         by_column.setdefault(plan.inputs[layer.inputs[0]], []).append(layer)
     for name, column in plan.inputs.items():
-        if column != TEXTS:
+        if column not in WHOLE_TEXTS:
             for axis in find_axes(column):
                 found.lengths[name] = f"{axis}.lengths"
                 _add_lengths(found, axis)
@@ -250,7 +250,7 @@ def _add_encoder(
     found: InputPlan, column: str, layer: LayerPlan, vocabulary: PieceVocabulary
 ) -> None:
     """Plan the windows of a pretrained encoder."""
-    name, is_whole = layer.name, column == TEXTS
+    name, is_whole = layer.name, column in WHOLE_TEXTS
     axis = "" if is_whole else find_axes(column)[0]
     window = (f"W:{name}" if not is_whole else "B", f"L:{name}")
     found.limits[f"L:{name}"] = NUM_SPECIAL, vocabulary.max_length
@@ -259,13 +259,13 @@ def _add_encoder(
     found.tensors[f"{name}.lengths"] = TensorPlan(torch.int64, window[:1])
     if reads_segments:
         found.tensors[f"{name}.segments"] = TensorPlan(torch.int64, window)
-    file = f"{name}.tokenizer.json"
+    file = f"{layer.owner}.tokenizer.json"
     found.files[file] = vocabulary.tokenizer
     found.notes.append(
         {
             "name": name,
             "source": "windows",
-            "column": axis,
+            "column": column if column in SINGLE_TEXTS else axis,
             "before": "tokens_a" if axis == "tokens_b" else None,
             "file": file,
             "max_length": vocabulary.max_length,

@@ -25,7 +25,7 @@ from nlp_core.models.plan import plan_model
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model, load_shared_model
 from nlp_core.training.cell import read_cell
-from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task
+from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces
 
 CELL = "cell.json"
 PARAMS = Path("params.yaml")
@@ -68,6 +68,10 @@ class TrainedModel:
         if isinstance(self.examples, Split):
             return list(_list_columns(self.examples, self.texts, rows))
         assert isinstance(self.examples, StoredSplit), type(self.examples)
+        if self.examples.raw:
+            given = [column.subset(rows).list_rows() for column in self.examples.raw]
+            pairs = zip(*([text for (text,) in column] for column in given), strict=True)
+            return [dict(zip(self.texts, texts, strict=True)) for texts in pairs]
         chosen = {name: column.subset(rows) for name, column in self.examples.texts.items()}
         lists = [column.list_rows() for column in chosen.values()]
         return [dict(zip(chosen, texts, strict=True)) for texts in zip(*lists, strict=True)]
@@ -175,12 +179,13 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
     assert config.data is not None, folder
     plan = plan_model(config, where=str(folder / MODEL))
     model, featurizer = load_model(folder, plan, kind=config.data.kind, init=folder / VECTORS)
+    targets = featurizer.targets
     return TrainedModel(
         name=folder.name,
         model=model,
         featurizer=featurizer,
-        task=build_task(config.data, featurizer.targets, folder.name),
+        task=build_task(config.data, targets, folder.name),
         tokenizer=config.data.tokens,
         max_tokens=None if config.data.kind == "span" else config.data.max_tokens,
-        examples=read_own_split(path, config.data, "test", featurizer.targets),
+        examples=read_own_split(path, config.data, "test", targets, list_pieces(plan)),
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.config.model import find_axes
-from nlp_core.config.reader import TEXTS
+from nlp_core.config.reader import WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
@@ -205,7 +205,7 @@ class Featurizer:
         inputs = {
             name: split.texts[axis].outline()
             for name, column in self.plan.inputs.items()
-            if column != TEXTS
+            if column not in WHOLE_TEXTS
             for axis in find_axes(column)
         }
         texts = self._find_texts(features)
@@ -217,7 +217,7 @@ class Featurizer:
             for name, labels in self.targets.items()
         }
         given = {name: item for name, item in targets.items() if item is not None}
-        parts = next((pieces.parts for pieces in texts.values()), None)
+        parts = next((item.parts for item in texts.values() if item.parts is not None), None)
         return EncodedSplit(split, features, inputs, given, parts)
 
     def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
@@ -225,7 +225,7 @@ class Featurizer:
         found = {}
         for layer in raw_layers(self.plan):
             feature = features[layer.name]
-            if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] == TEXTS:
+            if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] in WHOLE_TEXTS:
                 found[layer.inputs[0]] = feature
         return found
 

@@ -15,7 +15,7 @@ from nlp_core.config.model import (
     find_axes,
     read_model,
 )
-from nlp_core.config.reader import TEXTS
+from nlp_core.config.reader import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.options import check_options
@@ -136,6 +136,8 @@ class ModelPlan:
         if len({head.target for head in heads}) == 1:
             kinds -= {"intent_slots"}
         has_two = any(column.startswith("tokens_b") for column in self.inputs.values())
+        if any(column in SINGLE_TEXTS for column in self.inputs.values()):
+            return sorted(kinds & {*PAIR_KINDS})
         if TEXTS in self.inputs.values():
             return sorted(kinds - {"span"})
         on_pairs = {kind for kind in kinds if kind in (*PAIR_KINDS, "span")}
@@ -368,10 +370,12 @@ def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> 
 
 def _refuse_two_encoders(config: ModelConfig, plans: Mapping[str, LayerPlan], where: str) -> None:
     """Refuse texts that more than one tokenizer cuts into pieces: their lengths would differ."""
-    inputs = {name for name, column in config.inputs.items() if column == TEXTS}
-    owners = {plan.owner for plan in plans.values() if inputs & set(plan.inputs)}
-    if len(owners) > 1:
-        raise ConfigError(
-            f"{where}: found the layers {' and '.join(sorted(owners))} on {TEXTS}, expected one "
-            "encoder of texts in a model; let others share its parameters, or read tokens.pieces."
-        )
+    for column in WHOLE_TEXTS:
+        inputs = {name for name, read in config.inputs.items() if read == column}
+        owners = {plan.owner for plan in plans.values() if inputs & set(plan.inputs)}
+        if len(owners) > 1:
+            raise ConfigError(
+                f"{where}: found the layers {' and '.join(sorted(owners))} on {column}, expected "
+                "one encoder of it in a model; let others share its parameters, or read "
+                "tokens.pieces."
+            )

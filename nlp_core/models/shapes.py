@@ -48,7 +48,7 @@ def shape_input(column: str) -> Shape:
     """Return the shape of a model's input, of which only the rank is known before data is read."""
     if column.endswith(".characters"):
         return Shape(CHARACTERS, 0)
-    if column == reader.TEXTS or column.endswith(reader.PIECES):
+    if column in reader.WHOLE_TEXTS or column.endswith(reader.PIECES):
         return Shape(PIECES, 0)
     if column.startswith(reader.NUMBERS):
         return Shape(NUMBERS, 0)

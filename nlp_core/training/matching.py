@@ -8,7 +8,7 @@ from typing import Any
 from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.config.base import read_mapping
 from nlp_core.config.distillation import MatchingConfig
-from nlp_core.config.reader import TEXTS
+from nlp_core.config.reader import WHOLE_TEXTS
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.soft_labels import SoftLabels
 from nlp_core.encoders import PretrainedEncoder
@@ -119,7 +119,7 @@ def _check_pieces(
         "max_length": (found.max_length, expected.max_length),
         "the vocabulary's size": (len(found), len(expected)),
     }
-    if columns[0] != TEXTS:  # a whole text is one window
+    if columns[0] not in WHOLE_TEXTS:  # a whole text is one window
         pairs["stride"] = (found.stride, expected.stride)
     place = f"{own[0].where}: layer '{own[1].name}'"
     where = f"{theirs[0].where}: layer '{theirs[1].name}'"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.dataset import TAGGED_KINDS
+from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
 from nlp_core.config.own_data import DataConfig, TrainingConfig
-from nlp_core.config.reader import PIECES, TEXTS
+from nlp_core.config.reader import PIECES, SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
@@ -133,7 +133,7 @@ def digest_init(init: Path) -> str:
 def list_pieces(plan: ModelPlan) -> list[str]:
     """Return the columns that a model cuts into pieces of its own."""
     columns = set(plan.inputs.values())
-    return sorted(name for name in columns if name == TEXTS or name.endswith(PIECES))
+    return sorted(name for name in columns if name in WHOLE_TEXTS or name.endswith(PIECES))
 
 
 def check_output(output: Path, *, force: bool) -> None:
@@ -180,6 +180,7 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
             )
     for name, column in plan.inputs.items():
         has_texts = column == TEXTS and data.kind not in (*TAGGED_KINDS, "span")
+        has_texts |= column in SINGLE_TEXTS and data.kind in PAIR_KINDS
         if not has_texts and column.partition(".")[0] not in data.text_names:
             raise ConfigError(
                 f"{where}: inputs: '{name}' reads '{column}'; data of kind {data.kind} has "
@@ -210,7 +211,7 @@ def _check_encoder(plan: ModelPlan, data: DataConfig, init: Path | None) -> None
             f"{plan.where}: layers: found none of the block pretrained_encoder, so that the "
             f"encoder {init} would not be read; leave --init out, or see reglue new --encoder."
         )
-    if TEXTS in plan.inputs.values() and data.max_tokens is not None:
+    if {*WHOLE_TEXTS} & {*plan.inputs.values()} and data.max_tokens is not None:
         raise ConfigError(
             f"{plan.where}: data.max_tokens: found {data.max_tokens}, but the encoder reads the "
             f"texts whole; set layers.{layers[0]}.max_length, in pieces."
