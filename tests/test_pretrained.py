@@ -80,6 +80,15 @@ def test_what_is_frozen_is_not_trained(folder: Path) -> None:
     assert not [name for name in kept if "embeddings" in name]
 
 
+def test_the_first_layers_are_frozen_with_the_embeddings(folder: Path) -> None:
+    kept = trained(start(folder, frozen_layers=1))
+    assert kept
+    assert all(name.startswith("encoder.encoder.layer.1.") for name in kept)
+    assert trained(start(folder, frozen_layers=2)) == set()
+    with pytest.raises(ConfigError, match="frozen_layers: found 2, expected at most 1, the layers"):
+        start(folder, num_layers=1, frozen_layers=2)
+
+
 def test_dropout_of_the_encoder_is_overridden(folder: Path) -> None:
     fields = read(folder, ["good film"])
     block = start(folder, dropout=0.5).train()
@@ -129,11 +138,20 @@ def test_low_rank_additions_are_all_that_is_trained(folder: Path) -> None:
     assert all("lora_B" in name for name in moved)  # A has no gradient while B is 0
 
 
-def test_layers_have_rates_that_fall_towards_the_embeddings(folder: Path) -> None:
+@pytest.mark.parametrize("scale", [None, 0.01])
+def test_layers_have_rates_that_fall_towards_the_embeddings(
+    folder: Path, scale: float | None
+) -> None:
     model = torch.nn.ModuleList([start(folder), torch.nn.Linear(8, 2)])
     config = OptimizerConfig(
-        name="adamw", lr=1.0, layer_decay=0.5, weight_decay=0.1, decayed="matrices"
+        name="adamw",
+        lr=1.0,
+        encoder_lr_scale=scale,
+        layer_decay=0.5,
+        weight_decay=0.1,
+        decayed="matrices",
     )
+    whole = scale or 1.0
     names = {id(item): name for name, item in model.named_parameters()}
     found = {
         names[id(item)]: (group["scale"], group["weight_decay"])
@@ -143,11 +161,11 @@ def test_layers_have_rates_that_fall_towards_the_embeddings(folder: Path) -> Non
     assert found["1.weight"] == (1.0, 0.1)
     assert found["1.bias"] == (1.0, 0.0)
     layer = "0.encoder.encoder.layer.{}.attention.self.query.{}"
-    assert found[layer.format(1, "weight")] == (0.5, 0.1)
-    assert found[layer.format(0, "weight")] == (0.25, 0.1)
-    assert found[layer.format(0, "bias")] == (0.25, 0.0)
-    assert found["0.encoder.embeddings.word_embeddings.weight"] == (0.125, 0.1)
-    assert found["0.encoder.embeddings.LayerNorm.weight"] == (0.125, 0.0)
+    assert found[layer.format(1, "weight")] == (0.5 * whole, 0.1)
+    assert found[layer.format(0, "weight")] == (0.25 * whole, 0.1)
+    assert found[layer.format(0, "bias")] == (0.25 * whole, 0.0)
+    assert found["0.encoder.embeddings.word_embeddings.weight"] == (0.125 * whole, 0.1)
+    assert found["0.encoder.embeddings.LayerNorm.weight"] == (0.125 * whole, 0.0)
     assert set(found) == set(names.values())
 
 

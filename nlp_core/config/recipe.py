@@ -17,7 +17,9 @@ OptimizerName = Literal["sgd", "adam", "adamw", "adamax"]
 class OptimizerConfig(ClosedModel):
     """How a gradient moves the weights."""
 
-    later_fields: ClassVar[frozenset[str]] = frozenset({"layer_decay", "decayed"})
+    later_fields: ClassVar[frozenset[str]] = frozenset(
+        {"encoder_lr_scale", "layer_decay", "decayed"}
+    )
     """See RecipeConfig."""
 
     name: OptimizerName
@@ -29,6 +31,8 @@ class OptimizerConfig(ClosedModel):
     """Decay a step, relative to the learning rate for adamw, as an L2 term for the others."""
     embedding_lr_scale: Positive = 1.0
     """Factor on the learning rate of word embeddings."""
+    encoder_lr_scale: Positive | None = None
+    """Factor on the learning rate of a pretrained encoder, below weights that are new; null: 1."""
     layer_decay: Annotated[float, Field(gt=0, le=1)] | None = None
     """Factor on the learning rate of a pretrained encoder's last layer, its square on that of the
     one below, and so on down to its embeddings; null: none."""

@@ -71,6 +71,8 @@ class PretrainedEncoder(Block):
         stride: the pieces that two windows have in common, less than half of one; None: a quarter.
         dropout: probability of a zero in states and attention weights; None: the encoder's own.
         frozen: what is not trained: `nothing`, `embeddings` or `everything`.
+        frozen_layers: the first layers that are not trained, and the embeddings with them; None:
+            what `frozen` says.
         lora: train low-rank additions to all linear maps of the encoder and leave the rest as it
             is: W + alpha / rank B A, with A [rank, in] and B [out, rank], B = 0 at first; None:
             none.
@@ -99,6 +101,7 @@ class PretrainedEncoder(Block):
         stride: PositiveInt | None = None,
         dropout: Probability | None = None,
         frozen: Frozen = "nothing",
+        frozen_layers: PositiveInt | None = None,
         lora: LoraConfig | None = None,
         checkpointing: bool = False,
     ) -> None:
@@ -111,6 +114,8 @@ class PretrainedEncoder(Block):
         if frozen != "nothing":
             part = self.encoder if frozen == "everything" else self.encoder.embeddings
             part.requires_grad_(False)
+        if frozen_layers is not None:
+            self._freeze_layers(frozen_layers)
         if lora is not None:
             _add_lora(self.encoder, lora)
         if checkpointing:
@@ -182,6 +187,16 @@ class PretrainedEncoder(Block):
             else:
                 found.append((parameter, number + 1 if "embeddings" in name else 0))
         return found
+
+    def _freeze_layers(self, number: int) -> None:
+        if number > self.num_layers:
+            raise ConfigError(
+                f"frozen_layers: found {number}, expected at most {self.num_layers}, the layers of "
+                "the encoder that are kept."
+            )
+        for parameter, above in self.count_layers_above():
+            if above > self.num_layers - number:
+                parameter.requires_grad_(False)
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

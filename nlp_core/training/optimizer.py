@@ -58,9 +58,10 @@ def _group_weights(config: OptimizerConfig, model: nn.Module) -> list[dict[str, 
     words = {id(p) for m in model.modules() if isinstance(m, WordEmbedding) for p in m.parameters()}
     scales = dict.fromkeys(words, config.embedding_lr_scale)
     for module in model.modules():
-        if isinstance(module, PretrainedEncoder) and config.layer_decay is not None:
+        if isinstance(module, PretrainedEncoder):
+            whole, decay = config.encoder_lr_scale or 1.0, config.layer_decay or 1.0
             depths = module.count_layers_above()
-            scales |= {id(p): config.layer_decay**depth for p, depth in depths}
+            scales |= {id(p): whole * decay**depth for p, depth in depths}
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for parameter in model.parameters():
         if parameter.requires_grad:
