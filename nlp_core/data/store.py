@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.reader import PIECES, SINGLE_TEXTS, WHOLE_TEXTS
+from nlp_core.config.reader import PIECES, WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.split_column import Column, Encode, RawText, Rows, TextColumn, WordText
 from nlp_core.data.task import LABEL, LABELS, join_answers
@@ -191,14 +191,15 @@ class StoredSplit:
         """All that a model can read; what an encoder cuts into pieces is read into memory."""
         return {**self.texts, **{name: self._gather(name) for name in self.pieces}}
 
+    def read_raw(self) -> RawText:
+        """Return the texts as they stand in the file, in memory."""
+        first, *second = ([text for (text,) in item.list_rows()] for item in self.raw)
+        return RawText(first, second[0] if second else None)
+
     def _gather(self, column: str) -> Column:
         """Return a column for a tokenizer of its own."""
         if column in WHOLE_TEXTS:
-            raw = self.raw
-            if column in SINGLE_TEXTS:
-                raw = (raw[SINGLE_TEXTS.index(column)],)
-            first, *second = ([text for (text,) in item.list_rows()] for item in raw)
-            return RawText(first, second[0] if second else None)
+            return self.read_raw().list_columns()[column]
         has_context = column == f"tokens_b{PIECES}"
         before = self.texts["tokens_a"].gather() if has_context else None
         return WordText(self.texts[column.removesuffix(PIECES)].gather(), before)

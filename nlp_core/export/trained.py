@@ -69,8 +69,9 @@ class TrainedModel:
             return list(_list_columns(self.examples, self.texts, rows))
         assert isinstance(self.examples, StoredSplit), type(self.examples)
         if self.examples.raw:
-            given = [column.subset(rows).list_rows() for column in self.examples.raw]
-            pairs = zip(*([text for (text,) in column] for column in given), strict=True)
+            raw = self.examples.subset(self.examples.name, rows).read_raw()
+            given = [raw.first] if raw.second is None else [raw.first, raw.second]
+            pairs = zip(*given, strict=True)
             return [dict(zip(self.texts, texts, strict=True)) for texts in pairs]
         chosen = {name: column.subset(rows) for name, column in self.examples.texts.items()}
         lists = [column.list_rows() for column in chosen.values()]
