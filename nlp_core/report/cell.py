@@ -75,19 +75,19 @@ def read_cell(folder: Path, name: str, params: Params) -> Cell:
     """
     experiment = params.cells[name]
     path = folder / "cell.json"
-    stage = f"{experiment.stage}@{name}"
+    command = f"dvc repro {experiment.stage}@{name}"
     if not path.exists():
         raise DataError(
             f"{path}: there is no such file, so the cell '{name}' is not trained yet, or not to "
-            f"its end; run `dvc repro {stage}`."
+            f"its end; run `{command}`."
         )
-    cell = read_record(path, Cell, stage=stage)
+    cell = read_record(path, Cell, command=command)
     difference = find_difference(cell, name, params)
     if not difference and sorted(cell.runs) != sorted(str(seed) for seed in cell.seeds):
         difference = f"runs: found {sorted(cell.runs)}, but the grid says {cell.seeds}"
     if difference:
         raise DataError(
-            f"{path}: {difference}; train the cell as it is described now with `dvc repro {stage}`."
+            f"{path}: {difference}; train the cell as it is described now with `{command}`."
         )
     return cell
 

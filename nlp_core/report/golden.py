@@ -71,13 +71,11 @@ def check_golden(table: str, root: Path) -> None:
         DataError: a number moved, or a file is missing; each difference is named.
     """
     path = root / "reports" / "golden" / f"{table}.json"
+    command = f"python -m stages.report {table} --accept-golden"
     results = read_results(root / "results" / f"{table}.json")
     if not path.exists():
-        raise DataError(
-            f"{path}: there is no such file; keep the numbers of now with `python -m "
-            f"stages.report {table} --accept-golden`."
-        )
-    golden = read_record(path, Golden, stage=f"report@{table}")
+        raise DataError(f"{path}: there is no such file; keep the numbers of now with `{command}`.")
+    golden = read_record(path, Golden, command=command)
     differences = compare_golden(results, golden)
     if not differences:
         return
@@ -91,7 +89,7 @@ def check_golden(table: str, root: Path) -> None:
     )
     raise DataError(
         f"{path}: a number moved: {listed}. {advice}, say so in CHANGELOG.md and keep the new "
-        f"numbers with `python -m stages.report {table} --accept-golden`. Another kind of "
+        f"numbers with `{command}`. Another kind of "
         "processor may also move a number; then change nothing."
     )
 

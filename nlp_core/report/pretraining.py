@@ -75,7 +75,8 @@ def write_encoder_report(table: str, root: Path) -> None:
     """
     comparison = read_comparison(table, root)
     path = root / "results" / f"{table}.json"
-    curves = read_record(path, EncoderResults, stage=f"evaluate_encoders@{table}").curves
+    command = f"dvc repro evaluate_encoders@{table}"
+    curves = read_record(path, EncoderResults, command=command).curves
     cells = comparison.results.cells
     encoders = read_params(root / "params.yaml").encoders
     sections = [
@@ -96,14 +97,15 @@ def write_encoder_report(table: str, root: Path) -> None:
 
 
 def _evaluate(folder: Path, name: str, params: Params) -> CellResult:
-    config, path, stage = params.encoders[name], folder / "encoder.json", f"pretrain@{name}"
-    note = read_record(path, EncoderNote, stage=stage)
+    config, path = params.encoders[name], folder / "encoder.json"
+    command = f"dvc repro pretrain@{name}"
+    note = read_record(path, EncoderNote, command=command)
     said = {"config": config.model_dump(mode="json"), "numerics": params.numerics}
     for key, expected in said.items():
         if getattr(note, key) != expected:
             raise DataError(
                 f"{path}: {key}: not as params.yaml says; train the encoder as it is described now "
-                f"with `dvc repro {stage}`."
+                f"with `{command}`."
             )
     splits = TaskSplits(kind=KIND, select_split="", report_split=config.measured_on)
     return CellResult(

@@ -71,29 +71,30 @@ def read_results(path: Path) -> Results:
     Raises:
         DataError: it is missing, or is not what the evaluate stage writes.
     """
-    return read_record(path, Results, stage=f"evaluate@{path.stem}")
+    # Snakemake's name, since the stage of DVC depends on the sort of the table.
+    return read_record(path, Results, command=f"snakemake --cores 1 results/{path.name}")
 
 
-def read_record(path: Path, model: type[RecordT], *, stage: str) -> RecordT:
+def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
     """Read a JSON file that a stage wrote.
 
     Args:
         path: the file.
         model: what it must hold.
-        stage: the DVC stage that writes it, which the error message says to run.
+        command: what writes it, which the error message says to run.
 
     Raises:
         DataError: it is missing, or is not what the stage writes.
     """
     if not path.exists():
-        raise DataError(f"{path}: there is no such file; run `dvc repro {stage}`, which writes it.")
+        raise DataError(f"{path}: there is no such file; run `{command}`, which writes it.")
     try:
         return model.model_validate_json(path.read_bytes())
     except ValidationError as err:
         faults = "; ".join(_explain(dict(item)) for item in err.errors(include_url=False))
         raise DataError(
             f"{path}: {faults}. Expected what the stage writes; remove the file and run "
-            f"`dvc repro {stage}` again."
+            f"`{command}` again."
         ) from err
 
 
