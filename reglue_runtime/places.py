@@ -1,10 +1,26 @@
 """What a window of pieces has room for, and which one of a long text shows a word best."""
 
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a compiled library that only models of pieces need
     from tokenizers import Encoding, Tokenizer
+
+
+def begin_words(tokenizer: str) -> str:
+    """Return a tokenizer, as JSON, that reads words given one by one as it reads them in a text.
+
+    A byte-level one (GPT-2, RoBERTa) knows a word's beginning by the space before it, which a word
+    alone does not have.
+    """
+    found: dict[str, Any] = json.loads(tokenizer)
+    for part, parts in (("pre_tokenizer", "pretokenizers"), ("post_processor", "processors")):
+        outer = found.get(part) or {}
+        for step in [outer, *outer.get(parts, [])]:
+            if "add_prefix_space" in step:  # the second one takes the space off the offsets
+                step["add_prefix_space"] = True
+    return json.dumps(found)
 
 
 def find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> list[tuple[int, int]]:

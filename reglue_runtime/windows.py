@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from reglue_runtime.example import Example
-from reglue_runtime.places import count_opening_pieces, cut_words, find_words
+from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, find_words
 
 
 def build_windows(
@@ -23,13 +23,16 @@ def build_windows(
         note: the input's part of the manifest.
         folder: the bundle.
     """
-    tokenizer = Tokenizer.from_file(str(folder / note["file"]))
-    tokenizer.no_padding()
+    written = (folder / note["file"]).read_text(encoding="utf-8")
     if note["stride"] is None:
+        tokenizer = Tokenizer.from_str(written)
+        tokenizer.no_padding()
         tokenizer.enable_truncation(note["max_length"])
         return lambda examples: _read_texts(examples, tokenizer, note)
+    tokenizer = Tokenizer.from_str(begin_words(written))
+    tokenizer.no_padding()
     strategy = "longest_first" if note["before"] is None else "only_second"
-    whole = Tokenizer.from_file(str(folder / note["file"])) if note["before"] else tokenizer
+    whole = Tokenizer.from_str(begin_words(written)) if note["before"] else tokenizer
     whole.no_padding()
     whole.no_truncation()
     tokenizer.enable_truncation(note["max_length"], stride=note["stride"], strategy=strategy)

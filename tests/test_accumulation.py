@@ -140,6 +140,29 @@ def test_sixteen_bits_train_close_to_float32(project: Path, low: str) -> None:
         torch.testing.assert_close(ends[1][name], expected, rtol=0.05, atol=0.05 * scale + 1e-6)
 
 
+@pytest.mark.parametrize("method", ["smart", "vat"])
+def test_sixteen_bits_find_the_perturbations_of_float32(
+    project: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+    for precision in (None, "bfloat16"):
+        cell = make_cell(
+            project, "pair_regression", precision=precision, adversarial=METHODS[method]
+        )
+        trainer = make_trainer(cell, project / "x")
+        objective: Any = next(iter(trainer.objectives.values()))
+        find = objective.find_perturbations
+        monkeypatch.setattr(
+            objective,
+            "find_perturbations",
+            lambda *a, find=find: found.append(find(*a)) or found[-1],
+        )
+        take_step(trainer, WHOLE)
+    plain, low = (item[0] for item in found)
+    assert plain.delta.any()
+    assert low.delta.equal(plain.delta)
+
+
 def test_an_update_that_overflows_is_left_out_and_the_next_is_not(project: Path) -> None:
     cell = make_cell(project, "pair_regression", precision="float16", clip_norm=None)
     trainer = make_trainer(cell, project / "x")

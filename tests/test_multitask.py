@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from nlp_core.data.gather import gather_tasks
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.models.features import Featurizer
 from nlp_core.models.saving import load_shared_model
+from nlp_core.objectives.smoothness import Smart
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
@@ -214,10 +216,31 @@ def test_the_mixture_is_logged(project: Path, caplog: pytest.LogCaptureFixture) 
     assert "finetune mixture epoch=2" in caplog.text
 
 
-def test_a_task_without_a_step_is_an_error(project: Path) -> None:
+def test_a_task_without_a_step_is_an_error_before_the_first_step(project: Path) -> None:
     mixing = {"name": "main_ratio", "main": "tiny_tagging", "ratio": 0.2}
+    trainer = make_trainer(make_cell(mixing=mixing, epochs=1), project / "x")
     with pytest.raises(TrainingError, match=r"found no step of training in 7.*mixing"):
-        make_trainer(make_cell(mixing=mixing, epochs=1), project / "x").run()
+        trainer.run()
+    assert trainer.progress.step == 0
+
+
+def test_what_tasks_share_has_one_average_that_moves_at_every_step(project: Path) -> None:
+    trainer = make_trainer(make_cell(adversarial=SMART), project / "x")
+    first, *others = trainer.objectives.values()
+    assert isinstance(first, Smart)
+    assert first.average is not None
+    shared = [name for name in first.average.weights if "lstm" in name]
+    assert shared
+    for other in others:
+        assert isinstance(other, Smart)
+        assert other.average is not None
+        assert not set(shared) & set(other.average.weights)
+        for name in shared:
+            assert other.average.model.get_parameter(name) is first.average.weights[name]
+    before = {name: first.average.weights[name].clone() for name in shared}
+    trainer.step(NAMES[-1], np.arange(8))
+    trainer.step(NAMES[-1], np.arange(8))
+    assert not any(first.average.weights[name].equal(before[name]) for name in shared)
 
 
 def test_the_epoch_is_chosen_by_the_mean_over_tasks(project: Path) -> None:

@@ -11,6 +11,8 @@ from nlp_core.config.recipe import (
     ConstantSchedule,
     ExponentialSchedule,
     OptimizerConfig,
+    WarmupConstantSchedule,
+    WarmupCosineSchedule,
     WarmupLinearSchedule,
 )
 from nlp_core.training.optimizer import (
@@ -27,6 +29,24 @@ def test_warmup_rises_to_the_peak_and_falls_to_the_end() -> None:
     rates = LearningRate(schedule, 1.0, steps_per_epoch=5, epochs=2)
     found = [rates.at(step) for step in range(10)]
     assert found == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
+
+
+def test_warmup_rises_to_a_rate_that_stays() -> None:
+    schedule = WarmupConstantSchedule(name="warmup_constant", warmup=0.25)
+    rates = LearningRate(schedule, 1.0, steps_per_epoch=4, epochs=2)
+    assert [rates.at(step) for step in range(8)] == [0.5, 1.0, *[1.0] * 6]
+
+
+def test_warmup_falls_along_the_cosine_as_in_torch() -> None:
+    schedule = WarmupCosineSchedule(name="warmup_cosine", warmup=0.2)
+    rates = LearningRate(schedule, 0.3, steps_per_epoch=5, epochs=2)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.3)
+    expected = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=8)
+    assert [rates.at(0), rates.at(1)] == pytest.approx([0.15, 0.3])
+    for step in range(2, 10):
+        assert rates.at(step) == pytest.approx(expected.get_last_lr()[0])
+        optimizer.step()
+        expected.step()
 
 
 def test_exponential_decays_from_its_start_epoch_to_its_floor() -> None:

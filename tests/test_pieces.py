@@ -10,7 +10,7 @@ import pytest
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText, TextColumn, WordText
 from nlp_core.errors import ConfigError, DataError
-from tests.tiny_encoder import PIECES, TINY_ENCODER, make_tokenizer
+from tests.tiny_encoder import PIECES, TINY_ENCODER, make_byte_tokenizer, make_tokenizer
 
 CLS, SEP = PIECES.index("[CLS]"), PIECES.index("[SEP]")
 GOOD, BAD, FILM, THE, S, A = (PIECES.index(item) for item in PIECES[5:11])
@@ -51,6 +51,20 @@ def test_each_word_is_at_its_first_piece() -> None:
     ids, _, _, places = make_vocabulary().read(WordText(words, None)).take(np.array([0, 1]))
     assert ids.ravel()[places[0]].tolist() == [THE, FILM, BAD]
     assert ids.ravel()[places[1, 0]] == GOOD
+
+
+def test_words_of_a_byte_level_tokenizer_begin_with_a_space() -> None:
+    tokenizer = make_byte_tokenizer()
+    vocabulary = PieceVocabulary(tokenizer.to_str(), TINY_ENCODER, 16, 4, None)
+    words = WordText(make_words(["good", "film"]), make_words(["bad", "film"]))
+    ids, _, _, places = vocabulary.read(words).take(np.array([0]))
+    pieces = [tokenizer.id_to_token(number) for number in ids[0]]
+    assert pieces == ["<s>", "Ġbad", "Ġfilm", "</s>", "</s>", "Ġgood", "Ġfilm", "</s>"]
+    assert places.tolist() == [[5, 6]]
+    ids, *_ = vocabulary.read(RawText(["bad film"], None)).take(np.array([0]))
+    whole = [tokenizer.id_to_token(number) for number in ids[0]]
+    assert whole == tokenizer.encode("bad film").tokens
+    assert "Ġbad" not in whole
 
 
 def test_a_word_without_pieces_is_read_at_the_first_place() -> None:

@@ -89,6 +89,47 @@ def test_the_first_layers_are_frozen_with_the_embeddings(folder: Path) -> None:
         start(folder, num_layers=1, frozen_layers=2)
 
 
+def test_additions_to_frozen_layers_are_frozen_too(folder: Path) -> None:
+    kept = trained(start(folder, frozen_layers=1, lora=LoraConfig(rank=2, alpha=4)))
+    assert kept
+    assert all(".layer.1." in name and "lora_" in name for name in kept)
+
+
+SIZES = {"vocab_size": 20, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2}
+ALBERT = {"model_type": "albert", **SIZES, "embedding_size": 4, "intermediate_size": 8}
+XLNET = {"model_type": "xlnet", "vocab_size": 20, "d_model": 8, "n_layer": 2, "n_head": 2}
+XLNET["d_inner"] = 8
+
+
+def test_layers_that_share_their_weights_are_not_told_apart() -> None:
+    with pytest.raises(ConfigError, match="of the sort albert, whose layers have no weights"):
+        PretrainedEncoder(ALBERT, dim=8, frozen_layers=1)
+    model = nn.ModuleList([PretrainedEncoder(ALBERT, dim=8)])
+    config = OptimizerConfig(name="adamw", lr=1.0, encoder_lr_scale=0.5)
+    assert {group["scale"] for group in build_optimizer(config, model).param_groups} == {0.5}
+    with pytest.raises(ConfigError, match="layer_decay of a recipe"):
+        build_optimizer(config.model_copy(update={"layer_decay": 0.5}), model)
+
+
+def test_word_vectors_lie_below_all_layers_whatever_they_are_called() -> None:
+    block = PretrainedEncoder(XLNET, dim=8, frozen_layers=1)
+    assert "encoder.word_embedding.weight" not in trained(block)
+    kept = trained(PretrainedEncoder(XLNET, dim=8, frozen="embeddings"))
+    assert "encoder.word_embedding.weight" not in kept
+    assert any(".layer.0." in name for name in kept)
+
+
+@pytest.mark.parametrize("sort", ["gpt2", "llama", "t5", "bart"])
+def test_what_reads_from_left_to_right_is_refused(sort: str) -> None:
+    with pytest.raises(ConfigError, match=f"init: found a model of the sort {sort}, which writes"):
+        PretrainedEncoder({"model_type": sort}, dim=8)
+
+
+def test_an_encoder_that_cannot_recompute_its_states_is_refused() -> None:
+    with pytest.raises(ConfigError, match="checkpointing: found true, but an encoder of the sort"):
+        PretrainedEncoder(ALBERT, dim=8, checkpointing=True)
+
+
 def test_dropout_of_the_encoder_is_overridden(folder: Path) -> None:
     fields = read(folder, ["good film"])
     block = start(folder, dropout=0.5).train()

@@ -17,7 +17,7 @@ from nlp_core.data.window import (
 )
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import DataError
-from tests.tiny_encoder import PIECES, make_tokenizer
+from tests.tiny_encoder import PIECES, make_byte_tokenizer, make_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,16 @@ def test_documents_become_sentences_and_pieces(pieces: PieceSet) -> None:
     assert encoded.words.tolist() == [0, 1, 2, FIXED, 0, 1, 1, FIXED, 0, FIXED, FIXED]
     assert encoded.sentences.tolist() == [0, 4, 8, 11]
     assert encoded.documents.tolist() == [0, 2, 3]
+
+
+def test_sentences_of_a_byte_level_tokenizer_begin_with_a_space() -> None:
+    tokenizer = make_byte_tokenizer()
+    encoded = encode_documents(
+        [["the bad film . Good films"]], read_pieces(tokenizer.to_str(), "t")
+    )
+    found = [tokenizer.id_to_token(number) for number in encoded.ids]
+    assert found == ["Ġthe", "Ġbad", "Ġfilm", "Ġ.", "ĠGood", "Ġfilms"]
+    assert len(encoded.sentences) == 3
 
 
 def test_windows_of_one_segment_hold_every_piece_once() -> None:

@@ -61,6 +61,25 @@ class WarmupLinearSchedule(ClosedModel):
     """Share of all steps that the rise takes."""
 
 
+class WarmupConstantSchedule(ClosedModel):
+    """A linear rise from 0, then the same learning rate."""
+
+    name: Literal["warmup_constant"]
+    warmup: Share
+    """Share of all steps that the rise takes."""
+
+
+class WarmupCosineSchedule(ClosedModel):
+    """A linear rise from 0, then a fall to 0 along half a wave of the cosine.
+
+    Source: Loshchilov and Hutter 2017 (SGDR), equation 5, without restarts.
+    """
+
+    name: Literal["warmup_cosine"]
+    warmup: Share
+    """Share of all steps that the rise takes."""
+
+
 class ExponentialSchedule(ClosedModel):
     """A constant factor after every epoch."""
 
@@ -74,7 +93,12 @@ class ExponentialSchedule(ClosedModel):
 
 
 Schedule = Annotated[
-    ConstantSchedule | WarmupLinearSchedule | ExponentialSchedule, Field(discriminator="name")
+    ConstantSchedule
+    | WarmupConstantSchedule
+    | WarmupLinearSchedule
+    | WarmupCosineSchedule
+    | ExponentialSchedule,
+    Field(discriminator="name"),
 ]
 
 

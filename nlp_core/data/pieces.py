@@ -15,7 +15,7 @@ import numpy as np
 from nlp_core.data.batching import Ragged
 from nlp_core.data.split_column import Column, RawText, TextColumn, WordText
 from nlp_core.errors import ConfigError, DataError
-from reglue_runtime.places import count_opening_pieces, cut_words, find_words
+from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, find_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -183,7 +183,7 @@ class PieceVocabulary:
 
     def _read_words(self, column: WordText) -> Iterator[_Row]:
         """Yield each example in as many windows as it needs, and the place of each word."""
-        tokenizer = self._loaded
+        tokenizer = self._loaded_for_words
         has_context = column.before is not None
         tokenizer.no_truncation()
         openings = list(self._cut_openings(column.before)) if column.before is not None else []
@@ -207,7 +207,8 @@ class PieceVocabulary:
 
     def _cut_openings(self, column: TextColumn) -> Iterator[list[str]]:
         """Yield what of each text that comes first leaves most of a window to the other one."""
-        most = count_opening_pieces(self._loaded, self.max_length, self.stride)
+        tokenizer = self._loaded_for_words
+        most = count_opening_pieces(tokenizer, self.max_length, self.stride)
         if most < 1:
             raise ConfigError(
                 f"max_length: found {self.max_length}, expected {self.max_length - most + 1} at "
@@ -215,17 +216,16 @@ class PieceVocabulary:
                 "more of the second."
             )
         for row in range(len(column.offsets) - 1):
-            yield cut_words(column.row(row)[: self.max_length // 4], self._loaded, most)
+            yield cut_words(column.row(row)[: self.max_length // 4], tokenizer, most)
 
+    # Both are read once: 30 ms, more than one sentence takes.
     @cached_property
     def _loaded(self) -> "Tokenizer":
-        # Read once: 30 ms, more than one sentence takes. A compiled library that only models with a
-        # pretrained encoder need.
-        from tokenizers import Tokenizer
+        return _load(self.tokenizer)
 
-        tokenizer = Tokenizer.from_str(self.tokenizer)
-        tokenizer.no_padding()
-        return tokenizer
+    @cached_property
+    def _loaded_for_words(self) -> "Tokenizer":
+        return _load(begin_words(self.tokenizer))
 
     def _join(self, rows: list[_Row], *, has_places: bool) -> Pieces:
         windows = [window for row in rows for window in row.windows]
@@ -245,6 +245,15 @@ class PieceVocabulary:
             self.config.get("pad_token_id") or 0,
             _join_parts(rows),
         )
+
+
+def _load(tokenizer_json: str) -> "Tokenizer":
+    # A compiled library that only models with a pretrained encoder need.
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(tokenizer_json)
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _join_parts(rows: Sequence[_Row]) -> Ragged | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from nlp_core.data.corpus import TRAIN, Corpus
 from nlp_core.errors import ConfigError
+from reglue_runtime.places import begin_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -169,7 +170,8 @@ def read_pieces(tokenizer_json: str, where: str) -> PieceSet:
     """
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(tokenizer_json)
+    # sentences are cut one by one, and all but a document's first have a space before them
+    tokenizer = Tokenizer.from_str(begin_words(tokenizer_json))
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vocabulary: dict[str, int] = tokenizer.get_vocab()

@@ -32,6 +32,8 @@ DROPOUTS = (
     "mlp_dropout",
 )
 """What encoders call the probabilities of a zero in their states and attention weights."""
+TWO_WAY = ("bert-generation", "xlnet")
+"""Encoders that the library transformers lists among the models that write texts alone."""
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 Frozen = Literal["nothing", "embeddings", "everything"]
 """What of an encoder is not trained."""
@@ -74,14 +76,15 @@ class PretrainedEncoder(Block):
         frozen_layers: the first layers that are not trained, and the embeddings with them; None:
             what `frozen` says.
         lora: train low-rank additions to all linear maps of the encoder and leave the rest as it
-            is: W + alpha / rank B A, with A [rank, in] and B [out, rank], B = 0 at first; None:
-            none.
+            is: W + alpha / rank B A, with A [rank, in] and B [out, rank], B = 0 at first; those of
+            frozen layers stay as they are. None: none.
         checkpointing: compute the states of a layer again in the backward pass, to save memory.
 
     Shape: ids, segments and mask of windows [W, L], places [B, T] and mask [B, T] to [B, T, D].
 
     Raises:
-        ConfigError: the encoder has another width, or fewer layers.
+        ConfigError: the encoder has another width or fewer layers, reads from left to right alone,
+            or is of a sort that has no such option.
 
     Source: Devlin et al. 2019 (BERT), sections 3.2 and 4.2; Hu et al. 2022 (LoRA), section 4.1.
     Note: the encoder's own pooling layer is left out; a model says itself how it pools.
@@ -112,14 +115,15 @@ class PretrainedEncoder(Block):
         types = getattr(self.encoder.config, "type_vocab_size", 0)
         self.reads_segments = "token_type_ids" in allowed and types > 1
         if frozen != "nothing":
-            part = self.encoder if frozen == "everything" else self.encoder.embeddings
+            words = getattr(self.encoder, "embeddings", self.encoder.get_input_embeddings())
+            part = self.encoder if frozen == "everything" else words
             part.requires_grad_(False)
-        if frozen_layers is not None:
-            self._freeze_layers(frozen_layers)
         if lora is not None:
             _add_lora(self.encoder, lora)
+        if frozen_layers is not None:
+            self._freeze_layers(frozen_layers)
         if checkpointing:
-            self.encoder.activation_checkpointing_enable()
+            self._recompute()
         self._passes: list[Recorded] | None = None
         self._records_attention = False
 
@@ -177,15 +181,27 @@ class PretrainedEncoder(Block):
 
         Those of the last layer have 1, those of the first of N layers N, embeddings N + 1; what
         comes behind all layers has 0.
+
+        Raises:
+            ConfigError: the layers share their weights, as those of ALBERT do.
         """
-        number = self.num_layers
-        found = []
+        number, words = self.num_layers, {id(item) for item in self.find_word_table().parameters()}
+        found, has_layers = [], False
         for name, parameter in self.encoder.named_parameters():
             place = LAYER_NUMBER.search(name)
+            has_layers = has_layers or place is not None
             if place is not None:
                 found.append((parameter, number - int(place[1])))
             else:
-                found.append((parameter, number + 1 if "embeddings" in name else 0))
+                is_below = "embeddings" in name or id(parameter) in words
+                found.append((parameter, number + 1 if is_below else 0))
+        if not has_layers:
+            raise ConfigError(
+                f"pretrained_encoder: found an encoder of the sort "
+                f"{self.encoder.config.model_type}, whose layers have no weights of their own to "
+                "tell one from the next by, as frozen_layers of a model and layer_decay of a "
+                "recipe do; leave them out."
+            )
         return found
 
     def _freeze_layers(self, number: int) -> None:
@@ -197,6 +213,15 @@ class PretrainedEncoder(Block):
         for parameter, above in self.count_layers_above():
             if above > self.num_layers - number:
                 parameter.requires_grad_(False)
+
+    def _recompute(self) -> None:
+        try:
+            self.encoder.activation_checkpointing_enable()
+        except ValueError as err:
+            raise ConfigError(
+                f"checkpointing: found true, but an encoder of the sort "
+                f"{self.encoder.config.model_type} cannot compute its states again; leave it out."
+            ) from err
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
@@ -241,12 +266,16 @@ def build_encoder(
         weights: folder of the pretrained weights; None leaves random ones.
         num_layers: the first layers that are kept; None: all.
         dropout: probability of a zero; None: the encoder's own.
+
+    Raises:
+        ConfigError: it is a decoder, or has no dropout to set.
     """
     # A large library that only models with a pretrained encoder need.
     from transformers import AutoConfig, AutoModel
 
     kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
     found = AutoConfig.for_model(config["model_type"], **kept)
+    _refuse_decoder(found)
     found.use_cache = False
     if num_layers is not None and num_layers <= found.num_hidden_layers:
         found.num_hidden_layers = num_layers
@@ -261,6 +290,25 @@ def build_encoder(
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
+
+
+def _refuse_decoder(config: Any) -> None:  # Any: any encoder's class
+    """Refuse what does not let each piece see the whole text."""
+    # see `build_encoder`
+    from transformers.models.auto import modeling_auto as known
+
+    sort = config.model_type
+    is_causal = (
+        sort in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and sort not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        and sort not in TWO_WAY
+    )
+    if is_causal or config.is_encoder_decoder:
+        raise ConfigError(
+            f"init: found a model of the sort {sort}, which writes texts and reads them from left "
+            "to right, expected an encoder, in which each piece sees the whole text, such as BERT, "
+            "RoBERTa, MPNet, ELECTRA or DeBERTa."
+        )
 
 
 def _set_dropout(config: Any, dropout: float) -> None:  # Any: any encoder's class

@@ -23,6 +23,7 @@ def build_objective(
     seed: int,
     num_steps: int,
     rank: int = 0,
+    copies: dict[int, object] | None = None,
 ) -> Objective:
     """Build what a step trains on.
 
@@ -32,6 +33,7 @@ def build_objective(
         seed: of the run.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
+        copies: see Average; the same for all tasks of a run.
 
     Raises:
         ConfigError: the model has no word vectors to perturb, or a head whose outputs cannot be
@@ -43,7 +45,7 @@ def build_objective(
     noise = Noise(seed, rank)
     match config:
         case SmartConfig():
-            return _build_smart(config, model, noise, num_steps)
+            return _build_smart(config, model, noise, num_steps, copies)
         case VatConfig():
             return Vat(
                 model,
@@ -62,7 +64,13 @@ def build_objective(
             return Fgm(model, noise, weight=config.weight, ball=ball)
 
 
-def _build_smart(config: SmartConfig, model: GraphModel, noise: Noise, num_steps: int) -> Smart:
+def _build_smart(
+    config: SmartConfig,
+    model: GraphModel,
+    noise: Noise,
+    num_steps: int,
+    copies: dict[int, object] | None,
+) -> Smart:
     proximal = config.proximal
     average = None
     if proximal is not None:
@@ -72,6 +80,7 @@ def _build_smart(config: SmartConfig, model: GraphModel, noise: Noise, num_steps
             early_momentum=proximal.early_momentum,
             momentum=proximal.momentum,
             num_early=proximal.early_share * num_steps,
+            copies=copies,
         )
     return Smart(
         model,

@@ -23,6 +23,9 @@ class Objective:
         self.model = model
         self.scale: Callable[[Tensor], Tensor] = lambda loss: loss
 
+    def begin(self, step: int) -> None:
+        """Prepare for a step of the run, whichever task it trains, counted from 0."""
+
     def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's loss to those of the weights, and return the loss.
 

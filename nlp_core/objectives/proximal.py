@@ -16,7 +16,7 @@ class Average:
 
     average <- momentum average + (1 - momentum) weights, before each step; at the first step it is
     the weights themselves, and the term is 0. Buffers and weights that are not trained are shared
-    with the model, not copied.
+    with the model, not copied. What several tasks share has one average, that of the first of them.
 
     Args:
         model: whose weights are averaged.
@@ -24,6 +24,8 @@ class Average:
         early_momentum: what a step keeps of the average in the first steps, in [0, 1).
         momentum: what it keeps afterwards, in [0, 1).
         num_early: how many first steps there are.
+        copies: what other tasks' averages have copied already, by identity, and takes up the rest;
+            None: there is no other task.
 
     Source: Jiang et al. 2020 (SMART), section 3.2, the momentum method.
     Note: the average's pass uses the dropout masks of the clean pass, so that equal weights mean
@@ -38,27 +40,22 @@ class Average:
         early_momentum: float,
         momentum: float,
         num_early: float,
+        copies: dict[int, object] | None = None,
     ) -> None:
         fixed = [parameter for parameter in model.parameters() if not parameter.requires_grad]
-        shared: dict[int, object] = {id(item): item for item in [*fixed, *model.buffers()]}
-        self.model = copy.deepcopy(model, {**shared, id(model.plan): model.plan})
+        memo = {} if copies is None else copies
+        memo |= {id(item): item for item in [*fixed, *model.buffers(), model.plan]}
+        self.model = copy.deepcopy(model, memo)
         trained = {name: item for name, item in self.model.named_parameters() if item.requires_grad}
         self.weights = {name: item.requires_grad_(False) for name, item in trained.items()}
         self.weight = weight
         self.early_momentum = early_momentum
         self.momentum = momentum
         self.num_early = num_early
-        self.followed = -1
 
     @torch.no_grad()
     def follow(self, model: GraphModel, step: int) -> None:
-        """Move towards the weights of the model, before a step that is counted from 0.
-
-        A step that trains on its batch in parts asks for each of them; the average moves once.
-        """
-        if step == self.followed:
-            return
-        self.followed = step
+        """Move towards the weights of the model, before a step that is counted from 0."""
         momentum = self.early_momentum if step < self.num_early else self.momentum
         current = dict(model.named_parameters())
         for name, average in self.weights.items():

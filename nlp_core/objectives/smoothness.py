@@ -42,6 +42,7 @@ class CleanPass(NamedTuple):
         loss: of the model.
         outputs: by head logits [N, L] or values [N].
         random_state: of torch's global generator, before the pass.
+        is_rounded: whether most of the pass was computed in 16 bits.
     """
 
     vectors: list[Tensor]
@@ -49,6 +50,7 @@ class CleanPass(NamedTuple):
     loss: Tensor
     outputs: dict[str, Tensor]
     random_state: Tensor
+    is_rounded: bool
 
 
 class SmoothObjective(AdversarialObjective):
@@ -56,7 +58,8 @@ class SmoothObjective(AdversarialObjective):
 
     loss + weight D(f(x), f(x + delta)). Loss and clean outputs come from one pass. The gradients of
     D that delta is looked for with are taken with respect to delta alone, from the vectors of that
-    pass on; no gradient of a weight is built for them.
+    pass on; no gradient of a weight is built for them. They are of float32 whatever the precision
+    of the step: 16 bits round the outputs of a small delta to the clean ones.
 
     Args:
         model: what is trained.
@@ -88,16 +91,26 @@ class SmoothObjective(AdversarialObjective):
         """Add the gradients of a batch's loss to those of the weights, and return the loss."""
         self.noise.begin(step)
         clean = self._pass_clean(batch)
-        loss = clean.loss + self.add_terms(batch, clean, step)
+        loss = clean.loss + self.add_terms(batch, clean)
         if step % self.every == 0:
             loss = loss + batch.portion * self.every * self.weight * self._move(batch, clean)
         return self.follow(loss)
 
     def _move(self, batch: Batch, clean: CleanPass) -> Tensor:
         """Return the divergence between the outputs as they are and the perturbed ones."""
-        found = self.find_perturbations(batch, clean)
+        with torch.autocast(clean.loss.device.type, enabled=False):
+            found = self.find_perturbations(batch, self._say_exactly(batch, clean))
         outputs = self._pass_perturbed(batch, clean, clean.vectors, [item.delta for item in found])
         return self._compare(self.choose_reference(clean), outputs)
+
+    def _say_exactly(self, batch: Batch, clean: CleanPass) -> CleanPass:
+        """Return the clean pass with outputs of float32."""
+        if not clean.is_rounded:
+            return clean
+        vectors = [item.detach() for item in clean.vectors]
+        with freeze(self.model):
+            nothing = [torch.zeros_like(item) for item in vectors]
+            return clean._replace(outputs=self._pass_perturbed(batch, clean, vectors, nothing))
 
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
         """Return a perturbation for each call of a word table."""
@@ -107,7 +120,7 @@ class SmoothObjective(AdversarialObjective):
         """Return the outputs that the perturbed ones are compared with."""
         return clean.outputs
 
-    def add_terms(self, batch: Batch, clean: CleanPass, step: int) -> Tensor | float:
+    def add_terms(self, batch: Batch, clean: CleanPass) -> Tensor | float:
         """Return what the method adds to the loss beside the divergence."""
         return 0.0
 
@@ -120,7 +133,7 @@ class SmoothObjective(AdversarialObjective):
         reference = {name: item.detach() for name, item in clean.outputs.items()}
         with freeze(self.model):
             outputs = self._pass_perturbed(batch, clean, vectors, deltas)
-            return torch.autograd.grad(self.scale(self._compare(reference, outputs)), deltas)
+            return torch.autograd.grad(self._compare(reference, outputs), deltas)
 
     def _pass_clean(self, batch: Batch) -> CleanPass:
         random_state = get_random_state()
@@ -135,7 +148,8 @@ class SmoothObjective(AdversarialObjective):
         with intercept(self.tables, record):
             scores, loss = self.model.score_and_lose(batch)
         outputs = self.model.outputs(scores, batch)
-        return CleanPass(vectors, masks, loss, outputs, random_state)
+        is_rounded = torch.is_autocast_enabled(loss.device.type)
+        return CleanPass(vectors, masks, loss, outputs, random_state, is_rounded)
 
     def _pass_perturbed(
         self, batch: Batch, clean: CleanPass, vectors: Sequence[Tensor], deltas: Sequence[Tensor]
@@ -216,11 +230,15 @@ class Smart(SmoothObjective):
             ]
         return found
 
-    def add_terms(self, batch: Batch, clean: CleanPass, step: int) -> Tensor | float:
+    def begin(self, step: int) -> None:
+        """Let the average follow the weights."""
+        if self.average is not None:
+            self.average.follow(self.model, step)
+
+    def add_terms(self, batch: Batch, clean: CleanPass) -> Tensor | float:
         """Return the proximal point term."""
         if self.average is None:
             return 0.0
-        self.average.follow(self.model, step)
         said = self.average.outputs(batch, clean.random_state)
         return batch.portion * self.average.weight * self._compare(clean.outputs, said)
 

@@ -1,5 +1,6 @@
 """The training of one seed on one or more tasks: steps, validations, checkpoints, best weights."""
 
+import itertools
 import logging
 import math
 from collections import Counter
@@ -100,6 +101,7 @@ class Trainer:
         self.learning_rate = LearningRate(
             recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs, max_steps
         )
+        copies: dict[int, object] = {}
         self.objectives = {
             name: build_objective(
                 None if item.is_auxiliary else recipe.adversarial,
@@ -107,6 +109,7 @@ class Trainer:
                 seed=seed,
                 num_steps=self.learning_rate.num_steps,
                 rank=self.processes.rank,
+                copies=copies,
             )
             for name, item in self.tasks.items()
         }
@@ -132,12 +135,15 @@ class Trainer:
         Raises:
             TrainingError: a loss is not finite, or a task had no step.
         """
+        self._refuse_idle_tasks(self._count_planned())
         self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():
             self._restore()
         while self.progress.epoch <= self.recipe.epochs and not self._is_over():
             self._run_epoch(on_step)
-        self._refuse_idle_tasks()
+        if len(self.tasks) > 1:
+            log.info("finetune mixture steps=%s", self.progress.task_steps)
+            self._refuse_idle_tasks(self.progress.task_steps)  # patience may have ended the run
         return Trained(self.best_states, self.progress)
 
     def _run_epoch(self, on_step: Callable[[int], None]) -> None:
@@ -210,6 +216,8 @@ class Trainer:
         if progress.step == 0:
             log.info("finetune first batch task=%s rows=%d", name, len(rows))
         self.optimizer.zero_grad(set_to_none=True)
+        for objective in self.objectives.values():
+            objective.begin(progress.step)
         precision = PRECISIONS.get(self.recipe.precision or "")
         with torch.autocast(self.processes.device.type, precision, enabled=precision is not None):
             value = sum(self.objectives[name].backward(item, progress.step) for item in batches)
@@ -254,16 +262,25 @@ class Trainer:
         )
         return self.processes.take_own(batches)
 
-    def _refuse_idle_tasks(self) -> None:
-        if len(self.tasks) > 1:
-            log.info("finetune mixture steps=%s", self.progress.task_steps)
-            idle = [name for name in self.tasks if not self.progress.task_steps.get(name)]
-            if idle:
-                raise TrainingError(
-                    f"{', '.join(idle)}: found no step of training in {self.progress.step}, "
-                    "expected one for each task at least. Change the recipe's mixing, or take the "
-                    "task out of its group."
-                )
+    def _count_planned(self) -> Counter[str]:
+        """Return the steps of each task in the whole run, if patience does not end it."""
+        mixing, epochs = self.recipe.mixing, self.recipe.epochs
+        if mixing is None:
+            return Counter(dict.fromkeys(self.tasks, self.num_steps))
+        orders = (
+            order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+            for epoch in range(1, epochs + 1)
+        )
+        return Counter(itertools.islice(itertools.chain.from_iterable(orders), self.num_steps))
+
+    def _refuse_idle_tasks(self, steps: Mapping[str, int]) -> None:
+        idle = [name for name in self.tasks if not steps.get(name)]
+        if idle:
+            raise TrainingError(
+                f"{', '.join(idle)}: found no step of training in {sum(steps.values())}, "
+                "expected one for each task at least. Change the recipe's mixing, or take the "
+                "task out of its group."
+            )
 
     def _log_mixture(self, names: Sequence[str]) -> None:
         """Say how many steps of an epoch each task has."""

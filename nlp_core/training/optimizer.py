@@ -16,6 +16,8 @@ from nlp_core.config.recipe import (
     ExponentialSchedule,
     OptimizerConfig,
     Schedule,
+    WarmupConstantSchedule,
+    WarmupCosineSchedule,
     WarmupLinearSchedule,
 )
 from nlp_core.encoders import PretrainedEncoder
@@ -59,9 +61,12 @@ def _group_weights(config: OptimizerConfig, model: nn.Module) -> list[dict[str, 
     scales = dict.fromkeys(words, config.embedding_lr_scale)
     for module in model.modules():
         if isinstance(module, PretrainedEncoder):
-            whole, decay = config.encoder_lr_scale or 1.0, config.layer_decay or 1.0
-            depths = module.count_layers_above()
-            scales |= {id(p): whole * decay**depth for p, depth in depths}
+            whole, decay = config.encoder_lr_scale or 1.0, config.layer_decay
+            if decay is None:
+                scales |= {id(p): whole for p in module.encoder.parameters()}
+            else:
+                depths = module.count_layers_above()
+                scales |= {id(p): whole * decay**depth for p, depth in depths}
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -105,15 +110,30 @@ class LearningRate:
         match self.schedule:
             case ConstantSchedule():
                 return self.peak
+            case WarmupConstantSchedule(warmup=warmup):
+                return self._rise(step, warmup) or self.peak
             case WarmupLinearSchedule(warmup=warmup):
-                total = self.num_steps
-                rise = math.ceil(total * warmup)
-                if step < rise:
-                    return self.peak * (step + 1) / rise
-                return self.peak * (total - step) / max(total - rise, 1)
+                left, fall = self._count_fall(step, warmup)
+                return self._rise(step, warmup) or self.peak * left / fall
+            case WarmupCosineSchedule(warmup=warmup):
+                left, fall = self._count_fall(step, warmup)
+                return (
+                    self._rise(step, warmup)
+                    or self.peak * (1 - math.cos(math.pi * left / fall)) / 2
+                )
             case ExponentialSchedule(gamma=gamma, start_epoch=start, min_lr=floor):
                 finished = step // self.steps_per_epoch
                 return max(self.peak * gamma ** max(finished - start + 1, 0), floor)
+
+    def _rise(self, step: int, warmup: float) -> float:
+        """Return the learning rate of a step of the rise; 0 for a later one."""
+        rise = math.ceil(self.num_steps * warmup)
+        return self.peak * (step + 1) / rise if step < rise else 0.0
+
+    def _count_fall(self, step: int, warmup: float) -> tuple[int, int]:
+        """Return the steps from this one to the end, and all those behind the rise."""
+        rise = math.ceil(self.num_steps * warmup)
+        return self.num_steps - step, max(self.num_steps - rise, 1)
 
 
 @torch.no_grad()
