@@ -68,8 +68,11 @@ class Bundle:
             question.
 
         Raises:
-            BundleError: an example is not what the model reads; an ExampleError, which names it.
+            BundleError: the examples are no list, or one is not what the model reads: an
+                ExampleError, which names it.
         """
+        if isinstance(examples, str):
+            raise BundleError("examples: found a text, expected a list of them: [text].")
         read = [self._reader.read(given, place) for place, given in enumerate(examples)]
         found: list[Prediction] = [{}] * len(read)
         for batch in _split(read, batch_size):

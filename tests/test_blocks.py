@@ -418,12 +418,7 @@ def test_makes_no_tensor_elsewhere_than_where_its_inputs_are(row: Row) -> None:
         assert block(*fields).equal(expected)
 
 
-@pytest.mark.parametrize(
-    "row",
-    # oneDNN's LSTM and GRU need more than the pinned AVX2
-    [row for row in ROWS if not row.block.endswith(("lstm", "lstm_attention", "gru"))],
-    ids=lambda row: f"{row.block}-{row.options}",
-)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.block}-{row.options}")
 def test_runs_in_bfloat16_autocast(row: Row) -> None:
     block = build(row).float()
     fields = [

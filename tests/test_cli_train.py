@@ -13,7 +13,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.readers.records import Record
-from nlp_core.errors import DataError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file
 from nlp_core.training import loop
 from nlp_core.training.own_splits import read_splits
@@ -204,6 +204,40 @@ def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
     assert predictor.predict([]) == []
 
 
+def test_a_text_alone_is_not_taken_for_a_list_of_letters(trained: Path) -> None:
+    with pytest.raises(ConfigError, match="found a text, expected a list"):
+        Predictor.load(trained / "out").predict("soup")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("model.safetensors", b"", "model.safetensors: found a broken file"),
+        ("vocabulary.json", b"{", "vocabulary.json: found a broken file"),
+        ("run.json", b"{}", "found the format None, expected 1"),
+        ("run.json", b'{"format": 99, "plugins": []}', "found the format 99, expected 1"),
+    ],
+)
+def test_a_damaged_folder_is_refused(
+    trained: Path, place: Path, name: str, content: bytes, wanted: str
+) -> None:
+    shutil.copytree(trained / "out", "damaged")
+    (place / "damaged" / name).write_bytes(content)
+    with pytest.raises(DataError, match=wanted):
+        Predictor.load("damaged")
+
+
+def test_every_metric_is_shown_whole_however_narrow_the_terminal(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    metrics = ["accuracy", "expected_calibration_error", "macro_auc", "macro_precision"]
+    options = ["--data", str(trained / "dev.tsv"), "--set", f"data.metrics={json.dumps(metrics)}"]
+    main(["test", str(trained / "out"), *options])
+    shown = capsys.readouterr().out.split()
+    assert set(metrics) <= set(shown)
+
+
 def test_test_measures_what_train_measured(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -323,6 +357,8 @@ def test_predict_never_waits_for_an_input_that_is_no_terminal(
 
 TRAIN = ["train", "{model}", "--train", "{train}", "-o", "o"]
 PREDICT = ["predict", "{out}", "-o", "p.tsv", "--data"]
+PAIRS = ["--set", "data.kind=pair_classification", "--set", 'data.texts=["text","label"]']
+PAIRS += ["--set", "data.label=other"]
 
 
 @pytest.mark.parametrize(
@@ -344,6 +380,9 @@ PREDICT = ["predict", "{out}", "-o", "p.tsv", "--data"]
         ([*TRAIN, "--dev", "."], "found a folder"),
         ([*TRAIN, "--dev", "{strange}"], "line 3: found the label 'rooms', which"),
         ([*TRAIN, "--seed", "-1"], "--seed: found -1"),
+        ([*TRAIN, "--max-vectors", "5"], "--max-vectors: found no file of vectors"),
+        ([*TRAIN, "--set", "data=null"], "data: found nothing"),
+        ([*PREDICT, "{dev}", *PAIRS], "found another kind of data than the model was trained for"),
         ([*TRAIN, "--set", "x"], "expected a path"),
         ([*TRAIN, "--set", "layers.lst.p=1"], "Did you mean 'lstm'"),
         ([*TRAIN, "--set", "layers.lstm.hidden=1"], "Did you mean 'hidden_dim'"),

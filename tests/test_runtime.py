@@ -120,6 +120,11 @@ def test_numbers_of_every_kind_are_read(values: Any) -> None:
     assert arrays["x"].tolist() == [[[1.0], [2.5]]]
 
 
+def test_a_text_alone_is_not_taken_for_a_list_of_letters() -> None:
+    with pytest.raises(BundleError, match="found a text, expected a list"):
+        build(Counter(), NUMBERS).predict("tasty")
+
+
 def test_scores_that_are_no_numbers_have_a_path_all_the_same() -> None:
     size = MANY_LABELS
     field = Field(np.zeros(size), np.zeros(size), np.zeros((size, size)))

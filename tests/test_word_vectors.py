@@ -118,6 +118,27 @@ def test_words_that_stand_twice_or_are_no_text_are_left_out(
     assert "1 words that stand twice and 1 that are not UTF-8" in caplog.text
 
 
+def test_a_folder_of_vectors_is_read_by_layers_that_name_no_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(tmp_path / "a.tsv", rows=30)
+    (tmp_path / "v.txt").write_text("soup 1 2 3\nunseen 4 5 6\nother 0 1 0\n", encoding="utf-8")
+    folder = convert_vectors(tmp_path / "v.txt")
+    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
+    train = ["train", "m.json", "--train", "a.tsv", "--epochs", "1", "--vectors", str(folder)]
+    main([*train, "-o", "out", "--set", "layers.lstm.hidden_dim=4"])
+    (layer, *_) = json.loads((tmp_path / "out/model.json").read_text())["layers"]
+    assert (layer["dim"], layer["vectors"]) == (3, TABLE)
+    said = Predictor.load("out").predict(["unseen", "other"])
+    assert said[0].confidence != said[1].confidence  # words that training never saw
+    manifest = json.loads((folder / "manifest.json").read_text())
+    two = {**manifest["tables"], "50d": manifest["tables"][TABLE]}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "tables": two}))
+    with pytest.raises(SystemExit):
+        main([*train, "-o", "new"])
+    assert f"say which: --set layers.word.vectors={TABLE}" in capsys.readouterr().err
+
+
 def test_a_model_takes_its_vectors_with_it(tmp_path: Path) -> None:
     write_tsv(tmp_path / "a.tsv", rows=30)
     vectors = tmp_path / "v.vec"

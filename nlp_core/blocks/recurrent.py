@@ -57,7 +57,7 @@ class RecurrentLayer(nn.Module):
         start_B = torch.arange(batch, device=x_BTD.device) * time
         rows = (reverse_BT.t() + start_B).reshape(-1)
         reversed_TBD = x_BTD.reshape(-1, dim).index_select(0, rows).view(time, batch, dim)
-        return Directions(forward(x_BTD.transpose(0, 1))[0], backward(reversed_TBD)[0])
+        return Directions(_read(forward, x_BTD.transpose(0, 1)), _read(backward, reversed_TBD))
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
@@ -65,7 +65,7 @@ class RecurrentLayer(nn.Module):
         """Return the states of both directions side by side at each token."""
         forward, backward = self.readers()
         if backward is None:
-            return zero_padding(forward(x_BTD.transpose(0, 1))[0].transpose(0, 1), mask_BT)
+            return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)
         reverse_BT = reverse_index(mask_BT)
         states = self.run(x_BTD, reverse_BT)
         time, batch, width = states.backward.shape
@@ -87,6 +87,19 @@ class RecurrentLayer(nn.Module):
         last_B = (count_tokens(mask_BT) - 1).clamp(min=0)
         ends = [states.forward[last_B, column_B], states.backward[last_B, column_B]]
         return zero_padding(torch.cat(ends, -1), mask_BT.any(1))
+
+
+def _read(reader: nn.Module, x_TBD: Float[Tensor, "T B D"]) -> Float[Tensor, "T B H"]:
+    """Return a reader's states, of 32 bits on a CPU whatever autocast says.
+
+    16 bits of an LSTM or a GRU need more there than the instructions that determinism pins.
+    """
+    if x_TBD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            states_TBH: Tensor = reader(x_TBD.float())[0]
+            return states_TBH
+    states_TBH = reader(x_TBD)[0]
+    return states_TBH
 
 
 class BidirectionalLayer(RecurrentLayer):

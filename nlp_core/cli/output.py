@@ -58,8 +58,8 @@ def show_log(level: str = "INFO") -> None:
 
 
 def show_metrics(by_split: dict[str, dict[str, float]]) -> None:
-    """Print metrics as a table of splits."""
-    table = Table("split", *next(iter(by_split.values())), box=None)
-    for split, metrics in by_split.items():
-        table.add_row(split, *(f"{value:.2f}" for value in metrics.values()))
+    """Print metrics as a table, a row each."""
+    table = Table("metric", *by_split, box=None)
+    for name in next(iter(by_split.values())):
+        table.add_row(name, *(f"{metrics[name]:.2f}" for metrics in by_split.values()))
     Console().print(table)

@@ -11,8 +11,9 @@ from rich.markup import escape
 from nlp_core.cli import Subparsers
 from nlp_core.cli.output import add_overrides, show_log, show_metrics
 from nlp_core.config.base import read_mapping
-from nlp_core.config.model import parse_model
+from nlp_core.config.model import parse_model, read_model
 from nlp_core.config.model_file import set_value
+from nlp_core.config.own_data import DataConfig
 from nlp_core.errors import ConfigError
 from nlp_core.training.own_run import MODEL
 from nlp_core.training.prediction_file import describe, predict_file
@@ -97,8 +98,19 @@ def _load(options: argparse.Namespace) -> Predictor:
                 "read, can still be changed."
             )
         set_value(model, assignment)
+    trained = read_model(path).data
     data = parse_model(model, f"{path} with --set").data
+    if data is None or trained is None or _list_shape(data) != _list_shape(trained):
+        raise ConfigError(
+            "--set: found another kind of data than the model was trained for; only where and how "
+            "files hold it can be changed, such as data.label or data.separator."
+        )
     return Predictor.load(options.folder, options.plugin, data)
+
+
+def _list_shape(data: DataConfig) -> tuple[str, int, bool]:
+    """Return what a trained model cannot do without: the kind, and the texts that it reads."""
+    return data.kind, len(data.texts), data.choices is None
 
 
 def _ask(predictor: Predictor, confidence_of: list[str]) -> None:

@@ -17,7 +17,7 @@ from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value
 from nlp_core.config.own_data import OWN_KINDS
 from nlp_core.data.guess import guess_data
-from nlp_core.data.word_vectors import TABLE, convert_vectors
+from nlp_core.data.word_vectors import convert_vectors
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.models.plan import ModelPlan, plan_model
@@ -77,6 +77,10 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
     if options.max_vectors is not None and options.max_vectors < 1:
         raise ConfigError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
+    if options.max_vectors is not None and (options.vectors is None or options.vectors.is_dir()):
+        raise ConfigError(
+            "--max-vectors: found no file of vectors that it could cut; add --vectors."
+        )
     plugins = load_plugins(options.plugin)
     model = read_mapping(options.model)
     where = str(options.model)
@@ -124,18 +128,29 @@ def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
 def _start_from_vectors(model: dict[str, Any], options: argparse.Namespace) -> Path:
     """Return the folder of the vectors; a file's are given to every word embedding of the model."""
     path: Path = options.vectors
-    if path.is_dir():
-        if read_mapping(path / "manifest.json").get("kind") != "vectors":
-            raise ConfigError(f"{path}: holds no word vectors, expected a folder that does.")
-        return path
-    folder = convert_vectors(path, options.max_vectors)
-    dim = read_mapping(folder / "manifest.json")["tables"][TABLE]["dim"]
     embeddings = [layer for layer in model["layers"] if layer["block"] == "word_embedding"]
     if not embeddings:
         raise ConfigError(
             f"{options.model}: has no layer of the block word_embedding, so that --vectors {path} "
             "would not be read; leave --vectors out."
         )
+    if path.is_dir():
+        manifest = read_mapping(path / "manifest.json")
+        if manifest.get("kind") != "vectors":
+            raise ConfigError(f"{path}: holds no word vectors, expected a folder that does.")
+        if any(layer.get("vectors") for layer in embeddings):
+            return path
+        if len(manifest["tables"]) > 1:
+            raise ConfigError(
+                f"{path}: found the tables {', '.join(manifest['tables'])}, and no layer of "
+                f"{options.model} that names one; say which: --set "
+                f"layers.{embeddings[0]['name']}.vectors={next(iter(manifest['tables']))}."
+            )
+        folder = path
+    else:
+        folder = convert_vectors(path, options.max_vectors)
+        manifest = read_mapping(folder / "manifest.json")
+    ((name, table),) = manifest["tables"].items()
     for layer in embeddings:
-        layer |= {"vectors": TABLE, "dim": dim}
+        layer |= {"vectors": name, "dim": table["dim"]}
     return folder

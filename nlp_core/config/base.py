@@ -48,7 +48,7 @@ def read_config(path: Path, model: type[ModelT]) -> ModelT:
 def read_mapping(path: Path) -> dict[str, Any]:
     """Read a YAML or JSON file whose top level is a mapping."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as err:
         raise ConfigError(f"{path}: there is no such file; check its name.") from err
     except UnicodeDecodeError as err:

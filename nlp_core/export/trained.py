@@ -25,7 +25,7 @@ from nlp_core.models.plan import plan_model
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model, load_shared_model
 from nlp_core.training.cell import read_cell
-from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces
+from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces, read_note
 
 CELL = "cell.json"
 PARAMS = Path("params.yaml")
@@ -174,7 +174,7 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
             f"{folder}: found no file of examples; an export is checked on real ones. Give a file "
             "with labels, in the form of the training file, with --data."
         )
-    needed = [Plugin(**plugin) for plugin in read_mapping(folder / RUN)["plugins"]]
+    needed = [Plugin(**plugin) for plugin in read_note(folder)["plugins"]]
     check_plugins(needed, load_plugins(plugins), where=str(folder))
     config = read_model(folder / MODEL)
     assert config.data is not None, folder

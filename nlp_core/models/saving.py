@@ -5,9 +5,11 @@ Pretrained vectors of words outside the training split are not stored; they are 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -86,7 +88,7 @@ def load_shared_model(
     for name in (WEIGHTS, VOCABULARY):
         if not (folder / name).exists():
             raise DataError(f"{folder / name}: there is no such file; train the cell first.")
-    note = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
+    note = _read_whole(folder / VOCABULARY, lambda path: json.loads(path.read_bytes()))
     owners = {layer.name: layer for layer in raw_layers(plan) if layer.owner == layer.name}
     if set(owners) == set(note["layers"]):
         vocabularies = {
@@ -102,7 +104,7 @@ def load_shared_model(
             for task, kind in kinds.items()
         }
         model = build_shared_model(plan, featurizers, kinds)
-        state = load_file(folder / WEIGHTS)
+        state = _read_whole(folder / WEIGHTS, load_file)
         if _shapes(model.state_dict()) == _shapes(state):
             model.load_state_dict(state)
             return model, featurizers
@@ -110,6 +112,16 @@ def load_shared_model(
         f"{folder / WEIGHTS}: found the weights of another model than {plan.where} describes; "
         "train the cell again, or restore the model file it was trained with."
     )
+
+
+def _read_whole(path: Path, read: Callable[[Path], Any]) -> Any:  # Any: weights or JSON
+    try:
+        return read(path)
+    except (SafetensorError, ValueError) as err:
+        raise DataError(
+            f"{path}: found a broken file ({err}), expected a whole one; train the model again, or "
+            "fetch it again where it was copied from."
+        ) from err
 
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
@@ -22,7 +23,7 @@ from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.folder import ENCODER_FILES
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import (
     digest_file,
     digest_json,
@@ -156,6 +157,22 @@ def check_output(output: Path, *, force: bool) -> None:
         )
 
 
+def read_note(folder: Path) -> dict[str, Any]:
+    """Return what is known of a trained folder.
+
+    Raises:
+        DataError: it is not whole, or of another version.
+    """
+    note = read_mapping(folder / RUN)
+    if note.get("format") != FORMAT_VERSION or "plugins" not in note:
+        raise DataError(
+            f"{folder / RUN}: found the format {note.get('format')}, expected {FORMAT_VERSION} and "
+            "a list of plugins; train the model again with this version, or use the version that "
+            "it was trained with."
+        )
+    return note
+
+
 def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan:
     """Plan a model and check that it fits its `data` section, before any file is read.
 
@@ -165,7 +182,8 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
     """
     plan = plan_model(config, where=where)
     data = config.data
-    assert data is not None, where
+    if data is None:
+        raise ConfigError(f"{where}: data: found nothing, expected how the files are read.")
     try:
         (LOCATORS if data.kind == "span" else TOKENIZERS).get(data.tokens)
     except ConfigError as err:

@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 import torch
 
-from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.model import read_model
 from nlp_core.config.own_data import DataConfig
@@ -26,7 +25,7 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import plan_model
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model
-from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces
+from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces, read_note
 from nlp_core.training.prediction import EVALUATION_BATCH, predict, score_predictions
 from reglue_runtime.text import EMPTY_TOKEN
 
@@ -91,7 +90,7 @@ class Predictor:
                 f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
                 "`reglue train` made."
             )
-        needed = [Plugin(**plugin) for plugin in read_mapping(folder / RUN)["plugins"]]
+        needed = [Plugin(**plugin) for plugin in read_note(folder)["plugins"]]
         check_plugins(needed, load_plugins(plugins), where=str(folder))
         config = read_model(folder / MODEL)
         found = data or config.data
@@ -108,9 +107,11 @@ class Predictor:
                 answer; texts or lists of tokens where each token gets a tag.
 
         Raises:
-            ConfigError: an input has not as many texts as the model reads, or a context has no
-                words.
+            ConfigError: the inputs are no list, one has not as many texts as the model reads, or a
+                context has no words.
         """
+        if isinstance(inputs, str):
+            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
         return self.predict_examples([self._read(item, idx) for idx, item in enumerate(inputs)])
 
     def predict_examples(self, examples: Sequence[OwnExample]) -> list[Prediction]:
