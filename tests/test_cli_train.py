@@ -227,6 +227,23 @@ def test_a_damaged_folder_is_refused(
         Predictor.load("damaged")
 
 
+def test_confusions_are_counted_on_request(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = ["test", str(trained / "out"), "--data", str(trained / "dev.tsv"), "--confusion"]
+    main([*test, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    counts = found["confusion"]["counts"]
+    assert len(found["confusion"]["labels"]) == len(counts) == 5
+    assert sum(map(sum, counts)) == 30
+    right = sum(row[idx] for idx, row in enumerate(counts))
+    assert found["accuracy"] == pytest.approx(100 * right / 30)
+    main(test)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith("| all | ")
+    assert lines[-1].endswith(" | 30 |")
+
+
 def test_every_metric_is_shown_whole_however_narrow_the_terminal(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,10 +11,12 @@ from rich.markup import escape
 from nlp_core.cli import Subparsers
 from nlp_core.cli.output import add_overrides, show_log, show_metrics
 from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import LABELLED_KINDS
 from nlp_core.config.model import parse_model, read_model
 from nlp_core.config.model_file import set_value
 from nlp_core.config.own_data import DataConfig
 from nlp_core.errors import ConfigError
+from nlp_core.report.confusion import render_confusion
 from nlp_core.training.own_run import MODEL
 from nlp_core.training.prediction_file import describe, predict_file
 from nlp_core.training.predictor import Predictor
@@ -27,6 +29,9 @@ def add_parser(subparsers: Subparsers) -> None:
     test = subparsers.add_parser("test", help="measure a trained model on a file with labels")
     test.add_argument("--data", type=Path, required=True, help="the file")
     test.add_argument("--json", action="store_true", help="as JSON, for other programs")
+    test.add_argument(
+        "--confusion", action="store_true", help="say which label was taken for which too"
+    )
     test.set_defaults(run=run_test)
     predict = subparsers.add_parser(
         "predict", help="predict a file, or what is typed on a terminal"
@@ -50,15 +55,26 @@ def run_test(options: argparse.Namespace) -> None:
     """Print the metrics of a file.
 
     Raises:
-        ConfigError: a plug-in is missing or an override is wrong.
+        ConfigError: a plug-in is missing, an override is wrong, or there is no such matrix.
         DataError: the folder or the file is not what it should be.
     """
     show_log("WARNING")
-    metrics = _load(options).measure(options.data)
+    predictor = _load(options)
+    if options.confusion and predictor.data.kind not in LABELLED_KINDS:
+        raise ConfigError(
+            f"--confusion: found a model of the kind {predictor.data.kind}, expected one that "
+            f"gives each row one label: {' or '.join(LABELLED_KINDS)}."
+        )
+    metrics, confusion = predictor.compare(options.data)
+    shown = confusion if options.confusion else None
     if options.json:
-        sys.stdout.write(json.dumps(metrics, indent=2, sort_keys=True) + "\n")
-    else:
-        show_metrics({options.data.name: metrics})
+        counts = {"labels": shown.labels, "counts": shown.counts.tolist()} if shown else None
+        found = metrics | ({"confusion": counts} if counts else {})
+        sys.stdout.write(json.dumps(found, indent=2, sort_keys=True) + "\n")
+        return
+    show_metrics({options.data.name: metrics})
+    if shown is not None:
+        sys.stdout.write(f"\n{render_confusion(shown)}\n")
 
 
 def run_predict(options: argparse.Namespace) -> None:

@@ -27,6 +27,7 @@ Kind = Literal[
 ]
 REGRESSION_KINDS = ("regression", "pair_regression")
 TAGGED_KINDS = ("tagging", "intent_slots")
+LABELLED_KINDS = ("classification", "pair_classification")
 SPAN_LABELS = ["answerable", "unanswerable"]
 """The sorts of questions of the kind span; a task has the first, or both."""
 PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")

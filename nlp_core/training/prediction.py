@@ -77,17 +77,18 @@ def predict(
 
 def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, float]:
     """Measure the task's metrics, in points."""
-    return measure(
-        task.kind,
-        task.metrics,
-        Predictions(
-            labels=task.labels,
-            target=predictions.split.target,
-            prediction=predictions.prediction,
-            score=predictions.score,
-            group=predictions.split.group,
-            scheme=task.scheme,
-        ),
+    return measure(task.kind, task.metrics, describe_predictions(task, predictions))
+
+
+def describe_predictions(task: Task, predictions: SplitPredictions) -> Predictions:
+    """Return what metrics are measured on."""
+    return Predictions(
+        labels=task.labels,
+        target=predictions.split.target,
+        prediction=predictions.prediction,
+        score=predictions.score,
+        group=predictions.split.group,
+        scheme=task.scheme,
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 import torch
 
-from nlp_core.config.dataset import TAGGED_KINDS
+from nlp_core.config.dataset import LABELLED_KINDS, TAGGED_KINDS
 from nlp_core.config.model import read_model
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
@@ -20,13 +20,15 @@ from nlp_core.data.task import ANSWERS, Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
+from nlp_core.metrics import measure
+from nlp_core.metrics.confusion import Confusion, count_confusions
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import plan_model
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model
 from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces, read_note
-from nlp_core.training.prediction import EVALUATION_BATCH, predict, score_predictions
+from nlp_core.training.prediction import EVALUATION_BATCH, describe_predictions, predict
 from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
@@ -51,6 +53,18 @@ class Prediction(NamedTuple):
     confidence: float | list[float] | None
     probability: np.ndarray | None
     tags: list[str] | None = None
+
+
+class Comparison(NamedTuple):
+    """Labels of a file and what a model says.
+
+    Attributes:
+        metrics: by name, in points.
+        confusion: which label was taken for which; None unless each row has one label.
+    """
+
+    metrics: dict[str, float]
+    confusion: Confusion | None
 
 
 class Predictor:
@@ -163,12 +177,22 @@ class Predictor:
         Raises:
             DataError: the file is malformed, or has a label that the model does not know.
         """
+        return self.compare(path).metrics
+
+    def compare(self, path: Path) -> Comparison:
+        """Return the metrics of a file with labels, and which label was taken for which.
+
+        Raises:
+            DataError: see `measure`.
+        """
         targets = self._featurizer.targets
         pieces = list_pieces(self._featurizer.plan)
         split = read_own_split(path, self.data, "test", targets, pieces)
         encoded = self._featurizer.encode(split)
         task = build_task(self.data, targets, path.stem)
-        return score_predictions(task, predict(self._model, encoded, targets))
+        found = describe_predictions(task, predict(self._model, encoded, targets))
+        confusion = count_confusions(found) if task.kind in LABELLED_KINDS else None
+        return Comparison(measure(task.kind, task.metrics, found), confusion)
 
     def _read(self, item: Input, idx: int) -> OwnExample:
         texts = [item] if isinstance(item, str) else list(item)
