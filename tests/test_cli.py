@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,27 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
     )
     assert found.stderr == ""
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"reglue {version('reglue')}\n"
+
+
+@pytest.mark.parametrize("name", [[], ["glue"]])
+def test_tables_outside_a_project_says_where_to_go(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(["tables", *name])
+    assert caught.value.code == 2
+    assert "found no reports/published/, expected the root" in capsys.readouterr().err
 
 
 def test_tables_shows_published_ours_and_verdict(

@@ -422,6 +422,7 @@ PAIRS += ["--set", "data.label=other"]
         ([*TRAIN, "--set", "layers.word.vectors=x"], "Give --vectors FILE"),
         (["new", "regression", "--train", "{train}", "-o", "n.json"], "no column of numbers"),
         (["new", "tagging", "--train", "gone.tsv", "-o", "n.json"], "there is no such file"),
+        (["new", "classification", "--train", "{twice}", "-o", "n.json"], "column 'text' twice"),
     ],
 )
 def test_a_mistake_is_one_paragraph_and_leaves_nothing(
@@ -437,6 +438,7 @@ def test_a_mistake_is_one_paragraph_and_leaves_nothing(
         "taken": b"text\tprediction\na\tb\n",
         "strange": b"text\tlabel\na\tfood\nb\trooms\n",
         "empty": b"",
+        "twice": b"text\ttext\nthe soup\tfood\n",
     }
     for name, content in files.items():
         (trained / f"{name}.tsv").write_bytes(content)

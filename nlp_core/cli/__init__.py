@@ -9,6 +9,7 @@ import argparse
 import importlib
 import os
 import sys
+from importlib.metadata import version
 from typing import NoReturn, TypeAlias
 
 from nlp_core.errors import ConfigError, NlpCoreError
@@ -85,6 +86,7 @@ def _build_parser(wanted: list[str]) -> argparse.ArgumentParser:
     """Return the parser of the wanted command, or of all when it is none of them."""
     modules = [COMMANDS[name] for name in wanted if name in COMMANDS] or COMMANDS.values()
     parser = Parser(prog="reglue", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--version", action="version", version=f"reglue {version('reglue')}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for module in dict.fromkeys(modules):
         importlib.import_module(f"nlp_core.cli.{module}").add_parser(subparsers)

@@ -47,6 +47,11 @@ def run(options: argparse.Namespace) -> None:
     """
     root = Path()
     names = list_tables(root)
+    if not names:
+        raise ConfigError(
+            f"{root.resolve()}: found no reports/published/, expected the root of a project with "
+            "tables; go there first."
+        )
     if options.name is not None and options.name not in names:
         raise ConfigError(
             f"reports/published: unknown table '{options.name}'. {suggest(options.name, names)}"

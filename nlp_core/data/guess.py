@@ -213,6 +213,11 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
     fitting = [row for row in rows if len(row) == width]
     header = values["header"] = len(rows[0]) == width and is_header(rows[0], fitting[1:])
     names = rows[0] if header else [str(number) for number in range(1, width + 1)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"{path}: line 1: found the column '{twice[0]}' twice, expected names that differ."
+        )
     body = fitting[1:] if header else fitting
     if not body:
         raise DataError(f"{path}: found a header and nothing else, expected rows behind it.")
