@@ -50,7 +50,7 @@ def test_a_name_is_taken_apart(name: str, parsed: tuple[str, float | None, str |
         ("classification", "accuracy@good", r"unknown metric 'accuracy@good'"),
         ("multi_label", "auc", r"unknown metric 'auc' of the kind 'multi_label'"),
         ("multi_label", "accuracy", r"unknown metric 'accuracy'"),
-        ("tagging", "f1@good", r"unknown metric 'f1@good' of the kind 'tagging'"),
+        ("tagging", "auc@good", r"unknown metric 'auc@good' of the kind 'tagging'"),
     ],
 )
 def test_a_name_that_is_none_is_refused(kind: str, name: str, message: str) -> None:

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import seqeval.metrics
 from numpy.typing import NDArray
+from seqeval.scheme import IOB2
 from sklearn.metrics import average_precision_score, classification_report, roc_auc_score
 
-from nlp_core.errors import DataError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.binary import NOTHING
 from nlp_core.metrics.calibration import compute_calibration_error
@@ -243,6 +245,42 @@ def test_entity_precision_and_recall_by_hand() -> None:
     predictions = Predictions(["B-A", "B-B", "I-A", "O"], target, prediction, scheme="BIO")
     found = measure("tagging", ["precision", "recall"], predictions)
     assert found == pytest.approx({"precision": 200 / 3, "recall": 100.0})
+
+
+SENTENCES = [["B-PER", "I-PER", "O", "B-LOC"], ["B-PER", "B-LOC", "I-LOC"], ["O", "B-ORG"]]
+FOUND = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "B-LOC", "I-PER"], ["O", "I-ORG"]]
+TAGGED = Predictions(
+    ["O", *(f"{place}-{name}" for place in "BI" for name in ("LOC", "ORG", "PER"))],
+    SENTENCES,
+    FOUND,
+)
+
+
+def test_entities_of_one_type_are_counted_as_seqeval_counts_them() -> None:
+    expected = seqeval.metrics.classification_report(
+        SENTENCES, FOUND, mode="strict", scheme=IOB2, zero_division=0, output_dict=True
+    )
+    names = {"f1": "f1-score", "precision": "precision", "recall": "recall"}
+    wanted = {
+        f"{name}@{label}": 100 * expected[label][column]
+        for name, column in names.items()
+        for label in ("PER", "LOC", "ORG")
+    }
+    found = measure("tagging", list(wanted), TAGGED)
+    assert found == pytest.approx(wanted)
+    assert 0 < found["precision@PER"] < found["recall@PER"]
+    with pytest.raises(ConfigError, match="found the label 'B-PER', which the task does not have"):
+        measure("tagging", ["f1@B-PER"], TAGGED)
+
+
+def test_slots_have_precision_and_recall() -> None:
+    target, prediction = (
+        [{"label": "fly", "tags": tags} for tags in item] for item in (SENTENCES, FOUND)
+    )
+    names = ["slot_f1", "slot_precision", "slot_recall"]
+    found = measure("intent_slots", names, Predictions(["fly"], target, prediction))
+    expected = measure("tagging", ["f1", "precision", "recall"], TAGGED)
+    assert list(found.values()) == list(expected.values())
 
 
 def test_confusions_are_counted_and_shown() -> None:

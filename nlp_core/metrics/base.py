@@ -60,10 +60,14 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "regression": _REGRESSION,
     "pair_regression": _REGRESSION,
     "ranking": ("accuracy", "auc", "map", "mrr"),
-    "tagging": ("accuracy", "f1", "precision", "recall"),
+    "tagging": (
+        *("accuracy", "f1", "f1@LABEL", "precision", "precision@LABEL", "recall", "recall@LABEL"),
+    ),
     "language_model": ("perplexity",),
     "masked_language_model": ("accuracy", "perplexity"),
-    "intent_slots": ("frame_accuracy", "intent_accuracy", "slot_f1"),
+    "intent_slots": (
+        *("frame_accuracy", "intent_accuracy", "slot_f1", "slot_precision", "slot_recall"),
+    ),
     "span": ("exact_match", "exact_match@LABEL", "f1", "f1@LABEL"),
 }
 """The metrics that each kind of task can be measured by, with their parameters in capitals."""
@@ -131,7 +135,7 @@ def parse_metric(
     Args:
         kind: the task's kind.
         name: the metric, with its parameters.
-        labels: those of the task; None: any will do.
+        labels: those of the task, of tags those that write the entities' types; None: any will do.
         where: the file and key that an error message begins with.
 
     Raises:
@@ -151,12 +155,19 @@ def parse_metric(
     if pattern not in METRICS[kind]:
         hint = suggest(name, METRICS[kind])
         raise ConfigError(f"{where}: unknown metric '{name}' of the kind '{kind}'. {hint}")
+    if labels is not None and kind == "tagging":
+        labels = list_types(labels)
     if label is not None and labels is not None and label not in labels:
         raise ConfigError(
             f"{where}: {name}: found the label '{label}', which the task does not have. "
             f"{suggest(label, labels)}"
         )
     return MetricCall(pattern, precision, label)
+
+
+def list_types(tags: Sequence[str]) -> list[str]:
+    """Return the types of the entities that tags write, sorted: PER of B-PER and I-PER."""
+    return sorted({tag.partition("-")[2] for tag in tags if "-" in tag})
 
 
 def check_metrics(

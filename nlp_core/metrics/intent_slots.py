@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -15,14 +16,18 @@ def measure_intent_accuracy(predictions: Predictions) -> float:
     return classification.measure_accuracy(_take(predictions, "label"))
 
 
-def measure_slot_f1(predictions: Predictions) -> float:
-    """Return the F1 of whole slots, as that of the kind tagging: type, first and last token.
+def measure_slots(name: str, predictions: Predictions) -> float:
+    """Return F1, precision or recall of whole slots, as those of the kind tagging.
+
+    Args:
+        name: f1, precision or recall.
+        predictions: of utterances.
 
     Raises:
         ConfigError: the scheme is not one that slots can be read from.
         DataError: a tag is not of the scheme.
     """
-    return tagging.COMPUTE["f1"](_take(predictions, "tags"))
+    return tagging.COMPUTE[name](_take(predictions, "tags"))
 
 
 def measure_frame_accuracy(predictions: Predictions) -> float:
@@ -45,5 +50,7 @@ def _read(answer: object) -> Mapping[str, str | Sequence[str]]:
 COMPUTE = {
     "frame_accuracy": measure_frame_accuracy,
     "intent_accuracy": measure_intent_accuracy,
-    "slot_f1": measure_slot_f1,
+    "slot_f1": partial(measure_slots, "f1"),
+    "slot_precision": partial(measure_slots, "precision"),
+    "slot_recall": partial(measure_slots, "recall"),
 }
