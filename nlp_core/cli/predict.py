@@ -16,7 +16,6 @@ from nlp_core.config.model import parse_model, read_model
 from nlp_core.config.model_file import set_value
 from nlp_core.config.own_data import DataConfig
 from nlp_core.errors import ConfigError
-from nlp_core.report.confusion import render_confusion
 from nlp_core.training.own_run import MODEL
 from nlp_core.training.prediction_file import describe, predict_file
 from nlp_core.training.predictor import Predictor
@@ -74,6 +73,8 @@ def run_test(options: argparse.Namespace) -> None:
         return
     show_metrics({options.data.name: metrics})
     if shown is not None:
+        from nlp_core.report.confusion import render_confusion  # scipy, for this alone
+
         sys.stdout.write(f"\n{render_confusion(shown)}\n")
 
 

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import confusion_matrix
 
 from nlp_core.metrics.base import Predictions
 
@@ -23,6 +22,9 @@ class Confusion(NamedTuple):
 
 def count_confusions(predictions: Predictions) -> Confusion:
     """Count which label was taken for which, for a task with one label an example."""
+    # more than a second, which a command that only predicts does not need
+    from sklearn.metrics import confusion_matrix
+
     labels = [str(label) for label in predictions.labels]
     target = np.asarray(predictions.target, dtype=np.str_)
     prediction = np.asarray(predictions.prediction, dtype=np.str_)
