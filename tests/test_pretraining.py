@@ -17,6 +17,7 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model as build_graph
 from nlp_core.training.cell import read_cell
+from nlp_core.training.masked_learner import MaskedLearner
 from nlp_core.training.masked_perplexity import measure_masked
 from nlp_core.training.pretraining import pretrain_encoder, read_encoder, summarise_history
 from nlp_core.training.pretraining_loop import Pretrainer, find_phase, group_parameters
@@ -225,14 +226,18 @@ def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
         Params.model_validate({**values, "experiments": cells})
 
 
+@pytest.mark.parametrize("method", [None, "smart", "vat", "freelb", "fgm"])
 def test_accumulated_parts_make_the_gradient_of_the_batch(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, monkeypatch: pytest.MonkeyPatch, method: str | None
 ) -> None:
+    adversarial = next((item for item in METHODS if item["name"] == method), None)
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     write_json(project / "encoders/tiny.json", ARCHITECTURE | still)
     gradients: dict[int, list[torch.Tensor]] = {}
     for parts in (1, 4):
-        plan = make_plan(project, accumulation=parts, pairs="next_sentence", steps=1)
+        plan = make_plan(
+            project, accumulation=parts, pairs="next_sentence", steps=1, adversarial=adversarial
+        )
 
         def keep(optimizer: torch.optim.Optimizer, parts: int = parts) -> None:
             groups = optimizer.param_groups
@@ -243,6 +248,101 @@ def test_accumulated_parts_make_the_gradient_of_the_batch(
             pretrain_encoder(plan)
     for one, many in zip(gradients[1], gradients[4], strict=True):
         torch.testing.assert_close(one, many, rtol=1e-3, atol=1e-6)  # sums in another order
+
+
+SMART: dict[str, Any] = {
+    "name": "smart",
+    "weight": 1.0,
+    "steps": 1,
+    "step_size": 0.1,
+    "noise_std": 0.01,
+    "epsilon": 0.1,
+    "norm": "l2",
+    "level": "token",
+    "divergence": "symmetric_kl",
+}
+PROXIMAL = {"weight": 0.5, "early_momentum": 0.5, "momentum": 0.9, "early_share": 0.5}
+VAT = {"name": "vat", "weight": 1.0, "steps": 1, "probe": 0.1, "epsilon": 0.1, "level": "token"}
+FREELB = {"name": "freelb", "steps": 2, "step_size": 0.1, "epsilon": 0.1, "norm": "l2"}
+FREELB |= {"level": "token"}
+FGM = {"name": "fgm", "weight": 1.0, "epsilon": 0.1, "level": "token"}
+METHODS = [SMART | {"proximal": PROXIMAL}, VAT, FREELB, FGM]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method["name"])
+def test_word_vectors_are_perturbed_and_a_killed_run_ends_with_the_same_bytes(
+    project: Path, monkeypatch: pytest.MonkeyPatch, method: dict[str, Any]
+) -> None:
+    write_start(project)
+    changes = FURTHER | {"steps": 8, "pairs": "sentence_order"}
+    plain = list_digests(pretrain_encoder(make_plan(project, **changes)))
+    plan = make_plan(project, **changes, adversarial=method)
+    whole = list_digests(pretrain_encoder(plan))
+    assert whole["model.safetensors"] != plain["model.safetensors"]
+    original = Pretrainer.step
+    kills = [3, 5, 9]
+
+    def step(self: Pretrainer) -> None:
+        if self.progress.step in kills:
+            kills.remove(self.progress.step)
+            raise KilledError
+        original(self)
+
+    monkeypatch.setattr(Pretrainer, "step", step)
+    for _ in range(3):
+        with pytest.raises(KilledError):
+            pretrain_encoder(plan)
+    assert list_digests(pretrain_encoder(plan)) == whole
+
+
+@pytest.mark.parametrize("method", [SMART | {"proximal": None}, VAT], ids=["smart", "vat"])
+def test_in_a_ball_of_no_size_an_encoder_is_trained_as_ever(
+    project: Path, method: dict[str, Any]
+) -> None:
+    plain = pretrain_encoder(make_plan(project, pairs="next_sentence"))
+    files, history = list_digests(plain), read_history(plain)
+    method = method | {"epsilon": 0.0}
+    plan = make_plan(project, pairs="next_sentence", adversarial=method)
+    folder = pretrain_encoder(plan)
+    assert read_history(folder) == history
+    changed = {name for name, digest in list_digests(folder).items() if digest != files[name]}
+    assert changed == {"encoder.json"}
+
+
+@pytest.mark.parametrize("method", [FREELB, FGM], ids=["freelb", "fgm"])
+def test_history_counts_the_first_pass_of_a_step_alone(
+    project: Path, method: dict[str, Any]
+) -> None:
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    write_json(project / "encoders/tiny.json", ARCHITECTURE | still)
+    phases = [{"length": 16, "share": 1.0, "batch_size": 16}]
+    changes = {"steps": 1, "validate_every": 1, "accumulation": 2, "phases": phases}
+    (plain,) = _read_training(pretrain_encoder(make_plan(project, **changes)))
+    plan = make_plan(project, **changes, adversarial=method | {"epsilon": 0.0})
+    (found,) = _read_training(pretrain_encoder(plan))
+    assert found == pytest.approx(plain, rel=1e-5)
+
+
+def _read_training(folder: Path) -> list[dict[str, Any]]:
+    return [event for event in read_history(folder) if event.pop("event") == "train"]
+
+
+def test_keys_of_encoders_without_perturbation_stay(project: Path) -> None:
+    plan = make_plan(project)
+    assert "adversarial" not in plan.config.describe()
+    assert read_note(pretrain_encoder(plan))["config"] == plan.config.describe()
+    assert make_plan(project, adversarial=FGM).key != plan.key
+
+
+def test_a_table_that_does_not_name_its_padding_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = torch.nn.Embedding(9, 4)
+    monkeypatch.setattr(MaskedLearner, "find_word_tables", lambda self: [table])
+    with pytest.raises(
+        ConfigError, match=r"encoders\.tiny\.adversarial: found a table .*padding_idx"
+    ):
+        pretrain_encoder(make_plan(project, adversarial=FGM))
 
 
 def test_decoder_is_the_table_of_embeddings(project: Path) -> None:
@@ -393,9 +493,9 @@ def test_too_few_pieces_are_refused(project: Path) -> None:
 def test_a_loss_that_is_not_finite_ends_the_run(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spoil(self: Pretrainer, *given: object) -> torch.Tensor:
-        return torch.tensor(float("nan"))
+    def spoil(self: MaskedLearner, *given: object) -> tuple[None, torch.Tensor]:
+        return None, torch.tensor(float("nan"), requires_grad=True)
 
-    monkeypatch.setattr(Pretrainer, "_find_loss", spoil)
+    monkeypatch.setattr(MaskedLearner, "score_and_lose", spoil)
     with pytest.raises(TrainingError, match="tiny: found a loss of nan at step 1"):
         pretrain_encoder(make_plan(project))

@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "artifacts/pretrain/tiny"
     note = {
         "encoder": "tiny",
-        "config": params.encoders["tiny"].model_dump(mode="json"),
+        "config": params.encoders["tiny"].describe(),
         "numerics": 1,
         "data": {"tiny_corpus": "sha256:" + "ab" * 32},
         "init": {"path": "encoders/tiny.json", "sha256": "sha256:" + "cd" * 32},

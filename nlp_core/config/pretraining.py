@@ -1,9 +1,10 @@
 """The closed model of an encoder that is pretrained: an entry of encoders in params.yaml."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, Seed
 from nlp_core.config.name import Name
 
@@ -120,12 +121,20 @@ class EncoderConfig(ClosedModel):
     optimizer: PretrainingOptimizerConfig
     clip_norm: Positive | None = None
     """Largest L2 norm of the whole gradient; null: not clipped."""
+    adversarial: AdversarialConfig | None = None
+    """How the encoder's word vectors are perturbed while it is trained; the head's own start is
+    without. null: not at all."""
     accumulation: Count = 1
     """Parts that a batch is computed in, to save memory."""
     validate_every: Count
     """Steps between two points of the curve, at which the run can be gone on with as well."""
     seed: Seed
     """Seed of weights, order, masking and dropout."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the values as JSON; adversarial only where there is one, as in a recipe."""
+        unset = {"adversarial"} if self.adversarial is None else set()
+        return self.model_dump(mode="json", exclude=unset)
 
     @property
     def begins_from_nothing(self) -> bool:

@@ -15,13 +15,14 @@ from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import Decoded, Head, LanguageModelHead, MaskedLanguageModelHead
 from nlp_core.models.features import Batch, Featurizer, raw_layers
+from nlp_core.models.learner import Learner
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
 
 
-class GraphModel(nn.Module):
+class GraphModel(Learner):
     """Blocks in the order of their plan, and the heads that read them.
 
     Args:
@@ -87,14 +88,13 @@ class GraphModel(nn.Module):
             scores[name] = (head(*read, mask, *told), mask)
         return scores
 
-    def loss(self, batch: Batch) -> Tensor:
-        """Return the sum of the heads' losses, each times its weight, a scalar."""
-        return self.score_and_lose(batch)[1]
-
     def score_and_lose(
         self, batch: Batch
     ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
-        """Return what `forward` gives for the batch, `informed`, and its loss, of one pass."""
+        """Return what `forward` gives for the batch, `informed`, and its loss, of one pass.
+
+        That is the sum of the heads' losses, each times its weight.
+        """
         scores = self(batch, informed=True)
         return scores, self.sum_losses(scores, batch)
 
@@ -146,6 +146,14 @@ class GraphModel(nn.Module):
             head = self._head(name)
             found[name] = head.outputs(score, batch.group if head.grouped else mask)
         return found
+
+    def say(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the outputs of a pass over a batch."""
+        return self.outputs(self(batch, informed=True), batch)
+
+    def weigh(self, batch: Batch) -> dict[str, float]:
+        """Return each head's weight, times the share of the batch in the examples of its step."""
+        return {name: head.weight * batch.portion for name, head in self.plan.heads.items()}
 
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         """Return for each head its predictions."""

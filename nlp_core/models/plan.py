@@ -95,6 +95,10 @@ class ModelPlan:
     layers: list[LayerPlan]
     heads: dict[str, HeadPlan]
 
+    def __deepcopy__(self, memo: object) -> "ModelPlan":
+        """Return the plan itself, which never changes."""
+        return self
+
     @property
     def grouped(self) -> bool:
         """Whether a training batch must hold whole groups."""

@@ -1,4 +1,8 @@
-"""From a recipe's `adversarial` section to what a step trains on."""
+"""From the section `adversarial` of a recipe or an encoder to what a step trains on."""
+
+from collections.abc import Sequence
+
+from torch import nn
 
 from nlp_core.config.adversarial import (
     AdversarialConfig,
@@ -9,16 +13,17 @@ from nlp_core.config.adversarial import (
 )
 from nlp_core.errors import ConfigError
 from nlp_core.models.graph import GraphModel
+from nlp_core.models.learner import Learner
 from nlp_core.objectives.adversarial import Fgm, FreeLB
 from nlp_core.objectives.objective import Objective
-from nlp_core.objectives.perturbation import Ball, Noise, find_word_tables
+from nlp_core.objectives.perturbation import Ball, Noise
 from nlp_core.objectives.proximal import Average
 from nlp_core.objectives.smoothness import Smart, Vat
 
 
 def build_objective(
     config: AdversarialConfig | None,
-    model: GraphModel,
+    model: Learner,
     *,
     seed: int,
     num_steps: int,
@@ -28,20 +33,15 @@ def build_objective(
     """Build what a step trains on.
 
     Args:
-        config: of the recipe; None: the loss as it is.
-        model: what is trained.
+        config: how word vectors are perturbed; None: the loss as it is.
+        model: what is trained; of a model that can be so.
         seed: of the run.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
         copies: see Average; the same for all tasks of a run.
-
-    Raises:
-        ConfigError: the model has no word vectors to perturb, or a head whose outputs cannot be
-            compared.
     """
     if config is None:
         return Objective(model)
-    check_model(config, model)
     noise = Noise(seed, rank)
     match config:
         case SmartConfig():
@@ -66,7 +66,7 @@ def build_objective(
 
 def _build_smart(
     config: SmartConfig,
-    model: GraphModel,
+    model: Learner,
     noise: Noise,
     num_steps: int,
     copies: dict[int, object] | None,
@@ -96,14 +96,17 @@ def _build_smart(
     )
 
 
-def check_model(config: AdversarialConfig, model: GraphModel) -> None:
+def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:
     """Refuse a model that cannot be trained so.
 
     Raises:
-        ConfigError: see `build_objective`.
+        ConfigError: the model has no word vectors to perturb, or a head whose outputs cannot be
+            compared.
     """
+    if config is None:
+        return
     where = f"{model.plan.where}: "
-    tables = find_word_tables(model)
+    tables = model.find_word_tables()
     if not tables:
         blocks = ", ".join(sorted({type(block).__name__ for block in model.blocks.values()}))
         raise ConfigError(
@@ -111,13 +114,7 @@ def check_model(config: AdversarialConfig, model: GraphModel) -> None:
             f"method {config.name} perturbs them; give the model a word_embedding, or take a "
             "recipe without adversarial."
         )
-    for table in tables:
-        if getattr(table, "padding_idx", None) is None:
-            raise ConfigError(
-                f"{where}layers: found a table of word vectors, {type(table).__name__}, that does "
-                f"not say which id is padding, and the recipe's adversarial method {config.name} "
-                "perturbs real words only; expected a padding_idx."
-            )
+    check_tables(config, tables, f"{where}layers")
     if not isinstance(config, SmartConfig | VatConfig):
         return
     for name, plan in model.plan.heads.items():
@@ -126,4 +123,19 @@ def check_model(config: AdversarialConfig, model: GraphModel) -> None:
                 f"{where}head '{name}': found {plan.head.__name__}, which gives no outputs that "
                 f"two passes could be compared by, as the recipe's adversarial method "
                 f"{config.name} does; take freelb or fgm, or a recipe without adversarial."
+            )
+
+
+def check_tables(config: AdversarialConfig, tables: Sequence[nn.Module], where: str) -> None:
+    """Refuse tables of word vectors that do not say what padding is.
+
+    Raises:
+        ConfigError: one of them has no `padding_idx`.
+    """
+    for table in tables:
+        if getattr(table, "padding_idx", None) is None:
+            raise ConfigError(
+                f"{where}: found a table of word vectors, {type(table).__name__}, that does not "
+                f"say which id is padding, and the adversarial method {config.name} perturbs real "
+                "words only; expected a padding_idx."
             )

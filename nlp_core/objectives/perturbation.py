@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from nlp_core.blocks import Block
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.config.adversarial import Level, Norm
@@ -41,12 +40,6 @@ class Perturbed(NamedTuple):
 
     delta: Tensor
     mask: Tensor
-
-
-def find_word_tables(model: nn.Module) -> list[nn.Module]:
-    """Return the modules that give a model its word vectors, each once."""
-    tables = [block.find_word_table() for block in model.modules() if isinstance(block, Block)]
-    return list({id(table): table for table in tables if table is not None}.values())
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nlp_core.models.features import Batch
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.learner import Learner
 from nlp_core.objectives.perturbation import repeat_pass
 
 
@@ -34,7 +34,7 @@ class Average:
 
     def __init__(
         self,
-        model: GraphModel,
+        model: Learner,
         *,
         weight: float,
         early_momentum: float,
@@ -44,7 +44,7 @@ class Average:
     ) -> None:
         fixed = [parameter for parameter in model.parameters() if not parameter.requires_grad]
         memo = {} if copies is None else copies
-        memo |= {id(item): item for item in [*fixed, *model.buffers(), model.plan]}
+        memo |= {id(item): item for item in [*fixed, *model.buffers()]}
         self.model = copy.deepcopy(model, memo)
         trained = {name: item for name, item in self.model.named_parameters() if item.requires_grad}
         self.weights = {name: item.requires_grad_(False) for name, item in trained.items()}
@@ -54,14 +54,14 @@ class Average:
         self.num_early = num_early
 
     @torch.no_grad()
-    def follow(self, model: GraphModel, step: int) -> None:
+    def follow(self, model: Learner, step: int) -> None:
         """Move towards the weights of the model, before a step that is counted from 0."""
         momentum = self.early_momentum if step < self.num_early else self.momentum
         current = dict(model.named_parameters())
         for name, average in self.weights.items():
             average.lerp_(current[name], 1 - momentum)
 
-    def outputs(self, batch: Batch, random_state: Tensor) -> dict[str, Tensor]:
+    def outputs(self, batch: Any, random_state: Tensor) -> dict[str, Tensor]:
         """Return the outputs for a batch, with the dropout masks of a pass that began so.
 
         They have no gradient, for no weight here asks for one; `torch.no_grad` would choose other
@@ -69,7 +69,7 @@ class Average:
         """
         self.model.train()
         with repeat_pass(self.model, random_state):
-            return self.model.outputs(self.model(batch, informed=True), batch)
+            return self.model.say(batch)
 
     def restore(self, weights: Mapping[str, Tensor]) -> None:
         """Go on from averaged weights."""

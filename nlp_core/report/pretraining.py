@@ -100,7 +100,7 @@ def _evaluate(folder: Path, name: str, params: Params) -> CellResult:
     config, path = params.encoders[name], folder / "encoder.json"
     command = f"dvc repro pretrain@{name}"
     note = read_record(path, EncoderNote, command=command)
-    said = {"config": config.model_dump(mode="json"), "numerics": params.numerics}
+    said = {"config": config.describe(), "numerics": params.numerics}
     for key, expected in said.items():
         if getattr(note, key) != expected:
             raise DataError(

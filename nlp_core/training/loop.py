@@ -22,7 +22,7 @@ from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives import build_objective
+from nlp_core.objectives import build_objective, check_model
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -101,6 +101,9 @@ class Trainer:
         self.learning_rate = LearningRate(
             recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs, max_steps
         )
+        for item in self.tasks.values():
+            if not item.is_auxiliary:
+                check_model(recipe.adversarial, item.trained_model)
         copies: dict[int, object] = {}
         self.objectives = {
             name: build_objective(

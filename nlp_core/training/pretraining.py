@@ -84,7 +84,7 @@ class EncoderPlan:
         return digest_json(
             {
                 "numerics": self.numerics,
-                "config": self.config.model_dump(mode="json"),
+                "config": self.config.describe(),
                 "data": [self.corpus.digest, self.text_digest],
                 "init": self.init_digest,
                 "machine": describe_machine(),
@@ -269,7 +269,7 @@ def _write_history(
     footnotes = list_footnotes(_read_source(plan.corpus.folder))
     note = {
         "encoder": plan.name,
-        "config": config.model_dump(mode="json"),
+        "config": config.describe(),
         "numerics": plan.numerics,
         "data": {
             config.data: f"sha256:{plan.corpus.digest}",

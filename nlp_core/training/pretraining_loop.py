@@ -9,28 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 from torch.optim import AdamW, Optimizer
 
 from nlp_core.config.pretraining import EncoderConfig, PhaseConfig
 from nlp_core.config.recipe import WarmupLinearSchedule
 from nlp_core.data.corpus_stream import CorpusStream, Place, PlacedBatch
 from nlp_core.data.masked_text import MEASURED_WINDOWS, MaskedText
-from nlp_core.data.masking import Masked, MaskingRule, mask_pieces
+from nlp_core.data.masking import MaskingRule, mask_pieces
 from nlp_core.data.window import WindowBatch
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.errors import TrainingError
+from nlp_core.objectives import Objective, build_objective, check_tables
 from nlp_core.training.checkpoint import OPTIMIZER, load_state, restore_optimizer, save_state
 from nlp_core.training.device import find_device
 from nlp_core.training.lamb import Lamb
+from nlp_core.training.masked_learner import MaskedLearner, Seen, cut_part
 from nlp_core.training.masked_perplexity import measure_masked
 from nlp_core.training.optimizer import LearningRate, set_learning_rate, update_weights
 
 log = logging.getLogger(__name__)
 
 MASKING = 3  # which generator of a step
+OBJECTIVE = "objective"  # what belongs to it in a checkpoint
 LOGS_BETWEEN_POINTS = 10
 CURVE_WINDOWS = 128
 FRESH, BEFORE, AFTER = "fresh", "before", "after"
@@ -69,6 +70,15 @@ class Tally:
     """Pieces that went through the encoder."""
     started: float = field(default_factory=time.monotonic)
 
+    def count(self, seen: Seen) -> None:
+        """Add what a pass over a part of a batch came to."""
+        self.loss += seen.loss
+        self.pieces += seen.pieces
+        self.right += seen.right
+        self.pair_loss += seen.pair_loss
+        self.pairs += seen.pairs
+        self.pairs_right += seen.pairs_right
+
     def describe(self) -> dict[str, float]:
         """Return means over pieces and over pairs; accuracies in points."""
         found = {"loss": self.loss / max(self.pieces, 1)}
@@ -102,6 +112,7 @@ class Pretrainer:
         checkpoint: Path,
     ) -> None:
         self.model, self.stream, self.config = model.to(find_device()), stream, config
+        self.learner = MaskedLearner(self.model)
         self.name, self.checkpoint = name, checkpoint
         self.texts = [text.thin(MEASURED_WINDOWS) for text in texts]
         self.curve_texts = [text.thin(CURVE_WINDOWS) for text in self.texts]
@@ -110,7 +121,8 @@ class Pretrainer:
         self.progress = PretrainingProgress()
         self.tally = Tally()
         self.batches: Iterator[PlacedBatch] | None = None
-        self.optimizer, self.learning_rate = self._build_optimizer()
+        self._check_adversarial()
+        self._prepare()
 
     @property
     def is_head_alone(self) -> bool:
@@ -159,48 +171,23 @@ class Pretrainer:
         )
         set_learning_rate(self.optimizer, lr)
         self.optimizer.zero_grad(set_to_none=True)
+        self.model.train()
+        if self.is_head_alone:
+            self.model.encoder.eval()
+        self.objective.begin(self._own_step())
         for rows in np.array_split(np.arange(len(batch.ids)), self.config.accumulation):
             if len(rows):
-                loss = self._find_loss(batch, masked, rows)
-                if not math.isfinite(float(loss.detach())):
-                    raise TrainingError(self._describe_divergence(float(loss.detach()), lr))
-                loss.backward()  # type: ignore[no-untyped-call]
+                part = cut_part(self.model, batch, masked, rows)
+                loss = self.objective.backward(part, self._own_step())
+                if not math.isfinite(loss):
+                    raise TrainingError(self._describe_divergence(loss, lr))
+                self.tally.count(self.learner.seen[0])
+                self.learner.seen.clear()
         if self.config.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
         update_weights(self.optimizer)
         self.progress.step += 1
         self.tally.read += int(batch.inside.sum())
-
-    def _find_loss(self, batch: WindowBatch, masked: Masked, rows: np.ndarray) -> Tensor:
-        """Return the share of some rows in the loss of the batch, a mean over all that is asked."""
-        width = batch.ids.shape[1]
-        begin, end = np.searchsorted(masked.places, [rows[0] * width, (rows[-1] + 1) * width])
-        inputs = self.model.read(masked.ids[rows], batch.segments[rows], batch.inside[rows])
-        places, targets = self.model.read(
-            masked.places[begin:end] - rows[0] * width, masked.targets[begin:end]
-        )
-        self.model.train()
-        if self.is_head_alone:
-            self.model.encoder.eval()
-        with torch.set_grad_enabled(not self.is_head_alone):
-            hidden = self.model.encode(*inputs)
-        scores = self.model.score(hidden, places)
-        total = functional.cross_entropy(scores.pieces, targets, reduction="sum")
-        self._count(total, scores.pieces, targets)
-        loss = total / max(len(masked.targets), 1)
-        if scores.answers is not None:
-            (answers,) = self.model.read(batch.answers[rows])
-            pair_total = functional.cross_entropy(scores.answers, answers, reduction="sum")
-            self.tally.pair_loss += float(pair_total.detach())
-            self.tally.pairs += len(rows)
-            self.tally.pairs_right += int((scores.answers.argmax(1) == answers).sum())
-            loss = loss + pair_total / len(batch.ids)
-        return loss
-
-    def _count(self, total: Tensor, scores: Tensor, targets: Tensor) -> None:
-        self.tally.loss += float(total.detach())
-        self.tally.pieces += len(targets)
-        self.tally.right += int((scores.argmax(1) == targets).sum())
 
     def _next_batch(self) -> WindowBatch:
         number, phase = find_phase(self.config, self._own_step() if not self.is_head_alone else 0)
@@ -229,25 +216,41 @@ class Pretrainer:
         self._draw_point()
         if self.head_steps and self.progress.step == self.head_steps:
             self._measure(BEFORE)
-            self.optimizer, self.learning_rate = self._build_optimizer()
+            self._prepare()
         if self.progress.step == self.config.all_steps:
             self._measure(AFTER)
-        states = {"model": self.model.state_dict()}
+        states = {"model": self.model.state_dict(), OBJECTIVE: self.objective.state()}
         save_state(self.checkpoint, asdict(self.progress), states, self.optimizer)
 
     def _restore(self) -> None:
         note, states = load_state(self.checkpoint)
         self.progress = PretrainingProgress(**note)
         self.model.load_state_dict(states["model"])
-        self.optimizer, self.learning_rate = self._build_optimizer()
+        self._prepare()
+        self.objective.restore(states.get(OBJECTIVE, {}))
         restore_optimizer(self.optimizer, states.get(OPTIMIZER, {}))
         log.info("pretrain resume step=%d place=%s", self.progress.step, self.progress.place)
+
+    def _check_adversarial(self) -> None:
+        if self.config.adversarial is not None:
+            where = f"params.yaml: encoders.{self.name}.adversarial"
+            check_tables(self.config.adversarial, self.learner.find_word_tables(), where)
+
+    def _prepare(self) -> None:
+        """Make ready for the next step: what is trained, on what, and by which optimiser."""
+        self.model.encoder.requires_grad_(not self.is_head_alone)
+        self.optimizer, self.learning_rate = self._build_optimizer()
+        self.objective: Objective = build_objective(
+            None if self.is_head_alone else self.config.adversarial,
+            self.learner,
+            seed=self.config.seed,
+            num_steps=self.config.steps,
+        )
 
     def _build_optimizer(self) -> tuple[Optimizer, LearningRate]:
         """Return the optimiser of the next step, over what it trains."""
         config, start = self.config.optimizer, self.config.head_start
         alone = self.is_head_alone
-        self.model.encoder.requires_grad_(not alone)
         warmup = WarmupLinearSchedule(name="warmup_linear", warmup=config.warmup)
         groups = group_parameters(self.model, config.weight_decay)
         betas = (0.9, config.second_decay)
