@@ -10,13 +10,11 @@ from rich.markup import escape
 
 from nlp_core.cli import Subparsers
 from nlp_core.cli.output import add_overrides, show_log, show_metrics
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import LABELLED_KINDS
-from nlp_core.config.model import parse_model, read_model
 from nlp_core.config.model_file import set_value
 from nlp_core.config.own_data import DataConfig
 from nlp_core.errors import ConfigError
-from nlp_core.training.own_run import MODEL
 from nlp_core.training.prediction_file import describe, predict_file
 from nlp_core.training.predictor import Predictor
 
@@ -46,7 +44,11 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     predict.set_defaults(run=run_predict)
     for parser in (test, predict):
-        parser.add_argument("folder", type=Path, help="what `reglue train` made")
+        parser.add_argument(
+            "folder", type=Path, help="what `reglue train` made, or a trained cell of the grid"
+        )
+        parser.add_argument("--task", help="of a cell of several")
+        parser.add_argument("--seed", type=int, help="of a cell; the first one")
         add_overrides(parser)
 
 
@@ -104,25 +106,26 @@ def run_predict(options: argparse.Namespace) -> None:
 
 
 def _load(options: argparse.Namespace) -> Predictor:
-    path: Path = options.folder / MODEL
-    if not options.set or not path.is_file():
-        return Predictor.load(options.folder, options.plugin)
-    model = read_mapping(path)
+    found = Predictor.load(
+        options.folder, options.plugin, file=options.data, task=options.task, seed=options.seed
+    )
+    if not options.set:
+        return found
+    read = {"data": found.data.model_dump(mode="json")}
     for assignment in options.set:
         if not assignment.startswith("data."):
             raise ConfigError(
                 f"--set {assignment}: the model is trained; only data, which says how files are "
                 "read, can still be changed."
             )
-        set_value(model, assignment)
-    trained = read_model(path).data
-    data = parse_model(model, f"{path} with --set").data
-    if data is None or trained is None or _list_shape(data) != _list_shape(trained):
+        set_value(read, assignment)
+    data = parse_config(read["data"], DataConfig, where=f"{options.folder} with --set: data")
+    if _list_shape(data) != _list_shape(found.data):
         raise ConfigError(
             "--set: found another kind of data than the model was trained for; only where and how "
             "files hold it can be changed, such as data.label or data.separator."
         )
-    return Predictor.load(options.folder, options.plugin, data)
+    return found.read_as(data)
 
 
 def _list_shape(data: DataConfig) -> tuple[str, int, bool]:

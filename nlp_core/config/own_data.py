@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
-from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind
+from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind, TaskConfig
 from nlp_core.config.number import Count, Positive
 from nlp_core.config.recipe import (
     OptimizerConfig,
@@ -193,6 +193,39 @@ class DataConfig(ClosedModel):
         """Return what is measured."""
         usual = PLAIN_METRICS if self.scheme == "plain" else USUAL_METRICS
         return self.metrics or (CHOICE_METRICS if self.choices else usual[self.kind])
+
+
+def describe_files(task: TaskConfig, form: Format) -> DataConfig:
+    """Return how files are read that a trained cell predicts or is measured on.
+
+    Columns are called as exported models call them: text, or text_a and text_b; tokens and tags;
+    label, or labels. In column files the tokens stand first, and the tags behind them.
+
+    Args:
+        task: as datasets/ describes it, of one of OWN_KINDS.
+        form: of the files; questions on passages have the JSON of SQuAD alone.
+    """
+    texts, label = ["text"], "label"
+    if task.kind == "span":
+        form, texts, label = "squad", QUESTION_COLUMNS, ANSWER_COLUMN
+    elif task.kind in PAIR_KINDS:
+        texts = ["text_a", "text_b"]
+    elif task.kind == "tagging":
+        texts, label = (["1"], "2") if form == "conll" else (["tokens"], "tags")
+    elif task.kind == "intent_slots":
+        texts = ["tokens"]
+    elif task.kind == "multi_label":
+        label = "labels"
+    return DataConfig(
+        kind=task.kind,
+        format=form,
+        texts=texts,
+        label=label,
+        tags="tags" if task.kind == "intent_slots" else None,
+        scheme=task.scheme,
+        tokens=task.tokens,
+        metrics=task.metrics,
+    )
 
 
 class UsualOptimizerConfig(OptimizerConfig):

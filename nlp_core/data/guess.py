@@ -79,7 +79,7 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     check_file(path)
     if kind == "span":
         return _guess_questions(path)
-    found = _guess_format(path, kind)
+    found = guess_format(path, kind)
     if found != "parquet" and not any(line.text.strip() for line in read_lines(path)):
         raise DataError(f"{path}: found blank lines alone, expected at least one row.")
     if found == "conll":
@@ -126,7 +126,16 @@ def _guess_questions(path: Path) -> Guess:
     return Guess(data, reasons, doubts)
 
 
-def _guess_format(path: Path, kind: Kind) -> Format:
+def guess_format(path: Path, kind: Kind) -> Format:
+    """Guess the format of a file by its name and its first lines.
+
+    Args:
+        path: the file.
+        kind: what it holds examples of; not span, which has the JSON of SQuAD alone.
+
+    Raises:
+        DataError: it is of no form that is read.
+    """
     known = SUFFIXES.get(path.suffix.lower())
     if known in ("parquet", "jsonl") or (known == "conll" and kind == "tagging"):
         return known

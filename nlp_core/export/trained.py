@@ -11,24 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.dataset import PAIR_KINDS, read_dataset
+from nlp_core.config.dataset import PAIR_KINDS
 from nlp_core.config.model import read_model
-from nlp_core.config.params import read_params
 from nlp_core.data.own_split import read_own_split
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.task import Examples, Split, Task
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import plan_model
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
-from nlp_core.models.saving import load_model, load_shared_model
-from nlp_core.training.cell import read_cell
+from nlp_core.models.saving import load_model
+from nlp_core.training.lesson import CELL
 from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces, read_note
-
-CELL = "cell.json"
-PARAMS = Path("params.yaml")
+from nlp_core.training.trained_seed import is_cell, open_seed
 
 
 @dataclass(frozen=True)
@@ -124,9 +120,7 @@ def read_trained(
     """
     if (folder / RUN).is_file():
         return _read_run(folder, data, plugins)
-    if (folder.parent / CELL).is_file() and folder.name.startswith("seed-"):
-        seed, folder = int(folder.name.removeprefix("seed-")), folder.parent
-    if (folder / CELL).is_file():
+    if is_cell(folder):
         if data is not None:
             raise ConfigError(f"--data: '{folder}' is a cell, whose own report split is read.")
         return _read_cell(folder, seed, task)
@@ -137,34 +131,15 @@ def read_trained(
 
 
 def _read_cell(folder: Path, seed: int | None, wanted: str | None) -> TrainedModel:
-    note = read_mapping(folder / CELL)
-    cell = read_cell(note["cell"], read_params(PARAMS))
-    seed = note["seeds"][0] if seed is None else seed
-    if seed not in note["seeds"]:
-        raise ConfigError(f"{folder}: found the seeds {note['seeds']}, expected {seed} among them.")
-    by_name = {task.name: task for task in cell.tasks}
-    if wanted is not None and wanted not in by_name:
-        raise ConfigError(f"--task: unknown task '{wanted}'. {suggest(wanted, by_name)}")
-    if wanted is None and len(by_name) > 1:
-        raise ConfigError(
-            f"{folder}: found a model of several tasks; name one with --task: {', '.join(by_name)}."
-        )
-    task = by_name[wanted] if wanted else cell.task
-    named = {item.name if cell.plan.tasks else None: item.kind for item in cell.tasks}
-    model, featurizers = load_shared_model(
-        folder / f"seed-{seed}", cell.plan, kinds=named, init=cell.init
-    )
-    featurizer = featurizers[task.name if cell.plan.tasks else None]
-    described = read_dataset(task.name).task
-    assert described is not None, task.name
+    found = open_seed(folder, seed, wanted)
     return TrainedModel(
-        name=cell.name,
-        model=model.select(featurizer.plan) if cell.plan.tasks else model,
-        featurizer=featurizer,
-        task=task,
-        tokenizer=described.tokens,
+        name=found.cell.name,
+        model=found.model,
+        featurizer=found.featurizer,
+        task=found.task,
+        tokenizer=found.described.tokens,
         max_tokens=None,
-        examples=task.read_split(task.report_split),
+        examples=found.task.read_split(found.task.report_split),
     )
 
 

@@ -9,12 +9,14 @@ import numpy as np
 import torch
 
 from nlp_core.config.dataset import LABELLED_KINDS, TAGGED_KINDS
-from nlp_core.config.model import read_model
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.model import FEATURE_PREFIXES, read_model
+from nlp_core.config.own_data import OWN_KINDS, DataConfig, Format, describe_files
 from nlp_core.data.batching import order_evaluation_batches
+from nlp_core.data.guess import guess_format
 from nlp_core.data.own_split import build_question_split, read_own_split
 from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates
+from nlp_core.data.readers.records import check_file
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.task import ANSWERS, Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
@@ -29,6 +31,7 @@ from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model
 from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces, read_note
 from nlp_core.training.prediction import EVALUATION_BATCH, describe_predictions, predict
+from nlp_core.training.trained_seed import TrainedSeed, is_cell, open_seed
 from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
@@ -85,32 +88,82 @@ class Predictor:
 
     @classmethod
     def load(
-        cls, folder: Path | str, plugins: Sequence[Path] = (), data: DataConfig | None = None
+        cls,
+        folder: Path | str,
+        plugins: Sequence[Path] = (),
+        *,
+        file: Path | None = None,
+        task: str | None = None,
+        seed: int | None = None,
     ) -> "Predictor":
-        """Read a folder that `reglue train` made.
+        """Read a folder that `reglue train` made, or a cell of the grid, in the project's root.
 
         Args:
-            folder: the folder.
+            folder: the folder; of a cell artifacts/finetune/TABLE/CELL.
             plugins: the plug-ins that the model was trained with; none is run unasked.
-            data: how files are read, where it is not as in training.
+            file: what is to be predicted; a cell tells by it of which form it is.
+            task: which task of a cell of several.
+            seed: which seed of a cell; None: the first one.
 
         Raises:
-            ConfigError: a plug-in is missing.
+            ConfigError: a plug-in is missing; a cell has no such task or seed, or its model reads
+                columns that no file of one's own has.
             DataError: the folder is no trained model, or not a whole one.
         """
         folder = Path(folder)
+        if is_cell(folder):
+            return cls._load_cell(open_seed(folder, seed, task), file)
         if not (folder / RUN).is_file():
             raise DataError(
                 f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
-                "`reglue train` made."
+                "`reglue train` made, or that of a trained cell (artifacts/finetune/TABLE/CELL)."
             )
+        for name, value in (("task", task), ("seed", seed)):
+            if value is not None:
+                raise ConfigError(
+                    f"--{name}: '{folder}' is a model of `reglue train`, which has one task and "
+                    "one seed; leave it out."
+                )
         needed = [Plugin(**plugin) for plugin in read_note(folder)["plugins"]]
         check_plugins(needed, load_plugins(plugins), where=str(folder))
         config = read_model(folder / MODEL)
-        found = data or config.data
-        assert found is not None, folder
+        data = config.data
+        assert data is not None, folder
         plan = plan_model(config, where=str(folder / MODEL))
-        return cls(*load_model(folder, plan, kind=found.kind, init=folder / VECTORS), found)
+        return cls(*load_model(folder, plan, kind=data.kind, init=folder / VECTORS), data)
+
+    @classmethod
+    def _load_cell(cls, found: TrainedSeed, file: Path | None) -> "Predictor":
+        kind = found.described.kind
+        if kind not in OWN_KINDS:
+            raise ConfigError(
+                f"{found.cell.folder}: found a model of the kind {kind}, expected one of "
+                f"{', '.join(OWN_KINDS)}."
+            )
+        foreign = [
+            name
+            for name in found.featurizer.plan.inputs.values()
+            if name.startswith(FEATURE_PREFIXES)
+        ]
+        if foreign:
+            raise ConfigError(
+                f"{found.cell.folder}: found a model that reads {' and '.join(foreign)} beside the "
+                "texts, which files of one's own cannot give; export it with `reglue export`, its "
+                "bundle takes them."
+            )
+        form: Format = "tsv"
+        if file is not None and kind != "span":
+            check_file(file)
+            form = guess_format(file, kind)
+        return cls(found.model, found.featurizer, describe_files(found.described, form))
+
+    def read_as(self, data: DataConfig) -> "Predictor":
+        """Return a predictor of the same model that reads files otherwise.
+
+        Args:
+            data: how; the kind, and the texts that the model reads, stay.
+        """
+        return Predictor(self._model, self._featurizer, data)
 
     def predict(self, inputs: Sequence[Input]) -> list[Prediction]:
         """Predict a list of inputs; each gets what it would get alone.

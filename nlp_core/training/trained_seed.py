@@ -1,21 +1,72 @@
 """Read a trained seed of a cell back, to predict one of its tasks."""
 
+from pathlib import Path
 from typing import NamedTuple
 
+from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import TaskConfig, read_dataset
+from nlp_core.config.params import read_params
 from nlp_core.data.corpus_task import KIND as MASKED_KIND
+from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import load_model, load_shared_model
-from nlp_core.training.cell import Cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.lesson import CELL
+
+PARAMS = Path("params.yaml")
+SEED = "seed-"
 
 
 class TrainedSeed(NamedTuple):
     """A trained seed of a cell, ready to predict."""
 
     cell: Cell
+    task: Task
     model: GraphModel
     featurizer: Featurizer
+
+    @property
+    def described(self) -> TaskConfig:
+        """How datasets/ describes the task."""
+        found = read_dataset(self.task.name).task
+        assert found is not None, self.task.name
+        return found
+
+
+def is_cell(folder: Path) -> bool:
+    """Say whether a folder is that of a trained cell, or of one of its seeds."""
+    return (folder / CELL).is_file() or (
+        folder.name.startswith(SEED) and (folder.parent / CELL).is_file()
+    )
+
+
+def open_seed(folder: Path, seed: int | None = None, task: str | None = None) -> TrainedSeed:
+    """Read a trained seed back from its folder, or from that of its cell.
+
+    Args:
+        folder: artifacts/finetune/TABLE/CELL, or its folder of a seed.
+        seed: which seed of a cell; None: the first one.
+        task: which task of a cell of several.
+
+    Raises:
+        ConfigError: the cell has no such seed or task, or the task is to be named.
+        DataError: see `load_seed`.
+    """
+    if not (folder / CELL).is_file():
+        seed, folder = int(folder.name.removeprefix(SEED)), folder.parent
+    note = read_mapping(folder / CELL)
+    seed = note["seeds"][0] if seed is None else seed
+    if seed not in note["seeds"]:
+        raise ConfigError(f"{folder}: found the seeds {note['seeds']}, expected {seed} among them.")
+    cell = read_cell(note["cell"], read_params(PARAMS))
+    names = [item.name for item in cell.tasks if item.kind != MASKED_KIND]
+    if task is None and len(names) > 1:
+        raise ConfigError(
+            f"{folder}: found a model of several tasks; name one with --task: {', '.join(names)}."
+        )
+    return load_seed(cell, seed, task or names[0])
 
 
 def load_seed(cell: Cell, seed: int, task: str) -> TrainedSeed:
@@ -38,9 +89,11 @@ def load_seed(cell: Cell, seed: int, task: str) -> TrainedSeed:
             f"'{cell.name}': found '{task}', a corpus whose hidden pieces trained the encoder; "
             "nothing is predicted of it. Name a task with examples."
         )
-    folder = cell.folder / f"seed-{seed}"
+    folder = cell.folder / f"{SEED}{seed}"
+    chosen = next(item for item in cell.tasks if item.name == task)
     if not cell.plan.tasks:
-        return TrainedSeed(cell, *load_model(folder, cell.plan, kind=kinds[task], init=cell.init))
+        found = load_model(folder, cell.plan, kind=kinds[task], init=cell.init)
+        return TrainedSeed(cell, chosen, *found)
     named: dict[str | None, str] = {item.name: item.kind for item in cell.tasks}
     model, featurizers = load_shared_model(folder, cell.plan, kinds=named, init=cell.init)
-    return TrainedSeed(cell, model.select(featurizers[task].plan), featurizers[task])
+    return TrainedSeed(cell, chosen, model.select(featurizers[task].plan), featurizers[task])

@@ -49,7 +49,9 @@ class Record:
 
 def refuse(path: Path, line: int, found: str) -> DataError:
     """Return the error for a malformed line: file, line number, what is wrong, what to do."""
-    return DataError(f"{path}: line {line}: {found}. Correct the line, or data of the model file.")
+    return DataError(
+        f"{path}: line {line}: {found}. Correct the line, or the model file (--set data...)."
+    )
 
 
 def check_file(path: Path) -> None:
