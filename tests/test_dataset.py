@@ -49,7 +49,7 @@ def change(**parts: object) -> dict[str, Any]:
 
 def test_registry_holds_every_source() -> None:
     others = ["conll2003", "conll2003_pos", "glove", "minilm", "wikiqa", "wikitext2"]
-    others += ["neuronblocks_query"]
+    others += ["minilm_words", "neuronblocks_query"]
     corpora = ["classic_books", "enwiki"]
     names = sorted([*BIOMEDICAL, *GLUE, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
     assert sorted(read_registry(DATASETS)) == names

@@ -1,4 +1,6 @@
+import itertools
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -6,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 
 from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import DatasetConfig
 from nlp_core.data.preprocess import preprocess_source
-from nlp_core.errors import DataError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 
 ABOUT = {"title": "t", "licence": "l", "citation": "c", "homepage": "h"}
@@ -41,13 +43,13 @@ def build(content: dict[str, Any], members: list[str]) -> DatasetConfig:
     return parse_config(ABOUT | {"files": files} | content, DatasetConfig, where="d.yaml")
 
 
-def put(data_dir: Path, files: dict[str, str], label: str | None = None) -> None:
+def put(data_dir: Path, files: Mapping[str, str | bytes], label: str | None = None) -> None:
     """Write checked members as the download stage leaves them."""
     folder = data_dir / "raw" / "d"
     folder.mkdir(parents=True, exist_ok=True)
     members: dict[str, object] = {}
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
         members[name] = {"sha256": digest_file(folder / name), "bytes": 0, "label": label}
     write_json(folder / "manifest.json", {"source": "d", "members": members})
 
@@ -283,6 +285,59 @@ def test_vectors_become_a_tensor_and_words(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     digest = digest_file(folder / "2d.safetensors")
     assert manifest["tables"] == {"2d": {"rows": 2, "dim": 2, "sha256": digest}}
+
+
+PIECES = {"tensor": "words.weight", "words": "vocab.txt"}
+NAMES = "[PAD]\n[\ngood\n##s\nbad\n##\nfilm\n"
+
+
+def write_pieces(root: Path, names: str = NAMES) -> np.ndarray:
+    """Write an encoder's table of 7 pieces in 5 dimensions, two of which say nothing."""
+    table = np.zeros((7, 5), dtype=np.float32)
+    table[:, :3] = np.random.default_rng(1).normal(size=(7, 3)) * [3, 2, 1]
+    put(root, {"model.safetensors": save({"words.weight": table}), "vocab.txt": names})
+    return table
+
+
+def test_the_whole_words_of_an_encoder_become_vectors_of_two_widths(tmp_path: Path) -> None:
+    rows = write_pieces(tmp_path)[[1, 2, 4, 5, 6]]
+    place = {"file": "model.safetensors", "pieces": PIECES}
+    content = {"vectors": {f"{dim}d": place | {"dim": dim} for dim in (1, 3)}}
+    preprocess_source("d", build(content, ["model.safetensors", "vocab.txt"]), tmp_path)
+    folder = tmp_path / "processed" / "d"
+    assert (folder / "3d.words.txt").read_text().split() == ["[", "good", "bad", "##", "film"]
+    narrow, wide = (load_file(folder / f"{dim}d.safetensors")["vectors"] for dim in (1, 3))
+    np.testing.assert_array_equal(wide[:, :1], narrow)
+    assert (np.diff(wide.var(0)) < 0).all()
+    # three components hold all that the table says: the words lie as far apart as they did
+    for first, second in itertools.combinations(range(len(rows)), 2):
+        found = np.linalg.norm(wide[first] - wide[second])
+        assert found == pytest.approx(np.linalg.norm(rows[first] - rows[second]), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dim", "names", "message"),
+    [
+        ("word.weight", 2, NAMES, "model.safetensors: found no table 'word.weight'"),
+        ("words.weight", 2, "good\nbad\n", "words.weight of 7 rows and 5 columns, expected 2 rows"),
+        ("words.weight", 6, NAMES, "expected 7 rows, the pieces of vocab.txt, and at least 6"),
+    ],
+)
+def test_a_table_of_another_shape_is_refused(
+    tmp_path: Path, tensor: str, dim: int, names: str, message: str
+) -> None:
+    write_pieces(tmp_path, names)
+    place = {"file": "model.safetensors", "dim": dim, "pieces": PIECES | {"tensor": tensor}}
+    dataset = build({"vectors": {"d": place}}, ["model.safetensors", "vocab.txt"])
+    with pytest.raises(DataError, match=message):
+        preprocess_source("d", dataset, tmp_path)
+    assert not (tmp_path / "processed/d").exists()
+
+
+def test_pieces_must_be_a_member() -> None:
+    place = {"file": "model.safetensors", "dim": 2, "pieces": PIECES}
+    with pytest.raises(ConfigError, match=r"no file gives the member 'vocab\.txt'"):
+        build({"vectors": {"d": place}}, ["model.safetensors"])
 
 
 def test_an_encoder_is_copied(tmp_path: Path) -> None:

@@ -296,13 +296,24 @@ class TaskConfig(ClosedModel):
         return self
 
 
+class PieceTableConfig(ClosedModel):
+    """A table of an encoder's embeddings, of which the pieces that are whole words are taken."""
+
+    tensor: str
+    """Name of the table among the weights."""
+    words: FileName
+    """Member with the pieces, one a line in the order of the table."""
+
+
 class VectorTableConfig(ClosedModel):
-    """One table of word vectors in text form: a word and its numbers a line."""
+    """One table of word vectors."""
 
     file: FileName
-    """Member that holds it."""
+    """Member that holds it: a word and its numbers a line, or the weights of an encoder."""
     dim: Annotated[int, Field(ge=1)]
-    """Numbers a word."""
+    """Numbers a word; of an encoder's table as many principal components."""
+    pieces: PieceTableConfig | None = None
+    """Where the vectors stand among the weights of an encoder; null: the file is text."""
 
 
 class DatasetConfig(ClosedModel):
@@ -360,7 +371,8 @@ class DatasetConfig(ClosedModel):
 
     def _list_used(self) -> list[str]:
         used = [*(self.encoder or []), *(self.corpus.files if self.corpus else [])]
-        used += [table.file for table in (self.vectors or {}).values()]
+        for table in (self.vectors or {}).values():
+            used += [table.file, *([table.pieces.words] if table.pieces else [])]
         if self.task:
             for split in self.task.splits.values():
                 used += [split.file, *split.side_files]

@@ -46,7 +46,7 @@ from nlp_core.data.readers.parallel import read_parallel
 from nlp_core.data.readers.passage import read_passages
 from nlp_core.data.readers.squad import fit_question, read_squad
 from nlp_core.data.readers.tsv import read_tsv
-from nlp_core.data.readers.vectors import read_vectors
+from nlp_core.data.readers.vectors import read_piece_vectors, read_vectors
 from nlp_core.data.readers.wikiqa import read_wikiqa
 from nlp_core.data.source import MANIFEST, read_members
 from nlp_core.data.tagging_scheme import list_tags
@@ -348,7 +348,12 @@ def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
 def _write_vectors(dataset: DatasetConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
     tables: dict[str, object] = {}
     for name, config in sorted((dataset.vectors or {}).items()):
-        words, vectors = read_vectors(raw_dir / config.file, dim=config.dim)
+        file, pieces = raw_dir / config.file, config.pieces
+        words, vectors = (
+            read_vectors(file, dim=config.dim)
+            if pieces is None
+            else read_piece_vectors(file, pieces.tensor, raw_dir / pieces.words, dim=config.dim)
+        )
         path = folder / f"{name}.safetensors"
         save_file({"vectors": vectors}, path)
         write_text(folder / f"{name}.words.txt", "".join(f"{word}\n" for word in words))

@@ -1,12 +1,19 @@
-"""Read word vectors in text form: a word and its numbers a line, separated by spaces."""
+"""Read word vectors: in text form, a word and its numbers a line, or out of an encoder."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from nlp_core.data.readers.lines import Line, read_lines, refuse
+from nlp_core.errors import DataError
+
+INSIDE_WORD = "##"
+"""How a piece begins that goes on with a word."""
+PLACES = 4
+"""Decimal places of a projected number: fewer than those in which two machines differ."""
 
 
 class VectorTable(NamedTuple):
@@ -42,6 +49,49 @@ def read_vectors(path: Path, *, dim: int) -> VectorTable:
             raise refuse(path, line.number, f"the word '{word}' stands on line {words[word]} too")
         words[word] = line.number
     return VectorTable(list(words), vectors)
+
+
+def read_piece_vectors(path: Path, tensor: str, pieces: Path, *, dim: int) -> VectorTable:
+    """Read the vectors of whole words out of an encoder's table of embeddings.
+
+    Pieces that go on with a word and special ones ([CLS]) are left out. What is left is projected
+    onto its principal components, so that tables of several widths hold the same in more or less
+    detail, and the first columns of a wide one are the narrow one.
+
+    Args:
+        path: the weights, in the form of safetensors.
+        tensor: name of the table [V, D] among them.
+        pieces: the V pieces, one a line.
+        dim: principal components, at most D.
+
+    Raises:
+        DataError: there is no such table, or not as many pieces as it has rows.
+
+    Source: Raunak et al. 2019 (effective dimensionality reduction for word embeddings), section 2,
+        of which the projection alone.
+    """
+    from sklearn.decomposition import PCA  # a second to load, for this alone
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            table_VD = file.get_tensor(tensor).astype(np.float64)
+    except (OSError, SafetensorError) as err:
+        raise DataError(f"{path}: found no table '{tensor}' ({err}), expected one.") from err
+    names = [line.text for line in read_lines(pieces)]
+    if len(names) != len(table_VD) or dim > table_VD.shape[1]:
+        raise DataError(
+            f"{path}: found {tensor} of {len(table_VD)} rows and {table_VD.shape[1]} columns, "
+            f"expected {len(names)} rows, the pieces of {pieces.name}, and at least {dim} columns."
+        )
+    rows = [row for row, name in enumerate(names) if _is_word(name)]
+    # flips the signs of the components to a rule of its own, so that they are the same every time
+    components = PCA(n_components=dim, svd_solver="covariance_eigh").fit_transform(table_VD[rows])
+    return VectorTable([names[row] for row in rows], components.round(PLACES).astype(np.float32))
+
+
+def _is_word(piece: str) -> bool:
+    is_special = piece.startswith("[") and piece.endswith("]") and len(piece) > 1
+    return not (piece.startswith(INSIDE_WORD) and len(piece) > len(INSIDE_WORD)) and not is_special
 
 
 def _count_lines(path: Path) -> int:
