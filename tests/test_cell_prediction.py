@@ -4,7 +4,6 @@ import csv
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_registry
 from nlp_core.config.own_data import OWN_KINDS, describe_files
-from nlp_core.errors import ConfigError
 from nlp_core.training.predictor import Predictor
-from nlp_core.training.trained_seed import open_seed
 from tests.tiny_glue import ROOT, WORDS, train_group, write_group, write_trained
 
 CELLS = "artifacts/finetune/trial"
@@ -149,16 +146,6 @@ def test_mistakes_are_one_paragraph_and_write_nothing(
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line), line
     assert [path.name for path in tmp_path.iterdir()] == ["in.tsv"]
-
-
-def test_a_model_that_reads_other_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = open_seed(Path(CELLS) / "cola_tiny")
-    plan = found.featurizer.plan
-    plan = replace(plan, inputs=plan.inputs | {"votes": "dense.votes"})
-    other = found._replace(featurizer=replace(found.featurizer, plan=plan))
-    monkeypatch.setattr("nlp_core.training.predictor.open_seed", lambda *given: other)
-    with pytest.raises(ConfigError, match=r"reads dense\.votes beside the texts.*`reglue export`"):
-        Predictor.load(f"{CELLS}/cola_tiny")
 
 
 def test_every_task_of_datasets_has_a_form() -> None:

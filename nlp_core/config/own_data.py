@@ -1,12 +1,20 @@
 """The closed models of what a model file says of one's own data: how it is read, how to train."""
 
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind, TaskConfig
+from nlp_core.config.name import Name
 from nlp_core.config.number import Count, Positive
+from nlp_core.config.reader import (
+    NUMBERS,
+    SYMBOLS,
+    TOKEN_NUMBERS,
+    ConllReaderConfig,
+)
 from nlp_core.config.recipe import (
     OptimizerConfig,
     OptimizerName,
@@ -71,6 +79,13 @@ class DataConfig(ClosedModel):
     row holds one candidate."""
     choice_labels: list[str] | None = None
     """ranking with choices: what the column of the label calls each of them; null: 0, 1, 2 ..."""
+    features: dict[Name, str] = Field(default_factory=dict)
+    """Columns of a symbol for each token, such as its part of speech, by the name that a model has
+    for them: `pos` is features.pos. One text alone."""
+    dense: dict[Name, str] = Field(default_factory=dict)
+    """Columns of one or more numbers of a row, as many in each: `votes` is dense.votes."""
+    token_dense: dict[Name, str] = Field(default_factory=dict)
+    """Columns of a number for each token: `surprisal` is token_dense.surprisal. One text alone."""
     label_separator: Annotated[str, Field(min_length=1)] | None = None
     """multi_label: what stands between the labels of a cell; null: a list (jsonl, parquet)."""
     header: bool = True
@@ -83,6 +98,8 @@ class DataConfig(ClosedModel):
     """conll: whether lines that begin with # and ranges such as 3-4 are skipped (CoNLL-U)."""
     scheme: Scheme | None = None
     """How tags write entities; plain: each tag stands for itself (parts of speech)."""
+    learnt_scheme: Literal["BIO", "BIOES"] | None = None
+    """How tags write entities that are learnt and predicted; null: as the file, BIO for IOB1."""
     tokens: str = "words"
     """How a text becomes tokens: split at spaces (`spaces`), Penn Treebank words (`words`), or the
     tokenizer of a plug-in. span: `spaces` or `plain_words`, which say where a token stands."""
@@ -123,6 +140,7 @@ class DataConfig(ClosedModel):
         if len(self.texts) != num_texts and not self.choices:
             raise ValueError(f"texts: found {self.texts}; the kind {self.kind} needs {num_texts}.")
         columns = [*self.input_columns, self.label, *([self.tags] if self.tags else [])]
+        columns += self.extras.values()
         if len(set(columns)) != len(columns):
             raise ValueError(f"found the columns {columns}; expected each to be another one.")
         for key, kind in ONE_KIND_KEYS.items():
@@ -140,6 +158,22 @@ class DataConfig(ClosedModel):
         return self
 
     @model_validator(mode="after")
+    def _check_extras(self) -> "DataConfig":
+        names = ", ".join(self.extras)
+        if self.extras and (self.kind == "span" or self.choices):
+            raise ValueError(f"found {names} with {self.choices or self.kind}; leave them out.")
+        if self.dense and self.format == "conll":
+            raise ValueError(
+                f"dense: found {names} with conll, whose columns have a value for each token; "
+                "token_dense has these."
+            )
+        if (self.features or self.token_dense) and len(self.texts) > 1:
+            raise ValueError(f"found {names} with two texts; a value for each token needs one.")
+        if (self.features or self.token_dense) and self.max_tokens is not None:
+            raise ValueError(f"max_tokens: found with {names}; such a text cannot be cut.")
+        return self
+
+    @model_validator(mode="after")
     def _check_tags(self) -> "DataConfig":
         is_tagged = self.kind in TAGGED_KINDS
         if is_tagged != (self.scheme is not None):
@@ -147,11 +181,21 @@ class DataConfig(ClosedModel):
                 f"scheme: found {self.scheme} with kind {self.kind}; tags need IOB1, BIO, BIOES or "
                 "plain, no other kind has one."
             )
+        if self.learnt_scheme is not None and self.scheme in (None, "plain"):
+            raise ValueError(
+                f"learnt_scheme: found with scheme {self.scheme}; only entities are written so."
+            )
         if self.format == "conll" and self.kind != "tagging":
             raise ValueError(f"format: found conll with kind {self.kind}; it holds tagging only.")
         if is_tagged and self.max_tokens is not None:
             raise ValueError("max_tokens: a sentence whose every token is tagged cannot be cut.")
         return self
+
+    @property
+    def extras(self) -> dict[str, str]:
+        """Return the columns beside texts and targets, by what a model's inputs call them."""
+        parts = {SYMBOLS: self.features, NUMBERS: self.dense, TOKEN_NUMBERS: self.token_dense}
+        return {start + name: item for start, part in parts.items() for name, item in part.items()}
 
     @property
     def tag_column(self) -> str | None:
@@ -185,8 +229,9 @@ class DataConfig(ClosedModel):
 
     @property
     def target_scheme(self) -> str | None:
-        """Return the scheme that is learnt: IOB1 is turned into BIO, plain tags have none."""
-        return {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES"}.get(self.scheme or "")
+        """Return the scheme that is learnt; plain tags have none."""
+        usual = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES"}.get(self.scheme or "")
+        return self.learnt_scheme or usual
 
     @property
     def metrics_or_usual(self) -> list[str]:
@@ -195,15 +240,16 @@ class DataConfig(ClosedModel):
         return self.metrics or (CHOICE_METRICS if self.choices else usual[self.kind])
 
 
-def describe_files(task: TaskConfig, form: Format) -> DataConfig:
+def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ()) -> DataConfig:
     """Return how files are read that a trained cell predicts or is measured on.
 
     Columns are called as exported models call them: text, or text_a and text_b; tokens and tags;
-    label, or labels. In column files the tokens stand first, and the tags behind them.
+    label, or labels; further ones as the source calls them. Column files are read as the source is.
 
     Args:
         task: as datasets/ describes it, of one of OWN_KINDS.
         form: of the files; questions on passages have the JSON of SQuAD alone.
+        inputs: the columns that the model reads.
     """
     texts, label = ["text"], "label"
     if task.kind == "span":
@@ -211,21 +257,35 @@ def describe_files(task: TaskConfig, form: Format) -> DataConfig:
     elif task.kind in PAIR_KINDS:
         texts = ["text_a", "text_b"]
     elif task.kind == "tagging":
-        texts, label = (["1"], "2") if form == "conll" else (["tokens"], "tags")
+        texts, label = ["tokens"], "tags"
     elif task.kind == "intent_slots":
         texts = ["tokens"]
     elif task.kind == "multi_label":
         label = "labels"
+    scheme: Scheme | None = task.scheme
+    features = _cut_names(inputs, SYMBOLS)
+    if form == "conll" and isinstance(task.reader, ConllReaderConfig):
+        texts, label, scheme = ["1"], str(task.reader.columns), task.reader.scheme
+        features = {name: str(task.reader.features[name] + 1) for name in features}
     return DataConfig(
         kind=task.kind,
         format=form,
         texts=texts,
         label=label,
         tags="tags" if task.kind == "intent_slots" else None,
-        scheme=task.scheme,
+        features=features,
+        dense=_cut_names(inputs, NUMBERS),
+        token_dense=_cut_names(inputs, TOKEN_NUMBERS),
+        scheme=scheme,
+        learnt_scheme=task.scheme,
         tokens=task.tokens,
         metrics=task.metrics,
     )
+
+
+def _cut_names(inputs: Collection[str], start: str) -> dict[str, str]:
+    names = [name.removeprefix(start) for name in inputs if name.startswith(start)]
+    return {name: name for name in names}
 
 
 class UsualOptimizerConfig(OptimizerConfig):

@@ -66,6 +66,11 @@ class NumberVocabulary:
     def read(self, column: Column) -> Numbers:
         """Return the numbers less the mean, by the deviation."""
         numbers = _require_numbers(column)
+        if numbers.values.shape[1] != len(self):
+            raise DataError(
+                f"{numbers.where}: found {numbers.values.shape[1]} numbers in each row of a column "
+                f"that the model reads, expected {len(self)}, as in training."
+            )
         scaled = ((numbers.values - self.mean) / self.std).astype(np.float32)
         return Numbers(scaled, numbers.offsets)
 

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from nlp_core.config.reader import SINGLE_TEXTS, TEXTS
+from nlp_core.config.reader import NUMBERS, SINGLE_TEXTS, TEXTS
 from nlp_core.data.batching import Ragged
 
 Encode = Callable[[list[str]], np.ndarray]
@@ -85,10 +85,44 @@ class NumberColumn:
     Attributes:
         values: of all examples, [N, W], or all their tokens one behind the other, [total, 1].
         offsets: where the tokens of each example begin, and the end, [N + 1]; None: an example.
+        where: the file that they come from, for error messages.
     """
 
     values: np.ndarray
     offsets: np.ndarray | None
+    where: str = "input"
+
+    @classmethod
+    def build(
+        cls, name: str, rows: Sequence[Sequence[float]], where: str = "input"
+    ) -> "NumberColumn":
+        """Return a column of the numbers of each example.
+
+        Args:
+            name: dense.NAME: as many in each row; else a number for each token.
+            rows: the numbers.
+            where: the file that they come from.
+        """
+        if name.startswith(NUMBERS):
+            return cls(np.array(rows, dtype=np.float64), None, where)
+        values = np.array([value for row in rows for value in row], dtype=np.float64)
+        return cls(values[:, None], np.cumsum([0, *map(len, rows)]), where)
+
+    def list_rows(self) -> list[list[float]]:
+        """Return the numbers of every example."""
+        if self.offsets is None:
+            return [row.tolist() for row in self.values]
+        return [row[:, 0].tolist() for row in np.split(self.values, self.offsets[1:-1])]
+
+    def subset(self, rows: np.ndarray) -> "NumberColumn":
+        """Return the column of some rows."""
+        if self.offsets is None:
+            return replace(self, values=self.values[rows])
+        sizes = np.diff(self.offsets)[rows]
+        begins = np.repeat(self.offsets[rows] - np.cumsum(sizes) + sizes, sizes)
+        places = begins + np.arange(len(begins))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return replace(self, values=self.values[places], offsets=offsets)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -18,9 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.reader import PIECES, WHOLE_TEXTS
+from nlp_core.config.reader import NUMBERS, PIECES, WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
-from nlp_core.data.split_column import Column, Encode, RawText, Rows, TextColumn, WordText
+from nlp_core.data.split_column import (
+    Column,
+    Encode,
+    NumberColumn,
+    RawText,
+    Rows,
+    TextColumn,
+    WordText,
+)
 from nlp_core.data.task import LABEL, LABELS, join_answers
 from nlp_core.errors import DataError, suggest
 
@@ -171,6 +179,7 @@ class StoredSplit:
         group: question number of each candidate, [N]; None when the kind has no groups.
         pieces: columns that a pretrained encoder cuts into pieces of its own.
         raw: the texts as they stand in the file, of the columns of whole texts.
+        numbers: columns of numbers by name (dense.votes, token_dense.surprisal), in memory.
     """
 
     name: str
@@ -182,6 +191,7 @@ class StoredSplit:
     group: np.ndarray | None
     pieces: tuple[str, ...] = ()
     raw: tuple[FileColumn, ...] = ()
+    numbers: dict[str, NumberColumn] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -189,7 +199,8 @@ class StoredSplit:
     @cached_property
     def columns(self) -> dict[str, Column]:
         """All that a model can read; what an encoder cuts into pieces is read into memory."""
-        return {**self.texts, **{name: self._gather(name) for name in self.pieces}}
+        pieces = {name: self._gather(name) for name in self.pieces}
+        return {**self.texts, **self.numbers, **pieces}
 
     def read_raw(self) -> RawText:
         """Return the texts as they stand in the file, in memory."""
@@ -256,6 +267,7 @@ class StoredSplit:
             },
             group=None if self.group is None else self.group[rows],
             raw=tuple(column.subset(rows) for column in self.raw),
+            numbers={key: column.subset(rows) for key, column in self.numbers.items()},
         )
 
     def _list_answers(self, name: str) -> list[Any]:
@@ -291,6 +303,7 @@ def read_store(folder: Path, name: str, path: Path) -> StoredSplit:
         group=np.fromfile(groups, np.int32) if groups.exists() else None,
         pieces=tuple(note.get("pieces", [])),
         raw=tuple(_read_column(folder, key) for key in note.get("raw", [])),
+        numbers={key: _read_numbers(folder, key, path) for key in note.get("numbers", [])},
     )
 
 
@@ -300,3 +313,12 @@ def _read_column(folder: Path, name: str) -> FileColumn:
     starts -= sizes
     lexicon = json.loads((folder / f"{name}.lexicon.json").read_text(encoding="utf-8"))
     return FileColumn(lexicon, starts, sizes, NumberFile(folder / f"{name}.numbers"))
+
+
+def _read_numbers(folder: Path, name: str, path: Path) -> NumberColumn:
+    values = np.fromfile(folder / f"{name}.values", dtype=np.float64)
+    sizes = np.fromfile(folder / f"{name}.sizes", dtype=np.int32)
+    if not name.startswith(NUMBERS):
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return NumberColumn(values[:, None], offsets, str(path))
+    return NumberColumn(values.reshape(len(sizes), -1), None, str(path))

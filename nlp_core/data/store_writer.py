@@ -5,14 +5,14 @@ import logging
 import math
 import sys
 from array import array
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from nlp_core.config.dataset import REGRESSION_KINDS
 from nlp_core.config.own_data import DataConfig
-from nlp_core.config.reader import WHOLE_TEXTS
+from nlp_core.config.reader import NUMBERS, SYMBOLS, WHOLE_TEXTS
 from nlp_core.data.cache import keep
 from nlp_core.data.readers.own import OwnExample, read_examples
 from nlp_core.data.readers.records import check_file, refuse
@@ -72,31 +72,46 @@ def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[s
     """
     # an encoder knows pieces of all words, however rare
     most = sys.maxsize if pieces else data.max_words
-    texts = [_ColumnWriter(folder, name, most) for name in data.text_names]
-    names = [f"{RAW}{name}" for name in data.text_names] if {*WHOLE_TEXTS} & {*pieces} else []
-    raw = [_ColumnWriter(folder, name, most) for name in names]
+    raw = [f"{RAW}{name}" for name in data.text_names] if {*WHOLE_TEXTS} & {*pieces} else []
+    read = [*data.text_names, *(name for name in data.extras if name.startswith(SYMBOLS))]
+    columns = [_ColumnWriter(folder, name, most) for name in [*read, *raw]]
+    numbers = [
+        _NumberWriter(folder, name, path, column)
+        for name, column in data.extras.items()
+        if name not in read
+    ]
     targets = _TargetWriter(folder, path, data)
     groups = _GroupWriter(is_by_run=data.group is None)
     rows = 0
     for example in read_examples(path, data):
         rows += 1
-        for column, tokens in zip(texts, example.texts, strict=True):
-            column.add(tokens)
-        for column, text in zip(raw, example.raw, strict=False):
-            column.add([text])
+        words = _list_words(example, data, raw)
+        for column in columns:
+            column.add(words[column.name])
+        for values in numbers:
+            values.add(example)
         targets.add(example)
         if example.group is not None:
             groups.add(example.group)
     if rows == 0:
         raise DataError(f"{path}: found no examples; expected at least one row behind the header.")
     groups.close(folder)
-    for column in [*texts, *raw]:
+    for values in numbers:
+        values.close()
+    for column in columns:
         if column.close():
             said = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
             log.warning(said, path, data.max_words, column.name)
-    note = {"rows": rows, "texts": data.text_names, "lines": targets.close()}
-    note |= {"pieces": sorted(pieces), "raw": names}
+    note = {"rows": rows, "texts": read, "lines": targets.close()}
+    note |= {"pieces": sorted(pieces), "raw": raw, "numbers": [item.name for item in numbers]}
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
+
+
+def _list_words(example: OwnExample, data: DataConfig, raw: Sequence[str]) -> dict[str, list[str]]:
+    """Return by column the tokens, the text as one word, or the symbols; numbers among them."""
+    words = dict(zip(data.text_names, example.texts, strict=True))
+    words |= {name: [text] for name, text in zip(raw, example.raw, strict=False)}
+    return words | dict(example.extras)
 
 
 class _Numbers(dict[str, int]):
@@ -177,6 +192,34 @@ class _ColumnWriter:
                     return
                 file.seek(place)
                 final[chunk].tofile(file)
+
+
+class _NumberWriter:
+    """Write the numbers of one column, and how many there are in each row."""
+
+    def __init__(self, folder: Path, name: str, path: Path, column: str) -> None:
+        self.name = name
+        self._folder, self._path, self._column = folder, path, column
+        self._values, self._sizes = array("d"), array("i")
+
+    def add(self, example: OwnExample) -> None:
+        """Add the numbers of one example.
+
+        Raises:
+            DataError: the numbers of rows, and these are not as many as in the first one.
+        """
+        values = example.extras[self.name]
+        if self.name.startswith(NUMBERS) and self._sizes and len(values) != self._sizes[0]:
+            found = f"found {len(values)} numbers in '{self._column}', expected {self._sizes[0]}"
+            raise refuse(self._path, example.line(), f"{found} as in the first row")
+        self._values.extend(values)
+        self._sizes.append(len(values))
+
+    def close(self) -> None:
+        """Write all of it."""
+        for values, ending in ((self._values, "values"), (self._sizes, "sizes")):
+            with (self._folder / f"{self.name}.{ending}").open("wb") as file:
+                values.tofile(file)
 
 
 class _GroupWriter:

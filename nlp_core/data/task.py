@@ -220,7 +220,9 @@ def read_split_file(path: Path, kind: str, targets: Collection[str]) -> Split:
             offsets = np.asarray(lists.offsets.to_pylist())
             texts[column] = TextColumn(_read_tokens(lists), offsets - offsets[0])
         if column.startswith((NUMBERS, TOKEN_NUMBERS)):
-            numbers[column] = _read_numbers(column, table.column(column).to_pylist())
+            numbers[column] = NumberColumn.build(
+                column, table.column(column).to_pylist(), str(path)
+            )
     answers = {name: table.column(name).to_pylist() for name in targets if name != NEXT_WORD}
     if NEXT_WORD in targets:
         answers[NEXT_WORD] = [float(size - 1) for size in texts["tokens"].lengths]
@@ -248,13 +250,6 @@ def _read_tokens(lists: pa.ListArray) -> list[str]:
     found = lists.flatten().dictionary_encode()
     distinct = found.dictionary.to_pylist()
     return [distinct[idx] for idx in found.indices.to_pylist()]
-
-
-def _read_numbers(name: str, rows: list[list[float]]) -> NumberColumn:
-    if name.startswith(NUMBERS):
-        return NumberColumn(np.array(rows, dtype=np.float64), None)
-    values = np.array([value for row in rows for value in row], dtype=np.float64)
-    return NumberColumn(values[:, None], np.cumsum([0, *map(len, rows)]))
 
 
 def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:

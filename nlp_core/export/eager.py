@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from nlp_core.config.reader import NUMBERS, TOKEN_NUMBERS
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
@@ -59,11 +60,8 @@ class TorchSubject:
             column = [example[name] for example in examples]
             if name.startswith("features."):
                 texts[name] = _build_column(column)
-            elif name.startswith("dense."):
-                numbers[name] = NumberColumn(np.array(column, dtype=np.float64), None)
-            elif name.startswith("token_dense."):
-                flat = np.array(list(chain.from_iterable(column)), dtype=np.float64)
-                numbers[name] = NumberColumn(flat[:, None], np.cumsum([0, *map(len, column)]))
+            elif name.startswith((NUMBERS, TOKEN_NUMBERS)):
+                numbers[name] = NumberColumn.build(name, column)
         raw = None
         if self._trained.texts[0] in examples[0]:
             given = [[example[name] for example in examples] for name in self._trained.texts]

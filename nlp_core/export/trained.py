@@ -13,6 +13,7 @@ import numpy as np
 
 from nlp_core.config.dataset import PAIR_KINDS
 from nlp_core.config.model import read_model
+from nlp_core.config.reader import SYMBOLS
 from nlp_core.data.own_split import read_own_split
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.task import Examples, Split, Task
@@ -64,14 +65,19 @@ class TrainedModel:
         if isinstance(self.examples, Split):
             return list(_list_columns(self.examples, self.texts, rows))
         assert isinstance(self.examples, StoredSplit), type(self.examples)
-        if self.examples.raw:
-            raw = self.examples.subset(self.examples.name, rows).read_raw()
+        part = self.examples.subset(self.examples.name, rows)
+        columns: dict[str, list[Any]] = {
+            name: column.list_rows()
+            for name, column in part.texts.items()
+            if not part.raw or name.startswith(SYMBOLS)
+        }
+        if part.raw:
+            raw = part.read_raw()
             given = [raw.first] if raw.second is None else [raw.first, raw.second]
-            pairs = zip(*given, strict=True)
-            return [dict(zip(self.texts, texts, strict=True)) for texts in pairs]
-        chosen = {name: column.subset(rows) for name, column in self.examples.texts.items()}
-        lists = [column.list_rows() for column in chosen.values()]
-        return [dict(zip(chosen, texts, strict=True)) for texts in zip(*lists, strict=True)]
+            columns |= {name: list(item) for name, item in zip(self.texts, given, strict=True)}
+        columns |= {name: column.list_rows() for name, column in part.numbers.items()}
+        values = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in values]
 
 
 def _list_columns(split: Split, texts: Sequence[str], rows: np.ndarray) -> Iterator[dict[str, Any]]:
@@ -83,17 +89,13 @@ def _list_columns(split: Split, texts: Sequence[str], rows: np.ndarray) -> Itera
             continue
         example: dict[str, Any] = {}
         for name, column in split.texts.items():
-            if name.startswith("features.") or not raw:
+            if name.startswith(SYMBOLS) or not raw:
                 example[name] = column.row(row)
         for name, given in zip(texts, raw, strict=False):
             if given is not None:
                 example[name] = given[row]
         for name, numbers in split.numbers.items():
-            if numbers.offsets is None:
-                example[name] = numbers.values[row].tolist()
-            else:
-                first, last = numbers.offsets[row : row + 2]
-                example[name] = numbers.values[first:last, 0].tolist()
+            (example[name],) = numbers.subset(np.array([row])).list_rows()
         yield example
 
 

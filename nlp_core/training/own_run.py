@@ -199,10 +199,11 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
     for name, column in plan.inputs.items():
         has_texts = column == TEXTS and data.kind not in (*TAGGED_KINDS, "span")
         has_texts |= column in SINGLE_TEXTS and data.kind in PAIR_KINDS
-        if not has_texts and column.partition(".")[0] not in data.text_names:
+        is_known = has_texts or column in data.extras
+        if not is_known and column.partition(".")[0] not in data.text_names:
             raise ConfigError(
                 f"{where}: inputs: '{name}' reads '{column}'; data of kind {data.kind} has "
-                f"{' and '.join(data.text_names)}."
+                f"{' and '.join([*data.text_names, *data.extras])}."
             )
     _check_encoder(plan, data, init)
     for layer in plan.layers:

@@ -9,15 +9,16 @@ import numpy as np
 import torch
 
 from nlp_core.config.dataset import LABELLED_KINDS, TAGGED_KINDS
-from nlp_core.config.model import FEATURE_PREFIXES, read_model
+from nlp_core.config.model import read_model
 from nlp_core.config.own_data import OWN_KINDS, DataConfig, Format, describe_files
+from nlp_core.config.reader import SYMBOLS
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.guess import guess_format
 from nlp_core.data.own_split import build_question_split, read_own_split
 from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates
 from nlp_core.data.readers.records import check_file
-from nlp_core.data.split_column import RawText, TextColumn
+from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import ANSWERS, Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -106,8 +107,8 @@ class Predictor:
             seed: which seed of a cell; None: the first one.
 
         Raises:
-            ConfigError: a plug-in is missing; a cell has no such task or seed, or its model reads
-                columns that no file of one's own has.
+            ConfigError: a plug-in is missing; a cell has no such task or seed, or is of a kind that
+                files of one's own are not.
             DataError: the folder is no trained model, or not a whole one.
         """
         folder = Path(folder)
@@ -140,22 +141,13 @@ class Predictor:
                 f"{found.cell.folder}: found a model of the kind {kind}, expected one of "
                 f"{', '.join(OWN_KINDS)}."
             )
-        foreign = [
-            name
-            for name in found.featurizer.plan.inputs.values()
-            if name.startswith(FEATURE_PREFIXES)
-        ]
-        if foreign:
-            raise ConfigError(
-                f"{found.cell.folder}: found a model that reads {' and '.join(foreign)} beside the "
-                "texts, which files of one's own cannot give; export it with `reglue export`, its "
-                "bundle takes them."
-            )
         form: Format = "tsv"
         if file is not None and kind != "span":
             check_file(file)
             form = guess_format(file, kind)
-        return cls(found.model, found.featurizer, describe_files(found.described, form))
+        inputs = found.featurizer.plan.inputs.values()
+        data = describe_files(found.described, form, inputs)
+        return cls(found.model, found.featurizer, data)
 
     def read_as(self, data: DataConfig) -> "Predictor":
         """Return a predictor of the same model that reads files otherwise.
@@ -177,6 +169,11 @@ class Predictor:
             ConfigError: the inputs are no list, one has not as many texts as the model reads, or a
                 context has no words.
         """
+        if self.data.extras:
+            raise ConfigError(
+                f"predict: found a model that reads {' and '.join(self.data.extras)} beside the "
+                "text, expected one that reads texts alone; give a file, whose columns hold them."
+            )
         if isinstance(inputs, str):
             raise ConfigError("predict: found a text, expected a list of inputs: [text].")
         return self.predict_examples([self._read(item, idx) for idx, item in enumerate(inputs)])
@@ -286,15 +283,26 @@ class Predictor:
         return self.answer(questions)
 
     def _encode(self, examples: Sequence[OwnExample]) -> EncodedSplit:
-        columns, size = {}, len(examples)
-        for idx, name in enumerate(self.data.text_names):
-            rows = [example.texts[idx] for example in examples]
-            offsets = np.cumsum([0, *map(len, rows)])
-            columns[name] = TextColumn(list(chain.from_iterable(rows)), offsets)
+        size = len(examples)
+        texts = {
+            name: [example.texts[idx] for example in examples]
+            for idx, name in enumerate(self.data.text_names)
+        }
+        extras = {name: [example.extras[name] for example in examples] for name in self.data.extras}
+        symbols = {name: rows for name, rows in extras.items() if name.startswith(SYMBOLS)}
+        columns = {
+            name: TextColumn([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
+            for name, rows in (texts | symbols).items()
+        }
+        numbers = {
+            name: NumberColumn.build(name, rows)
+            for name, rows in extras.items()
+            if name not in symbols
+        }
         targets = {name: [None] * size for name in self._featurizer.targets}
         raw = [[example.raw[idx] for example in examples] for idx in range(len(examples[0].raw))]
-        texts = RawText(raw[0], raw[1] if raw[1:] else None) if raw else None
-        split = Split("input", np.arange(size), columns, targets, group=None, raw=texts)
+        whole = RawText(raw[0], raw[1] if raw[1:] else None) if raw else None
+        split = Split("input", np.arange(size), columns, targets, None, numbers, raw=whole)
         return self._featurizer.encode(split)
 
     @torch.no_grad()

@@ -1,12 +1,15 @@
 """Read one's own files as examples: what the `data` section of a model file says of each column."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.own_data import DataConfig
+from nlp_core.config.reader import NUMBERS, SYMBOLS
 from nlp_core.data.readers.records import Record, read_records, refuse
 from nlp_core.data.task import LABEL, LABELS, TAGS
 from nlp_core.data.tokenization import TOKENIZERS, Tokenizer
@@ -23,6 +26,8 @@ class OwnExample(NamedTuple):
             or tags; empty when they are not read.
         group: what names the question of a candidate; None elsewhere.
         raw: the texts before they were cut into tokens; none where the file holds tokens.
+        extras: by what a model's inputs call it (features.pos) a symbol or a number for each token,
+            or the numbers of the row.
     """
 
     lines: list[int]
@@ -30,6 +35,7 @@ class OwnExample(NamedTuple):
     targets: dict[str, list[str]]
     group: str | None = None
     raw: Sequence[str] = ()
+    extras: Mapping[str, list[Any]] = MappingProxyType({})
 
     def line(self, token: int = 0) -> int:
         """Return the line of a token, or of the example."""
@@ -101,7 +107,38 @@ def parse_record(
     group = None
     if data.kind == "ranking" and not data.choices:
         group = str(cells[0] if data.group is None else record.get(data.group, path))
-    return found._replace(targets=targets, group=group)
+    extras = {
+        name: _read_extra(name, record.get(column, path), column, record, len(found.texts[0]), path)
+        for name, column in data.extras.items()
+    }
+    return found._replace(targets=targets, group=group, extras=extras)
+
+
+def _read_extra(
+    name: str, cell: Any, column: str, record: Record, num_tokens: int, path: Path
+) -> list[Any]:  # Any: a cell of JSON; symbols or numbers
+    line = record.lines[0]
+    is_row = name.startswith(NUMBERS)
+    single = isinstance(cell, int | float) and not isinstance(cell, bool)
+    parts = [cell] if is_row and single else _split_list(cell, line, column, path)
+    if not is_row and len(parts) != num_tokens:
+        found = f"found {num_tokens} tokens and {len(parts)} values in '{column}', expected one for"
+        raise refuse(path, line, f"{found} each token")
+    if name.startswith(SYMBOLS):
+        return parts
+    values = [_read_number(part) for part in parts]
+    for number, value in enumerate(values):
+        if not math.isfinite(value):
+            found = f"found '{parts[number]}' in '{column}', expected a number"
+            raise refuse(path, record.lines[min(number, len(record.lines) - 1)], found)
+    return values
+
+
+def _read_number(part: object) -> float:
+    try:
+        return float(str(part))
+    except ValueError:
+        return math.nan
 
 
 def _read_targets(
