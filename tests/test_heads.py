@@ -53,6 +53,7 @@ ROWS = [
     Row("language_model", {"vocabulary": "word", "tied": False}),
     Row("masked_language_model", {"share": 0.2, "whole_words": True}),
     Row("multi_label", {}),
+    Row("multi_label", {"loss": {"name": "focal"}}),
     Row("multi_label", {"hidden_dims": [5], "class_weights": [0.5, 1.0, 2.0], "threshold": 0.3}),
     Row("pairwise_ranking", {"hidden_dims": [5], "activation": "tanh"}),
     Row("pairwise_ranking", {"loss": {"name": "logistic"}}),

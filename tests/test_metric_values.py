@@ -14,6 +14,8 @@ from nlp_core.metrics.calibration import compute_calibration_error
 from nlp_core.metrics.confusion import count_confusions
 from nlp_core.report.confusion import render_confusion
 
+AVERAGES = ("macro", "micro", "weighted")
+AREAS = [f"{average}_auc" for average in AVERAGES]
 # Right: a a a b b c; said: a a b b c c.
 THREE = Predictions(["a", "b", "c"], list("aaabbc"), list("aabbcc"))
 
@@ -80,7 +82,7 @@ def test_averages_are_those_of_scikit_learns_report(seed: int) -> None:
 def test_areas_of_labels_are_those_of_scikit_learn(seed: int) -> None:
     predictions = draw(seed)
     assert predictions.score is not None
-    names = ["auc@0", "auc", "macro_auc", "average_precision@1"]
+    names = ["auc@0", "auc", "average_precision@1", *AREAS]
     found = measure("classification", names, predictions)
     target = np.array(predictions.target)
     score = predictions.score
@@ -88,18 +90,30 @@ def test_areas_of_labels_are_those_of_scikit_learn(seed: int) -> None:
     assert found["auc"] == pytest.approx(100 * roc_auc_score(target == "2", score[:, 2]))
     macro = roc_auc_score(target, score, multi_class="ovr", average="macro")
     assert found["macro_auc"] == pytest.approx(100 * macro)
+    for average in ("weighted", "micro"):
+        area = roc_auc_score(target, score, multi_class="ovr", average=average)
+        assert found[f"{average}_auc"] == pytest.approx(100 * area)
     precision = average_precision_score(target == "1", score[:, 1])
     assert found["average_precision@1"] == pytest.approx(100 * precision)
 
 
-def test_macro_auc_leaves_out_labels_that_do_not_occur() -> None:
+def test_averages_of_areas_with_a_label_that_does_not_occur() -> None:
     score = np.array([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]])
     predictions = Predictions(list("abc"), list("aba"), list("aab"), score)
     # a: right at .5 and .1, wrong at .6: 0; b: right at .3, wrong at .3 and .8: (1/2 + 0) / 2.
-    assert measure("classification", ["macro_auc"], predictions)["macro_auc"] == pytest.approx(12.5)
+    found = measure("classification", AREAS, predictions)
+    assert found == pytest.approx(
+        {
+            "macro_auc": 12.5,
+            "weighted_auc": 100 * (2 * 0 + 1 * 0.25) / 3,
+            # Right at .5, .3, .1; wrong at .8, .6, .3, .2, .1, .1.
+            "micro_auc": 100 * (4 + 3.5 + 1) / 18,
+        }
+    )
     one = Predictions(list("abc"), list("aaa"), list("aab"), score)
-    with pytest.raises(DataError, match="expected both classes"):
-        measure("classification", ["macro_auc"], one)
+    for name in ("macro_auc", "weighted_auc"):
+        with pytest.raises(DataError, match="expected both classes"):
+            measure("classification", [name], one)
 
 
 def test_recall_at_a_precision_by_hand() -> None:
@@ -134,7 +148,10 @@ def test_a_label_that_no_example_has_is_an_error(name: str) -> None:
         measure("classification", [name], scored("00", [0.9, 0.1]))
 
 
-@pytest.mark.parametrize("name", ["macro_auc", "average_precision", "expected_calibration_error"])
+@pytest.mark.parametrize(
+    "name",
+    ["macro_auc", "micro_auc", "weighted_auc", "average_precision", "expected_calibration_error"],
+)
 def test_scores_are_needed(name: str) -> None:
     with pytest.raises(DataError, match=f"metrics: {name}: found no scores"):
         measure("classification", [name], Predictions(["0", "1"], ["0", "1"], ["0", "1"]))
@@ -194,16 +211,53 @@ def test_order_of_labels_is_no_matter() -> None:
 
 
 def test_areas_of_several_labels_by_hand() -> None:
-    names = ["auc@y", "macro_auc", "average_precision@y", "average_precision"]
+    names = ["auc@y", *AREAS, "average_precision@y", "average_precision"]
     # y: right at .4, wrong at .2, .6, .1: 2 of 3 in order, precision 1/2; x and z in full order.
+    # Pooled, 8 are wrong: of them .6 alone stands above a right one, .4.
     assert measure("multi_label", names, SETS) == pytest.approx(
         {
             "auc@y": 200 / 3,
             "macro_auc": 100 * (1 + 2 / 3 + 1) / 3,
+            "micro_auc": 100 * 31 / 32,
+            "weighted_auc": 100 * (2 * 1 + 2 / 3 + 1) / 4,
             "average_precision@y": 50.0,
             "average_precision": 100 * (1 + 1 / 2 + 1) / 3,
         }
     )
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_averages_of_areas_of_several_labels_are_those_of_scikit_learn(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    right = generator.random((60, 3)) < [0.1, 0.4, 0.8]
+    score = generator.random((60, 3)).round(1) + 0.2 * right  # ties among them
+    target = [[label for label, has in zip("abc", row, strict=True) if has] for row in right]
+    found = measure("multi_label", AREAS, Predictions(list("abc"), target, target, score))
+    assert found == pytest.approx(
+        {f"{name}_auc": 100 * roc_auc_score(right, score, average=name) for name in AVERAGES}
+    )
+
+
+def test_areas_of_labels_that_no_or_all_examples_have() -> None:
+    generator = np.random.default_rng(9)
+    right = generator.random((30, 4)) < [0.0, 0.3, 0.6, 1.1]
+    score = generator.random((30, 4))
+    target = [[label for label, has in zip("abcd", row, strict=True) if has] for row in right]
+    found = measure("multi_label", AREAS, Predictions(list("abcd"), target, target, score))
+    # Only the pooled decisions hold those of a and d.
+    expected = {
+        f"{name}_auc": 100 * roc_auc_score(right[:, 1:3], score[:, 1:3], average=name)
+        for name in ("macro", "weighted")
+    }
+    expected["micro_auc"] = 100 * roc_auc_score(right.ravel(), score.ravel())
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["macro_auc", "weighted_auc", "micro_auc"])
+def test_an_area_needs_a_label_that_some_examples_have(name: str) -> None:
+    nothing = Predictions(["x", "y"], [(), ()], [(), ()], np.array([[0.9, 0.2], [0.1, 0.4]]))
+    with pytest.raises(DataError, match="expected both classes"):
+        measure("multi_label", [name], nothing)
 
 
 def test_one_threshold_serves_all_labels() -> None:

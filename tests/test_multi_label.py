@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from torch.nn import functional
 
 from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import TaskConfig
@@ -17,15 +18,23 @@ from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads import MultiLabelHead
+from nlp_core.heads.loss import CROSS_ENTROPY, CrossEntropyConfig, FocalConfig, compute_label_loss
 from nlp_core.metrics import Predictions
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import ModelPlan
 from nlp_core.report.cell import CellTask, read_predictions
 from nlp_core.training.prediction import SplitPredictions, score_predictions, write_predictions
+from tests.test_accumulation import compare, set_heads
 from tests.test_preprocess import build, put
+from tests.test_training import project
 
+__all__ = ["project"]
 SCORES = torch.tensor([[0.0, math.log(3.0)], [-math.log(3.0), 0.0]], dtype=torch.float64)
 TARGET = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+SMOOTH = CrossEntropyConfig(name="cross_entropy", label_smoothing=0.2)
+FOCAL = FocalConfig(name="focal", gamma=2.0)
+CHOICES = [CROSS_ENTROPY, SMOOTH, FOCAL, FocalConfig(name="focal", gamma=0.5)]
+each_choice = pytest.mark.parametrize("choice", CHOICES, ids=str)
 TASK: dict[str, Any] = {
     "kind": "multi_label",
     "reader": {"name": "tsv", "texts": ["text"], "label": "topics", "label_separator": ","},
@@ -61,10 +70,78 @@ def test_loss_by_hand() -> None:
     assert float(weighted) == pytest.approx(expected)
 
 
-def test_gradient_is_that_of_differences() -> None:
-    head = MultiLabelHead(3, 2, class_weights=[1.0, 3.0]).double()
+def test_the_usual_loss_is_the_binary_cross_entropy_to_the_bit() -> None:
+    generator = torch.Generator().manual_seed(1)
+    scores = 5 * torch.randn(7, 3, generator=generator)
+    target = (torch.rand(7, 3, generator=generator) < 0.4).float()
+    expected = functional.binary_cross_entropy_with_logits(scores, target, reduction="none")
+    for head in (MultiLabelHead(3, 3), MultiLabelHead(3, 3, loss=CROSS_ENTROPY)):
+        assert head.loss(scores, target).equal(expected.mean())
+
+
+def test_focal_loss_by_hand() -> None:
+    # what is missing of p(y): 1/2, 3/4, 1/4, 1/2
+    terms = [math.log(2) / 4, 9 / 16 * math.log(4), math.log(4 / 3) / 16, math.log(2) / 4]
+    plain = MultiLabelHead(3, 2, loss=FOCAL).loss(SCORES, TARGET)
+    assert float(plain) == pytest.approx(sum(terms) / 4)
+    head = MultiLabelHead(3, 2, loss=FOCAL, class_weights=[1.0, 3.0]).double()
+    expected = (terms[0] + 3 * terms[1] + terms[2] + 3 * terms[3]) / (4 * 2)
+    assert float(head.loss(SCORES, TARGET)) == pytest.approx(expected)
+
+
+def test_smoothed_labels_by_hand() -> None:
+    # q = .9 or .1 for p = 1/2, 3/4, 1/4, 1/2
+    miss = 0.1 * math.log(4 / 3) + 0.9 * math.log(4)
+    hit = 0.9 * math.log(4 / 3) + 0.1 * math.log(4)
+    found = MultiLabelHead(3, 2, loss=SMOOTH).loss(SCORES, TARGET)
+    assert float(found) == pytest.approx((2 * math.log(2) + miss + hit) / 4)
+
+
+@each_choice
+def test_each_label_is_a_choice_of_yes_or_no(choice: Any) -> None:
+    head = MultiLabelHead(3, 2, loss=choice)
+    rows, answers = head.outputs(SCORES), TARGET.flatten().long()
+    torch.testing.assert_close(
+        head.loss(SCORES, TARGET), compute_label_loss(rows, answers, choice, None)
+    )
+
+
+def test_focal_loss_without_gamma_is_the_cross_entropy() -> None:
+    head = MultiLabelHead(3, 2, loss=FocalConfig(name="focal", gamma=0.0))
+    assert head.loss(SCORES, TARGET).equal(MultiLabelHead(3, 2).loss(SCORES, TARGET))
+
+
+@each_choice
+@pytest.mark.parametrize("weights", [None, [1.0, 3.0]])
+def test_gradient_is_that_of_differences(choice: Any, weights: list[float] | None) -> None:
+    head = MultiLabelHead(3, 2, class_weights=weights, loss=choice).double()
     scores = SCORES.clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda x: head.loss(x, TARGET), scores)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_focal_loss_of_a_certain_answer_has_a_gradient(gamma: float) -> None:
+    scores = torch.tensor([[200.0, -200.0, 200.0, -200.0]], requires_grad=True)
+    head = MultiLabelHead(3, 4, loss=FocalConfig(name="focal", gamma=gamma))
+    loss = head.loss(scores, torch.tensor([[1.0, 0.0, 0.0, 1.0]]))
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(100.0)
+    assert scores.grad is not None
+    # the right answers are left alone, the wrong ones pulled as by the cross entropy
+    torch.testing.assert_close(scores.grad, torch.tensor([[0.0, 0.0, 0.25, -0.25]]))
+
+
+def test_sixteen_bits_do_not_round_a_smoothed_label() -> None:
+    target, head = torch.tensor([[1.0, 0.0]]), MultiLabelHead(3, 2, loss=SMOOTH)
+    scores = torch.tensor([[2.0, 8.0]])
+    assert head.loss(scores.bfloat16(), target).equal(head.loss(scores, target))
+
+
+@pytest.mark.parametrize("loss", [{"name": "focal"}, SMOOTH.model_dump()], ids=["focal", "smooth"])
+def test_parts_of_a_batch_add_up(project: Path, loss: dict[str, Any]) -> None:
+    head = {"head": "multi_label", "class_weights": [0.2, 3.0], "loss": loss}
+    set_heads(project, "multi_label", out=head)
+    compare(project, "multi_label")
 
 
 def test_labels_of_at_least_the_threshold_are_chosen() -> None:

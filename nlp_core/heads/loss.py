@@ -1,6 +1,6 @@
-"""Losses of labels that a model file chooses by name, over softmax scores.
+"""Losses of labels that a model file chooses by name, over scores of a softmax or of sigmoids.
 
-Shape letters: N examples or tokens, L labels.
+Shape letters: N examples or tokens, B batch, L labels.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ from nlp_core.heads.base import PADDING_LABEL
 class CrossEntropyConfig(ClosedModel):
     """Cross entropy with the label, or with the label smoothed: -sum_k q(k) log p(k).
 
-    q(k) = (1 - label_smoothing) [k = y] + label_smoothing / L.
+    q(k) = (1 - label_smoothing) [k = y] + label_smoothing / L. Of several labels each is a choice
+    of L = 2, yes and no.
 
     Source: Szegedy et al. 2016 (rethinking the Inception architecture), section 7.
     """
@@ -43,7 +44,7 @@ class FocalConfig(ClosedModel):
 
 
 LabelLoss = Annotated[CrossEntropyConfig | FocalConfig, Field(discriminator="name")]
-"""The option `loss` of heads that choose one label by a softmax."""
+"""The option `loss` of heads that choose one label by a softmax, or each label by a sigmoid."""
 
 CROSS_ENTROPY = CrossEntropyConfig(name="cross_entropy")
 
@@ -110,3 +111,37 @@ def compute_label_loss(
         weight_N = weight_N * weight_L[label_N]
     total = -(weight_N * miss_N**choice.gamma * log_prob_N).sum()
     return total if reduction == "sum" else total / weight_N.sum()
+
+
+def compute_binary_loss(
+    scores_BL: Float[Tensor, "B L"],
+    target_BL: Float[Tensor, "B L"],
+    choice: CrossEntropyConfig | FocalConfig,
+) -> Float[Tensor, "B L"]:
+    """Return the loss of each label by itself, a choice between yes, p = sigmoid(score), and no.
+
+    Cross entropy: -q log p - (1 - q) log(1 - p), q = (1 - label_smoothing) y + label_smoothing / 2.
+    Focal: -(1 - p)^gamma log p where y = 1, -p^gamma log(1 - p) where y = 0.
+
+    Args:
+        scores_BL: logit of each label.
+        target_BL: y, 1 where an example has a label, else 0.
+        choice: which loss, and its settings.
+
+    Source: Lin et al. 2017 (focal loss), equation 4; Szegedy et al. 2016, section 7, of two labels.
+    Note: their alpha sets yes against no; the weights of a head set label against label.
+    """
+    # 16 bits would round a smoothed target.
+    dtype = torch.promote_types(scores_BL.dtype, torch.float32)
+    scores_BL, target_BL = scores_BL.to(dtype), target_BL.to(dtype)
+    if isinstance(choice, CrossEntropyConfig):
+        smoothing = choice.label_smoothing
+        return functional.binary_cross_entropy_with_logits(
+            scores_BL, (1 - smoothing) * target_BL + smoothing / 2, reduction="none"
+        )
+    loss_BL = functional.binary_cross_entropy_with_logits(scores_BL, target_BL, reduction="none")
+    # (1 - p(y))^gamma as the exponential of a logarithm: its slope has a bound for every gamma.
+    log_miss_BL = -functional.binary_cross_entropy_with_logits(
+        scores_BL, 1 - target_BL, reduction="none"
+    )
+    return (choice.gamma * log_miss_BL).exp() * loss_BL

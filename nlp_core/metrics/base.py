@@ -22,7 +22,7 @@ THRESHOLD = "@THRESHOLD"
 _AVERAGED = tuple(
     f"{average}_{name}"
     for average in ("macro", "micro", "weighted")
-    for name in ("f1", "precision", "recall")
+    for name in ("auc", "f1", "precision", "recall")
 )
 _OPERATING_POINT = (
     "recall_at_precision@PRECISION",
@@ -34,7 +34,7 @@ _CLASSIFICATION = tuple(
     sorted(
         (
             *("accuracy", "auc", "auc@LABEL", "average_precision", "average_precision@LABEL"),
-            *("expected_calibration_error", "f1", "f1@LABEL", "macro_auc", "matthews"),
+            *("expected_calibration_error", "f1", "f1@LABEL", "matthews"),
             *("precision", "precision@LABEL", "recall", "recall@LABEL"),
             *_AVERAGED,
             *_OPERATING_POINT,
@@ -45,7 +45,7 @@ _MULTI_LABEL = tuple(
     sorted(
         (
             *("auc@LABEL", "average_precision", "average_precision@LABEL", "exact_match"),
-            *("f1@LABEL", "macro_auc", "precision@LABEL", "recall@LABEL"),
+            *("f1@LABEL", "precision@LABEL", "recall@LABEL"),
             *_AVERAGED,
             *_OPERATING_POINT,
         )

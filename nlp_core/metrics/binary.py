@@ -60,14 +60,29 @@ def compute_auc(decision: Decision) -> float:
     return float(roc_auc_score(decision.target, decision.score))
 
 
-def average_auc(decisions: Sequence[Decision]) -> float:
+def average_auc(decisions: Sequence[Decision], *, weighted: bool = False) -> float:
     """Return the mean area under the ROC curves of those that have both classes.
+
+    Args:
+        decisions: a question each.
+        weighted: count each by the examples whose answer is yes, not the same.
 
     Raises:
         DataError: none of them has.
     """
     defined = [item for item in decisions if item.has_both] or decisions[-1:]
-    return float(np.mean([compute_auc(item) for item in defined]))
+    areas = [compute_auc(item) for item in defined]
+    weights = [int(item.target.sum()) for item in defined] if weighted else None
+    return float(np.average(areas, weights=weights))
+
+
+def pool_decisions(decisions: Sequence[Decision]) -> Decision:
+    """Return the answers to the questions of all labels as those to one."""
+    return Decision(
+        "any of the labels",
+        np.concatenate([item.target for item in decisions]),
+        np.concatenate([item.score for item in decisions]),
+    )
 
 
 def compute_average_precision(decision: Decision) -> float:

@@ -24,6 +24,7 @@ from nlp_core.metrics.binary import (
     compute_auc,
     compute_average_precision,
     find_operating_point,
+    pool_decisions,
 )
 from nlp_core.metrics.calibration import compute_calibration_error
 
@@ -89,6 +90,28 @@ def measure_macro_auc(predictions: Predictions) -> float:
         DataError: the predictions hold no scores, or all examples are of one class.
     """
     return average_auc([_decide("macro_auc", predictions, name) for name in predictions.labels])
+
+
+def measure_weighted_auc(predictions: Predictions) -> float:
+    """Return the mean of `macro_auc`, each label weighted by how many examples have it.
+
+    Raises:
+        DataError: the predictions hold no scores, or all examples are of one class.
+    """
+    decisions = [_decide("weighted_auc", predictions, name) for name in predictions.labels]
+    return average_auc(decisions, weighted=True)
+
+
+def measure_micro_auc(predictions: Predictions) -> float:
+    """Return the area under one ROC curve of the decisions on all labels, each against the others.
+
+    Labels that no example has count, as wrong answers.
+
+    Raises:
+        DataError: the predictions hold no scores.
+    """
+    decisions = [_decide("micro_auc", predictions, name) for name in predictions.labels]
+    return compute_auc(pool_decisions(decisions))
 
 
 def measure_average_precision(predictions: Predictions, label: str | None = None) -> float:
@@ -169,10 +192,12 @@ COMPUTE: dict[str, Callable[..., float]] = {
     "expected_calibration_error": measure_calibration_error,
     "macro_auc": measure_macro_auc,
     "matthews": measure_matthews,
+    "micro_auc": measure_micro_auc,
     "recall_at_precision@PRECISION": measure_recall_at_precision,
     "recall_at_precision@PRECISION@LABEL": measure_recall_at_precision,
     "threshold_at_precision@PRECISION": measure_threshold_at_precision,
     "threshold_at_precision@PRECISION@LABEL": measure_threshold_at_precision,
+    "weighted_auc": measure_weighted_auc,
 }
 COMPUTE |= {name: partial(measure_label, score) for name, score in SCORES.items()}
 COMPUTE |= {f"{name}@LABEL": partial(measure_label, score) for name, score in SCORES.items()}

@@ -63,6 +63,25 @@ def measure_macro_auc(predictions: Predictions) -> float:
     return average_auc([_decide("macro_auc", predictions, name) for name in predictions.labels])
 
 
+def measure_weighted_auc(predictions: Predictions) -> float:
+    """Return the mean of `macro_auc`, each label weighted by how many examples have it.
+
+    Raises:
+        DataError: the predictions hold no scores, or there is no such label.
+    """
+    decisions = [_decide("weighted_auc", predictions, name) for name in predictions.labels]
+    return average_auc(decisions, weighted=True)
+
+
+def measure_micro_auc(predictions: Predictions) -> float:
+    """Return the area under one ROC curve of the decisions on all labels.
+
+    Raises:
+        DataError: the predictions hold no scores, or all or no decisions are right to be yes.
+    """
+    return compute_auc(_decide("micro_auc", predictions, None))
+
+
 def measure_average_precision(predictions: Predictions, label: str | None = None) -> float:
     """Return the area below the precision-recall curve of a label, or its mean over the labels.
 
@@ -129,10 +148,12 @@ COMPUTE: dict[str, Callable[..., float]] = {
     "average_precision@LABEL": measure_average_precision,
     "exact_match": measure_exact_match,
     "macro_auc": measure_macro_auc,
+    "micro_auc": measure_micro_auc,
     "recall_at_precision@PRECISION": measure_recall_at_precision,
     "recall_at_precision@PRECISION@LABEL": measure_recall_at_precision,
     "threshold_at_precision@PRECISION": measure_threshold_at_precision,
     "threshold_at_precision@PRECISION@LABEL": measure_threshold_at_precision,
+    "weighted_auc": measure_weighted_auc,
 }
 COMPUTE |= {f"{name}@LABEL": partial(measure_label, score) for name, score in SCORES.items()}
 COMPUTE |= {
