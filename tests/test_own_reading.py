@@ -17,6 +17,7 @@ from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import TextColumn, WordText
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.training.predictor import Predictor
+from tests.test_cli_train import Typed
 from tests.tiny_encoder import write_encoder
 
 ANIMALS = ["cat", "dog", "owl", "fox"]
@@ -69,7 +70,13 @@ def item_of(document: dict[str, Any], idx: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["answered", "some without"])
-def test_a_file_is_guessed_learnt_and_answered(folder: Path, *, silent: bool) -> None:
+def test_a_file_is_guessed_learnt_and_answered(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    silent: bool,
+) -> None:
     train = put(folder / "train.json", make_document(160, silent=silent))
     new = put(folder / "new.json", make_document(30, silent=silent))
     run("new", "reading", "--train", train, "-o", "net.json")
@@ -96,6 +103,12 @@ def test_a_file_is_guessed_learnt_and_answered(folder: Path, *, silent: bool) ->
         predictor.predict([["Which?", "the owl"], ["Which?", "  "]])
     with pytest.raises(ConfigError, match="found 1 texts, expected 2: question and context"):
         predictor.predict(["Which?"])
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", Typed("Which?", "  ", "Which animal is there?", context))
+    run("predict", "out")
+    shown = capsys.readouterr().out
+    assert "input 1: found a context without words." in shown
+    assert f"prediction: {alone.prediction}" in shown
 
 
 def test_probability_that_there_is_none_is_written(folder: Path) -> None:

@@ -150,7 +150,11 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
                 return
             if texts[-1].strip() == END:
                 return
-        (prediction,) = predictor.predict([texts[0] if len(texts) == 1 else texts])
+        try:
+            (prediction,) = predictor.predict([texts[0] if len(texts) == 1 else texts])
+        except ConfigError as err:  # such as a context without words: ask anew
+            console.print(escape(str(err)))
+            continue
         said = describe(prediction, places)
         if predictor.data.kind == "tagging":
             columns = zip(predictor.tokenize(texts[0]), *said.values(), strict=True)
