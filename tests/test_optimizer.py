@@ -83,7 +83,7 @@ def test_average_follows_the_weights_by_hand() -> None:
     assert average.state["weight"].item() == pytest.approx(2 - 0.9 * 2 / 11)
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adamax"])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adamax", "lamb"])
 def test_every_optimizer_lowers_a_quadratic(name: str) -> None:
     layer = nn.Linear(3, 1, bias=False)
     optimizer = build_optimizer(OptimizerConfig.model_validate({"name": name, "lr": 0.05}), layer)
@@ -97,7 +97,7 @@ def test_every_optimizer_lowers_a_quadratic(name: str) -> None:
     assert torch.isfinite(layer.weight).all()
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adamax"])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adamax", "lamb"])
 def test_update_weights_is_the_step_of_torch(name: str) -> None:
     config = OptimizerConfig.model_validate({"name": name, "lr": 0.05, "weight_decay": 0.1})
     ours = nn.Linear(3, 2)

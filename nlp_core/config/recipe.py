@@ -11,7 +11,7 @@ from nlp_core.config.mixing import Mixing
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count, NonNegative, Positive, Share
 
-OptimizerName = Literal["sgd", "adam", "adamw", "adamax"]
+OptimizerName = Literal["sgd", "adam", "adamw", "adamax", "lamb"]
 
 
 class OptimizerConfig(ClosedModel):
@@ -28,7 +28,7 @@ class OptimizerConfig(ClosedModel):
     momentum: Share = 0.0
     """Momentum of SGD; the others do not read it."""
     weight_decay: NonNegative = 0.0
-    """Decay a step, relative to the learning rate for adamw, as an L2 term for the others."""
+    """Decay a step, relative to the learning rate for adamw and lamb, else as an L2 term."""
     embedding_lr_scale: Positive = 1.0
     """Factor on the learning rate of word embeddings."""
     encoder_lr_scale: Positive | None = None

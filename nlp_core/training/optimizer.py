@@ -21,6 +21,7 @@ from nlp_core.config.recipe import (
     WarmupLinearSchedule,
 )
 from nlp_core.encoders import PretrainedEncoder
+from nlp_core.training.lamb import Lamb
 
 # torch wraps the methods of an optimiser for its compiler, which the first call of one imports: 2 s
 # of a start-up, and nothing here is compiled. The mark says that these are wrapped already.
@@ -51,6 +52,8 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
         return sgd
     if config.name == "adamax":
         return Adamax(groups, lr=config.lr, weight_decay=decay)  # torch has no fused one
+    if config.name == "lamb":
+        return Lamb(groups, config.lr, weight_decay=decay)
     adam = Adam if config.name == "adam" else AdamW
     return adam(groups, lr=config.lr, weight_decay=decay, fused=True)
 
