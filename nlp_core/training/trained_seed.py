@@ -37,9 +37,8 @@ class TrainedSeed(NamedTuple):
 
 def is_cell(folder: Path) -> bool:
     """Say whether a folder is that of a trained cell, or of one of its seeds."""
-    return (folder / CELL).is_file() or (
-        folder.name.startswith(SEED) and (folder.parent / CELL).is_file()
-    )
+    is_seed = folder.name.startswith(SEED) and folder.name.removeprefix(SEED).isdecimal()
+    return (folder / CELL).is_file() or (is_seed and (folder.parent / CELL).is_file())
 
 
 def open_seed(folder: Path, seed: int | None = None, task: str | None = None) -> TrainedSeed:
@@ -55,6 +54,8 @@ def open_seed(folder: Path, seed: int | None = None, task: str | None = None) ->
         DataError: see `load_seed`.
     """
     if not (folder / CELL).is_file():
+        if seed is not None:
+            raise ConfigError(f"--seed: '{folder}' is the folder of one seed; leave it out.")
         seed, folder = int(folder.name.removeprefix(SEED)), folder.parent
     note = read_mapping(folder / CELL)
     seed = note["seeds"][0] if seed is None else seed
