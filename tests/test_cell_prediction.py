@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,7 @@ Read = Callable[[Path], list[dict[str, str]]]
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a cell for each task of GLUE, and one of several tasks."""
     root = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
+    with chdir(root):
         write_trained(root)
         train_group(write_group(root))
     return root

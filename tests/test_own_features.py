@@ -12,7 +12,7 @@ from nlp_core.cli import main
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.own_data import DataConfig, describe_files
 from nlp_core.training.predictor import Predictor
-from tests.test_cli_train import fail, read_rows
+from tests.test_cli_train import Typed, fail, read_rows
 from tests.tiny_glue import ROOT
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -86,6 +86,24 @@ def test_tags_follow_a_column_beside_the_words(
     capsys.readouterr()
     main(["test", "out", "--data", "b.conll", "--json"])
     assert json.loads(capsys.readouterr().out)["f1"] == 100.0
+
+
+def test_tags_are_learnt_in_another_scheme_than_the_files(tagger: Path) -> None:
+    options = ["--data", "b.conll", "-o", "p.conll"]
+    files = ["--train", "a.conll", "--dev", "b.conll", "-o", "other"]
+    main(["train", "m.json", *files, "--set", "data.learnt_scheme=BIOES"])
+    metrics = json.loads(Path("other/metrics.json").read_text())["metrics"]["dev"]
+    assert metrics["f1"] == 100.0
+    main(["predict", "other", *options])
+    rows = [line.split() for line in Path("p.conll").read_text().splitlines() if line]
+    assert {(row[3], row[4]) for row in rows} == {("B-NAME", "S-NAME"), ("O", "O")}
+
+
+def test_a_terminal_is_not_asked_for_texts_alone(
+    tagger: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Typed("w1 w2"))
+    assert "reads features.pos and token_dense.weight" in fail(capsys, "predict", "out")
 
 
 def test_a_bundle_of_such_a_model_says_the_same(

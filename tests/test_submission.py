@@ -3,6 +3,7 @@
 import re
 import shutil
 import zipfile
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,7 @@ NAMES = [
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a cell for each task of GLUE, each of two seeds."""
     root = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
+    with chdir(root):
         write_trained(root)
     return root
 

@@ -97,7 +97,7 @@ def run_predict(options: argparse.Namespace) -> None:
         )
     predictor = _load(options)
     if options.data is None:
-        predictor.predict([])
+        predictor.require_texts_alone()
         _ask(predictor, options.confidence_of)
         return
     if options.output.resolve() == options.data.resolve():

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from nlp_core.config.base import ClosedModel, read_config
 from nlp_core.config.corpus import CorpusConfig
 from nlp_core.config.reader import PATH_PART, READER_KINDS, FileName, ReaderConfig
+from nlp_core.config.vectors import VectorTableConfig
 from nlp_core.errors import ConfigError, suggest
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -294,26 +295,6 @@ class TaskConfig(ClosedModel):
                     "the reader parallel needs both, any other none."
                 )
         return self
-
-
-class PieceTableConfig(ClosedModel):
-    """A table of an encoder's embeddings, of which the pieces that are whole words are taken."""
-
-    tensor: str
-    """Name of the table among the weights."""
-    words: FileName
-    """Member with the pieces, one a line in the order of the table."""
-
-
-class VectorTableConfig(ClosedModel):
-    """One table of word vectors."""
-
-    file: FileName
-    """Member that holds it: a word and its numbers a line, or the weights of an encoder."""
-    dim: Annotated[int, Field(ge=1)]
-    """Numbers a word; of an encoder's table as many principal components."""
-    pieces: PieceTableConfig | None = None
-    """Where the vectors stand among the weights of an encoder; null: the file is text."""
 
 
 class DatasetConfig(ClosedModel):

@@ -34,7 +34,7 @@ def build_objective(
 
     Args:
         config: how word vectors are perturbed; None: the loss as it is.
-        model: what is trained; of a model that can be so.
+        model: what is trained; `check_model` or `check_tables` has let it pass.
         seed: of the run.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.

@@ -169,14 +169,22 @@ class Predictor:
             ConfigError: the inputs are no list, one has not as many texts as the model reads, or a
                 context has no words.
         """
+        self.require_texts_alone()
+        if isinstance(inputs, str):
+            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
+        return self.predict_examples([self._read(item, idx) for idx, item in enumerate(inputs)])
+
+    def require_texts_alone(self) -> None:
+        """Refuse a model that texts alone are not enough for.
+
+        Raises:
+            ConfigError: it reads columns beside the text, which only a file can hold.
+        """
         if self.data.extras:
             raise ConfigError(
                 f"predict: found a model that reads {' and '.join(self.data.extras)} beside the "
                 "text, expected one that reads texts alone; give a file, whose columns hold them."
             )
-        if isinstance(inputs, str):
-            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
-        return self.predict_examples([self._read(item, idx) for idx, item in enumerate(inputs)])
 
     def predict_examples(self, examples: Sequence[OwnExample]) -> list[Prediction]:
         """Predict examples whose texts are tokens already."""
