@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from nlp_core.errors import ConfigError
+
 Json = Mapping[str, object]
 CHUNK = 1 << 20
 PLACES = 6
@@ -77,6 +79,33 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_replaceable(folder: Path, *, marker: str, name: str, option: str, force: bool) -> None:
+    """Refuse to write a folder over what is there and was not meant.
+
+    Args:
+        folder: the one to write.
+        marker: a file that each folder of its kind has.
+        name: what a folder of its kind holds, for messages.
+        option: of the command line, that names another folder.
+        force: whether one of its kind may be replaced.
+
+    Raises:
+        ConfigError: the folder holds one of its kind and `force` is not set, or something else.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / marker).is_file():
+        raise ConfigError(
+            f"{folder}: found something that is no {name}; it stays as it is. Name another "
+            f"folder with {option}."
+        )
+    if not force:
+        raise ConfigError(
+            f"{folder}: found a {name}. Name another folder with {option}, or replace it with "
+            "--force."
+        )
 
 
 @contextmanager

@@ -120,7 +120,9 @@ def test_an_export_gives_the_same_bytes_again(
     sentence: tuple[TrainedModel, Path], tmp_path: Path
 ) -> None:
     trained, folder = sentence
-    export_model(trained, tmp_path / "again", variant="float32")
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again/bundle.json").write_text("the one before")
+    export_model(trained, tmp_path / "again", variant="float32", force=True)
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
@@ -321,11 +323,16 @@ def test_int8_is_written_where_it_loses_little_and_not_where_it_loses_more(
 def test_what_cannot_be_exported_is_refused_with_the_reason(
     sentence: tuple[TrainedModel, Path], tmp_path: Path
 ) -> None:
-    trained, _ = sentence
+    trained, bundle = sentence
+    with pytest.raises(ConfigError, match=r"found a bundle\. Name another folder with --to, or"):
+        export_model(trained, bundle, variant="float32")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="found something that is no bundle; it stays"):
-        export_model(trained, tmp_path / "mine", variant="float32")
+        export_model(trained, tmp_path / "mine", variant="float32", force=True)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ConfigError, match="found something that is no bundle; it stays"):
+        export_model(trained, tmp_path / "file", variant="float32")
     with pytest.raises(ConfigError, match="--max-drop: found none with int8"):
         export_model(trained, tmp_path / "new", variant="int8")
     with pytest.raises(ConfigError, match=r"float16: .* no device"):

@@ -23,6 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "folder", type=Path, help="a trained cell, one of its seeds, or what `reglue train` made"
     )
     parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the bundle")
+    parser.add_argument("--force", action="store_true", help="replace a bundle")
     parser.add_argument("--variant", choices=get_args(Variant), default="float32", help="float32")
     parser.add_argument(
         "--max-drop",
@@ -62,7 +63,13 @@ def run(options: argparse.Namespace) -> None:
         data=options.data,
         plugins=options.plugin,
     )
-    parity = export_model(trained, options.to, variant=options.variant, max_drop=options.max_drop)
+    parity = export_model(
+        trained,
+        options.to,
+        variant=options.variant,
+        max_drop=options.max_drop,
+        force=options.force,
+    )
     line = (
         f"{options.to}: {options.variant}, the same label for {parity.same_labels} of "
         f"{parity.examples} examples, scores within {parity.max_difference:.1g}"

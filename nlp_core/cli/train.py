@@ -20,9 +20,10 @@ from nlp_core.data.guess import guess_data
 from nlp_core.data.word_vectors import convert_vectors
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
+from nlp_core.files import check_replaceable
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
-from nlp_core.training.own_run import OwnRun, check_output, train_run
+from nlp_core.training.own_run import RUN, OwnRun, train_run
 
 DEFAULT_FOLDER = Path("artifacts/train")
 SHORTHANDS = {
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     """
     show_log()
     output = options.output or DEFAULT_FOLDER / options.model.stem
-    check_output(output, force=options.force)
+    check_replaceable(output, marker=RUN, name="trained model", option="-o", force=options.force)
     if not 0 <= options.seed <= LAST_SEED:
         raise ConfigError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
     if options.max_vectors is not None and options.max_vectors < 1:

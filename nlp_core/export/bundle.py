@@ -17,7 +17,7 @@ from nlp_core.export.parity import EXACT, Parity, compare
 from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.trained import TrainedModel, read_trained
-from nlp_core.files import digest_file, replacing_folder, write_json, write_text
+from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)
@@ -27,22 +27,29 @@ PARITY = "parity.json"
 
 
 def export_model(
-    trained: TrainedModel, target: Path, *, variant: Variant, max_drop: float | None = None
+    trained: TrainedModel,
+    target: Path,
+    *,
+    variant: Variant,
+    max_drop: float | None = None,
+    force: bool = False,
 ) -> Parity:
     """Write a bundle, and return how far it is from the trained model.
 
     Args:
         trained: the model, with real examples.
-        target: the folder to make, or to replace.
+        target: the folder to make.
         variant: how numbers are kept.
         max_drop: by how much the task's first metric may be worse than the trained model's, in
             points or in its own units; for int8 and float16, and needed there.
+        force: whether to replace a bundle that is there.
 
     Raises:
-        ConfigError: the model, or the variant, cannot be exported.
+        ConfigError: the model, or the variant, cannot be exported, or the folder is taken.
         ExportError: the exported model says something else than the trained one.
     """
-    _check(target, variant, max_drop)
+    check_replaceable(target, marker=MANIFEST, name="bundle", option="--to", force=force)
+    _check_drop(variant, max_drop)
     if variant == "float16":
         require_half()
     check_heads(trained)
@@ -81,12 +88,7 @@ def export_all(config: ExportConfig, target: Path) -> None:
             export_model(trained, folder / variant, variant=variant, max_drop=max_drop)
 
 
-def _check(target: Path, variant: Variant, max_drop: float | None) -> None:
-    if target.exists() and not (target / MANIFEST).is_file() and any(target.iterdir()):
-        raise ConfigError(
-            f"{target}: found something that is no bundle; it stays as it is. Name another folder "
-            "with --to."
-        )
+def _check_drop(variant: Variant, max_drop: float | None) -> None:
     if (variant in EXACT) != (max_drop is None):
         found = "none" if max_drop is None else f"{max_drop:g}"
         expected = "none, since it says the same as the trained model"

@@ -137,26 +137,6 @@ def list_pieces(plan: ModelPlan) -> list[str]:
     return sorted(name for name in columns if name in WHOLE_TEXTS or name.endswith(PIECES))
 
 
-def check_output(output: Path, *, force: bool) -> None:
-    """Refuse to write over what is there.
-
-    Raises:
-        ConfigError: the folder holds a trained model and `force` is not set, or something else.
-    """
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
-        return
-    if not (output / RUN).is_file():
-        raise ConfigError(
-            f"{output}: found something that is no trained model; it stays as it is. Name another "
-            "folder with -o."
-        )
-    if not force:
-        raise ConfigError(
-            f"{output}: found a trained model. Name another folder with -o, or replace it with "
-            "--force."
-        )
-
-
 def read_note(folder: Path) -> dict[str, Any]:
     """Return what is known of a trained folder.
 
