@@ -120,6 +120,7 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
         ("a.csv", 'text,label\n"a,yes\n', "line 2: the quotes"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": 3\n', "line 2: not valid JSON"),
         ("a.jsonl", '[{"text": "a", "label": "x"},\n', "cuts an array up"),
+        ("a.jsonl", '[{"text": "a", "label": "x"}]\n', "cuts an array up"),
         ("a.jsonl", '{"text": {"a": 1}, "label": "x"}\n', "line 1: found a dict in 'text'"),
         ("a.jsonl", '{"text": "a"}\n', "line 1: found no column 'label'"),
         ("a.jsonl", '{"text": "a \\ud83d b", "label": "x"}\n', "line 1: not valid JSON (half a"),
@@ -136,6 +137,27 @@ def test_a_malformed_file_is_refused_with_its_line(
         store(tmp_path / "store", path, data(format=path.suffix[1:]))
     assert str(path) in str(caught.value)
     assert wanted in str(caught.value)
+
+
+def test_text_in_another_encoding_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tlabel\na\tx\n", encoding="utf-16")
+    with pytest.raises(DataError, match="found UTF-16 text, expected UTF-8; save it as UTF-8"):
+        guess_data(path, "classification")
+    path.write_text("text\tlabel\nléger\tx\n", encoding="latin-1")
+    with pytest.raises(DataError, match=r"line 2: not UTF-8 text .*save it as UTF-8"):
+        guess_data(path, "classification")
+
+
+def test_what_is_nested_is_no_column(tmp_path: Path) -> None:
+    rows = ['{"meta": {"a": "b c d e"}, "spans": [{"a": 1}], "text": "b", "label": %s}']
+    path = put(tmp_path / "a.jsonl", "\n".join(rows * 2) % ("true", "false"))
+    guess = guess_data(path, "classification")
+    assert (guess.data.texts, guess.data.label) == (["text"], "label")
+    assert guess.explain("label") == "2 labels: false, true"
+    put(path, '{"input": {"text": "a"}, "label": "x"}\n')
+    with pytest.raises(DataError, match="What 'input' holds is nested and not read"):
+        guess_data(path, "classification")
 
 
 def test_a_quote_that_is_left_open_takes_no_rows_of_a_tsv_with_it(tmp_path: Path) -> None:

@@ -194,10 +194,15 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
         for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
             for name, value in record.cells.items():
                 columns.setdefault(name, []).append(value)
+    nested = [name for name, values in columns.items() if any(map(_is_nested, values))]
+    columns = {name: values for name, values in columns.items() if name not in nested}
     try:
         found_roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
     except GuessError as err:
-        raise DataError(f"{path}: {err}. Is it a file for the kind {kind}?") from err
+        advice = f"Is it a file for the kind {kind}?"
+        if nested:
+            advice = f"What '{nested[0]}' holds is nested and not read: make columns of it."
+        raise DataError(f"{path}: {err}. {advice}") from err
     values |= {"texts": found_roles.texts, "label": found_roles.label}
     optional = ("tags", "group", "choices", "choice_labels")
     values |= {key: name for key in optional if (name := getattr(found_roles, key))}
@@ -210,6 +215,10 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
         values["label_separator"] = _guess_label_separator(columns[found_roles.label])
     data = _build(kind, values)
     return Guess(data, *_explain(data, found_roles, columns))
+
+
+def _is_nested(value: Any) -> bool:  # Any: a cell of JSON
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_is_nested, value)))
 
 
 def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
@@ -295,7 +304,9 @@ def _explain(
     if data.kind == "multi_label":
         lists = [v.split(data.label_separator) if isinstance(v, str) else v or [] for v in values]
         values = [label for labels in lists for label in labels if label]
-    names = sorted({str(value) for value in values})
+    names = sorted(
+        {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
+    )
     shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
     reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
     if len(names) < 2:

@@ -51,10 +51,15 @@ def refuse(path: Path, number: int, message: str) -> DataError:
 def _decode(raw: bytes, path: Path, number: int) -> str:
     if number == 1:
         raw = raw.removeprefix(codecs.BOM_UTF8)
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise DataError(f"{path}: found UTF-16 text, expected UTF-8; save it as UTF-8.")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as err:
-        raise refuse(path, number, f"not UTF-8 text ({err.reason} at byte {err.start})") from err
+        found = f"not UTF-8 text ({err.reason} at byte {err.start}), as it is in another encoding"
+        raise refuse(
+            path, number, f"{found} or damaged; save it as UTF-8 in the first case"
+        ) from err
     if "\0" in text:
         raise refuse(path, number, f"a NUL character at position {text.index(chr(0)) + 1}")
     return text

@@ -18,6 +18,7 @@ from nlp_core.errors import DataError, suggest
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
+ONE_A_LINE = "expected an object a line; `jq -c '.[]'` cuts an array up"
 RANGE = re.compile(r"\d+[-.]\d+")
 
 
@@ -140,11 +141,10 @@ def _read_json_lines(path: Path) -> Iterator[Record]:
         try:
             value = parse_json(line.text)
         except ValueError as err:
-            found = f"not valid JSON ({err}), expected an object a line"
-            raise refuse(path, line.number, f"{found}; `jq -c '.[]'` cuts an array up") from err
+            raise refuse(path, line.number, f"not valid JSON ({err}), {ONE_A_LINE}") from err
         if not isinstance(value, dict):
-            found = f"found a JSON {type(value).__name__}, expected an object a line"
-            raise refuse(path, line.number, found)
+            found = f"found a JSON {type(value).__name__}"
+            raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
         yield Record(value, [line.number])
 
 
