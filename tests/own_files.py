@@ -90,6 +90,7 @@ def write_conll(path: Path, scheme: str = "BIO", rows: int = 40, seed: int = 0) 
             "BIO": ["B-PER", "I-PER", "O", "O", "B-LOC", "O"],
             "IOB1": ["I-PER", "I-PER", "O", "O", "I-LOC", "O"],
             "BIOES": ["B-PER", "E-PER", "O", "O", "S-LOC", "O"],
+            "BILOU": ["B-PER", "L-PER", "O", "O", "U-LOC", "O"],
             "plain": ["NN", "NNP", "VBD", "TO", "NNP", "."],
         }[scheme]
         lines += [f"{token} x {tag}\n" for token, tag in zip(tokens, tags, strict=True)]

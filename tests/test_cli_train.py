@@ -176,7 +176,7 @@ def test_a_label_and_tags_are_learnt_together(place: Path) -> None:
     assert (said.prediction, said.tags) == ("book flight", ["O", "O", "B-city"])
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "plain"])
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "BILOU", "plain"])
 def test_an_unknown_tagging_scheme_is_found_and_learnt(place: Path, scheme: str) -> None:
     path = write_conll(place / "a.conll", scheme)
     metrics = learn("tagging", path, *QUICK)

@@ -20,6 +20,7 @@ TAGS = {
     "IOB1": ("I-ORG", "I-PER", "I-PER", "B-PER", "I-LOC"),
     "BIO": ("B-ORG", "B-PER", "I-PER", "B-PER", "B-LOC"),
     "BIOES": ("S-ORG", "B-PER", "E-PER", "S-PER", "S-LOC"),
+    "BILOU": ("U-ORG", "B-PER", "L-PER", "U-PER", "U-LOC"),
 }
 
 

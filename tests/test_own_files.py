@@ -302,7 +302,7 @@ def test_candidates_of_a_question_are_grouped_by_name_or_by_run(tmp_path: Path) 
     assert by_name.group.tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "plain"])
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "BILOU", "plain"])
 def test_the_scheme_of_tags_is_detected(tmp_path: Path, scheme: str) -> None:
     guess = guess_data(write_conll(tmp_path / "a.txt", scheme), "tagging")
     assert guess.data.scheme == scheme
@@ -315,7 +315,11 @@ def test_the_scheme_of_tags_is_detected(tmp_path: Path, scheme: str) -> None:
         ("B-PER I-PER O I-LOC O", ["line 4: the tag I-LOC continues", "(not IOB1)", "IOB1, which"]),
         ("B-PER O LOC O O", ["'B-PER' on line 1 and 'LOC' on line 3", "plain"]),
         ("B-PER E-PER O E-LOC O", ["line 4: the tag E-LOC continues no entity"]),
-        ("B-PER L-PER O U-LOC O", ["BILOU", "write E- for L-"]),
+        ("B-PER L-PER O S-LOC O", ["line 4: found the tag 'S-LOC', expected O, B-TYPE, I-TYPE, L"]),
+        (
+            "B-PER L-PER O I-LOC O",
+            ["line 4: the tag I-LOC continues no entity of its type (BILOU)"],
+        ),
     ],
 )
 def test_mixed_tags_are_refused_with_their_lines(

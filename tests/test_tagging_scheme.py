@@ -29,16 +29,19 @@ def test_iob1_entity_begins_with_i_and_with_b_only_behind_its_like() -> None:
     assert read_spans(tags, "IOB1") == expected
 
 
-def test_iob1_becomes_bio_and_bioes() -> None:
+def test_iob1_becomes_bio_bioes_and_bilou() -> None:
     tags = ["I-PER", "I-PER", "B-PER", "O", "I-LOC", "I-LOC", "I-LOC"]
     bio = ["B-PER", "I-PER", "B-PER", "O", "B-LOC", "I-LOC", "I-LOC"]
     bioes = ["B-PER", "E-PER", "S-PER", "O", "B-LOC", "I-LOC", "E-LOC"]
     assert convert_tags(tags, "IOB1", "BIO") == bio
+    bilou = ["B-PER", "L-PER", "U-PER", "O", "B-LOC", "I-LOC", "L-LOC"]
     assert convert_tags(tags, "IOB1", "BIOES") == bioes
+    assert convert_tags(tags, "IOB1", "BILOU") == bilou
+    assert convert_tags(bilou, "BILOU", "BIOES") == bioes
     assert convert_tags(bioes, "BIOES", "BIO") == bio
 
 
-@given(entities(), st.sampled_from(["IOB1", "BIO", "BIOES"]))
+@given(entities(), st.sampled_from(["IOB1", "BIO", "BIOES", "BILOU"]))
 def test_written_tags_are_read_back(spans: list[Span], scheme: str) -> None:
     length = spans[-1].end + 1 if spans else 2
     assert read_spans(write_tags(spans, length, scheme), scheme) == spans
@@ -59,6 +62,10 @@ def test_written_tags_are_read_back(spans: list[Span], scheme: str) -> None:
         (["B-LOC", "S-LOC"], "BIOES", 1),
         (["O", "E-LOC"], "BIOES", 1),
         (["S-LOC", "I-LOC"], "BIOES", 1),
+        (["B-LOC", "O"], "BILOU", 1),
+        (["O", "L-LOC"], "BILOU", 1),
+        (["S-LOC"], "BILOU", 0),
+        (["U-LOC"], "BIOES", 0),
     ],
 )
 def test_forbidden_tags_are_refused_with_their_place(

@@ -24,7 +24,8 @@ from nlp_core.config.recipe import (
 )
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]
-Scheme = Literal["IOB1", "BIO", "BIOES", "plain"]
+LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES"}
+Scheme = Literal["IOB1", "BIO", "BIOES", "BILOU", "plain"]
 SEPARATORS = {"tsv": "\t", "csv": ","}
 USUAL_METRICS = {
     "classification": ["accuracy", "macro_f1"],
@@ -99,7 +100,8 @@ class DataConfig(ClosedModel):
     scheme: Scheme | None = None
     """How tags write entities; plain: each tag stands for itself (parts of speech)."""
     learnt_scheme: Literal["BIO", "BIOES"] | None = None
-    """How tags write entities that are learnt and predicted; null: as the file, BIO for IOB1."""
+    """How tags write entities that are learnt and predicted; null: as the file, BIO for IOB1, BIOES
+    for BILOU."""
     tokens: str = "words"
     """How a text becomes tokens: split at spaces (`spaces`), Penn Treebank words (`words`), or the
     tokenizer of a plug-in. span: `spaces` or `plain_words`, which say where a token stands."""
@@ -178,8 +180,8 @@ class DataConfig(ClosedModel):
         is_tagged = self.kind in TAGGED_KINDS
         if is_tagged != (self.scheme is not None):
             raise ValueError(
-                f"scheme: found {self.scheme} with kind {self.kind}; tags need IOB1, BIO, BIOES or "
-                "plain, no other kind has one."
+                f"scheme: found {self.scheme} with kind {self.kind}; tags need IOB1, BIO, BIOES, "
+                "BILOU or plain, no other kind has one."
             )
         if self.learnt_scheme is not None and self.scheme in (None, "plain"):
             raise ValueError(
@@ -230,7 +232,7 @@ class DataConfig(ClosedModel):
     @property
     def target_scheme(self) -> str | None:
         """Return the scheme that is learnt; plain tags have none."""
-        usual = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES"}.get(self.scheme or "")
+        usual = LEARNT_SCHEMES.get(self.scheme or "")
         return self.learnt_scheme or usual
 
     @property

@@ -60,7 +60,7 @@ class ConllReaderConfig(ClosedModel):
     """Columns of a line; the first is the token, the last the tag."""
     separator: Literal["space", "tab"] = "space"
     """What stands between two columns, once."""
-    scheme: Literal["IOB1", "BIO", "BIOES"]
+    scheme: Literal["IOB1", "BIO", "BIOES", "BILOU"]
     """Tagging scheme of the file."""
     bare_type: Annotated[str, Field(min_length=1)] | None = None
     """Type of all entities of a file whose tags are letters alone (B, I, O); null: a tag names the
@@ -91,7 +91,7 @@ class ParallelReaderConfig(ClosedModel):
     """Three files whose lines belong together: words, their tags, and the label of the whole."""
 
     name: Literal["parallel"]
-    scheme: Literal["IOB1", "BIO", "BIOES"]
+    scheme: Literal["IOB1", "BIO", "BIOES", "BILOU"]
     """Tagging scheme of the file of tags."""
 
 

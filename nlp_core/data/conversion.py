@@ -15,7 +15,7 @@ Form = Literal["conll2003", "columns", "tsv"]
 
 NUM_CONLL_COLUMNS = 4
 COMMENT = "#"
-_TAG = re.compile(rf"{OUTSIDE}|[BIES]-\S+")
+_TAG = re.compile(rf"{OUTSIDE}|[BIESLU]-\S+")
 
 
 class _Row(NamedTuple):
@@ -43,7 +43,7 @@ class Conversion:
 
     Attributes:
         form: how the files are laid out.
-        scheme_from: IOB1, BIO or BIOES, the scheme of what is read.
+        scheme_from: IOB1, BIO, BIOES or BILOU, the scheme of what is read.
         scheme_to: the scheme of what is written.
         sentences: how many were rewritten.
         entities: how many stood in them.
@@ -65,7 +65,7 @@ class Conversion:
         """Yield the lines of a file, with their ends and with other tags.
 
         An entity goes on only in tags of its own type. I-LOC behind B-PER is a new entity in IOB1,
-        where I- may begin one, and an error in BIO and BIOES, where it may not: to read it as an
+        where I- may begin one, and an error elsewhere, where it may not: to read it as an
         entity would make one that the file's own scheme does not have.
 
         Raises:

@@ -37,6 +37,7 @@ SCHEMES = {
     "IOB1": "entities begin with I-, and with B- behind another of their type",
     "BIO": "entities begin with B-",
     "BIOES": "entities begin with B- and end with E-, or are S-",
+    "BILOU": "entities begin with B- and end with L-, or are U-; learnt as BIOES",
 }
 
 

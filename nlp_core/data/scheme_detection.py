@@ -1,11 +1,11 @@
-"""Find out how the tags of a file write entities: IOB1, BIO, BIOES, or not at all."""
+"""Find out how the tags of a file write entities: IOB1, BIO, BIOES, BILOU, or not at all."""
 
 import logging
 from collections.abc import Iterable
 from pathlib import Path
 
 from nlp_core.data.readers.own import OwnExample
-from nlp_core.data.tagging_scheme import OUTSIDE, TagError, read_spans
+from nlp_core.data.tagging_scheme import CLOSED, OUTSIDE, TagError, read_spans
 from nlp_core.data.task import TAGS
 from nlp_core.errors import DataError
 
@@ -38,8 +38,8 @@ class _Evidence:
                 if tag != OUTSIDE:
                     self._see(tag, before, example.line(idx))
                 before = tag
-            self._test("BIO", example, tags)
-            self._test("BIOES", example, tags)
+            for scheme in ("BIO", *CLOSED):
+                self._test(scheme, example, tags)
 
     def _see(self, tag: str, before: str, line: int) -> None:
         is_prefixed = len(tag) > 2 and tag[1] == "-" and tag[0] in PREFIXES
@@ -82,23 +82,19 @@ def detect_scheme(examples: Iterable[OwnExample], path: Path) -> str:
             "all tags with B- or I-, or none. Correct the file, or set data.scheme of the model "
             "file to plain, so that each tag stands for itself."
         )
-    if found.letters & {"L", "U"}:
-        raise DataError(
-            f"{path}: the tags are BILOU (L-, U-), which is BIOES with other letters; write E- for "
-            "L- and S- for U-."
-        )
-    is_bioes = bool(found.letters & {"E", "S"})
-    for scheme in ("BIOES",) if is_bioes else ("BIO", "IOB1"):
+    closed = [scheme for scheme, letters in CLOSED.items() if found.letters & set(letters)]
+    schemes = closed or ["BIO", "IOB1"]
+    for scheme in schemes:
         if scheme not in found.broken:
             return scheme
-    if not is_bioes and found.starts["B"] <= RARE * found.starts["I"]:
+    if not closed and found.starts["B"] <= RARE * found.starts["I"]:
         line, fault = found.broken["IOB1"]
         log.warning("%s: line %d: %s; else the file is IOB1, and read so", path, line, fault)
         return "IOB1"
-    faults = [found.broken[scheme] for scheme in (("BIOES",) if is_bioes else ("BIO", "IOB1"))]
-    hint = "" if is_bioes else " Or set data.scheme of the model file to IOB1, which reads both."
+    faults = [found.broken[scheme] for scheme in schemes]
+    hint = "" if closed else " Or set data.scheme of the model file to IOB1, which reads both."
     raise DataError(
-        f"{path}: the tags follow neither IOB1, BIO nor BIOES from end to end. "
+        f"{path}: the tags follow neither IOB1, BIO, BIOES nor BILOU from end to end. "
         f"{'; '.join(f'line {line}: {fault}' for line, fault in faults)}. Correct these "
         f"lines.{hint}"
     )

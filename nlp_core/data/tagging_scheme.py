@@ -1,11 +1,13 @@
-"""Entity spans and the tagging schemes that write them: IOB1, BIO and BIOES."""
+"""Entity spans and the tagging schemes that write them: IOB1, BIO, BIOES and BILOU."""
 
 from typing import NamedTuple
 
 from nlp_core.errors import DataError
 
 OUTSIDE = "O"
-PREFIXES = {"IOB1": "BI", "BIO": "BI", "BIOES": "BIES"}
+PREFIXES = {"IOB1": "BI", "BIO": "BI", "BIOES": "BIES", "BILOU": "BILU"}
+CLOSED = {"BIOES": ("E", "S"), "BILOU": ("L", "U")}
+"""Schemes that mark where an entity ends: the letters of its last token, and of its only one."""
 
 
 class Span(NamedTuple):
@@ -38,21 +40,22 @@ def read_spans(tags: list[str], scheme: str) -> list[Span]:
     """Return the entities of a sentence, in order.
 
     In IOB1 an entity begins with I-, and with B- only behind another of its type; in BIO always
-    with B-; in BIOES one token is S-, several are B- I- E-.
+    with B-; in BIOES one token is S-, several are B- I- E-; BILOU has U- for S- and L- for E-.
 
     Raises:
         TagError: a tag has no such form, or cannot follow the one before it.
     """
+    last, only = CLOSED.get(scheme, (None, None))
     spans: list[Span] = []
     start, label = 0, ""
     for index, tag in enumerate([*tags, OUTSIDE]):
         prefix, kind = _parse_tag(index, tag, scheme)
-        if not (prefix in ("I", "E") and kind == label):
+        if not (prefix in ("I", last) and kind == label):
             _check_start(index, tag, label, scheme)
             if label:
                 spans.append(Span(start, index, label))
             start, label = index, kind
-        if prefix in ("E", "S"):
+        if prefix in (last, only):
             spans.append(Span(start, index + 1, label))
             label = ""
     return spans
@@ -64,7 +67,7 @@ def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
     Args:
         spans: the entities, in order, none over another.
         length: tokens of the sentence.
-        scheme: "IOB1", "BIO" or "BIOES".
+        scheme: "IOB1", "BIO", "BIOES" or "BILOU".
     """
     assert scheme in PREFIXES, scheme
     tags = [OUTSIDE] * length
@@ -73,8 +76,9 @@ def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
         tags[start:end] = [f"I-{label}"] * (end - start)
         if scheme != "IOB1" or (start, label) == (end_of_last, last_label):
             tags[start] = f"B-{label}"
-        if scheme == "BIOES":
-            tags[end - 1] = f"S-{label}" if end - start == 1 else f"E-{label}"
+        if scheme in CLOSED:
+            last, only = CLOSED[scheme]
+            tags[end - 1] = f"{only if end - start == 1 else last}-{label}"
         end_of_last, last_label = end, label
     return tags
 
@@ -106,8 +110,8 @@ def _parse_tag(index: int, tag: str, scheme: str) -> tuple[str, str]:
 
 
 def _check_start(index: int, tag: str, label: str, scheme: str) -> None:
-    """Refuse what BIO and BIOES forbid: an entity that begins inside, or one that never ends."""
-    if scheme != "IOB1" and tag[0] in "IE":
+    """Refuse an entity that begins inside, but in IOB1, or one that never ends where it must."""
+    if scheme != "IOB1" and tag[0] in "IEL":
         raise TagError(index, f"the tag {tag} continues no entity of its type ({scheme})")
-    if scheme == "BIOES" and label:
+    if scheme in CLOSED and label:
         raise TagError(index, f"the tag {tag} cuts an open {label} entity short ({scheme})")
