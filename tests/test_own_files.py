@@ -333,6 +333,13 @@ def test_mixed_tags_are_refused_with_their_lines(
     assert all(part in str(caught.value) for part in wanted), caught.value
 
 
+def test_numbers_in_place_of_tags_are_doubted(tmp_path: Path) -> None:
+    row = '{"tokens": ["Ann", "sings"], "ner_tags": [1, 0]}\n'
+    guess = guess_data(put(tmp_path / "a.jsonl", row * 2), "tagging")
+    assert guess.data.scheme == "plain"
+    assert "NOT SURE: the tags are numbers" in guess.explain("scheme")
+
+
 def test_a_rare_slip_of_iob1_is_overlooked_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,12 +12,20 @@ import pyarrow.parquet as pq
 from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS, Kind
 from nlp_core.config.own_data import ANSWER_COLUMN, QUESTION_COLUMNS, DataConfig, Format
 from nlp_core.data.choice_guess import assign_choices
-from nlp_core.data.column_guess import GuessError, Look, Roles, assign_roles, is_header
+from nlp_core.data.column_guess import (
+    GuessError,
+    Look,
+    Roles,
+    assign_roles,
+    is_header,
+    is_numeric,
+)
 from nlp_core.data.own_split import read_questions
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.own import read_examples
 from nlp_core.data.readers.records import check_file, read_cells, read_records
 from nlp_core.data.scheme_detection import detect_scheme
+from nlp_core.data.task import TAGS
 from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
 
@@ -92,6 +100,9 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     scheme = detect_scheme(read_examples(path, guess.data), path)
     guess.data = guess.data.model_copy(update={"scheme": scheme})
     guess.reasons["scheme"] = SCHEMES[scheme]
+    first = islice(read_examples(path, guess.data), SAMPLE)
+    if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
+        guess.doubts["scheme"] = "the tags are numbers; entities need names, such as B-PER"
     return guess
 
 
