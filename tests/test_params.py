@@ -245,3 +245,15 @@ def test_a_model_file_has_no_keys_of_groups_and_teachers(key: str, value: object
     assert parse_config({}, TrainingConfig, where="m.json").epochs == 10
     with pytest.raises(ConfigError, match=f"found {key}, which is for cells of grid/"):
         parse_config({key: value}, TrainingConfig, where="m.json")
+
+
+def test_a_message_shows_long_values_and_many_mistakes_in_part() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config({"epochs": "9" * 5000}, TrainingConfig, where="m.json: training")
+    assert "m.json: training: epochs: found '9999" in str(caught.value)
+    assert "9 ...; input should be a valid integer." in str(caught.value)
+    assert len(str(caught.value)) < 400
+    with pytest.raises(
+        ConfigError, match=r"k0: unknown key.*k4: unknown key.*So many more.*: 3[.]$"
+    ):
+        parse_config({f"k{idx}": 1 for idx in range(8)}, TrainingConfig, where="m.json: training")

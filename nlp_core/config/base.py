@@ -32,6 +32,8 @@ class ClosedModel(BaseModel):
 ModelT = TypeVar("ModelT", bound=BaseModel)
 LAST_SEED = 2**32 - 1
 """The greatest that every library takes."""
+LONGEST_SHOWN, MOST_SHOWN = 200, 5
+"""Characters of a wrong value, and mistakes, that a message shows."""
 Seed = Annotated[int, Field(ge=0, le=LAST_SEED)]
 
 
@@ -80,13 +82,16 @@ def parse_config(
         name_place: what an error message calls the place of a mistake.
 
     Raises:
-        ConfigError: one paragraph that names each mistake.
+        ConfigError: one paragraph that names each mistake, or the first ones of many.
     """
     try:
         return model.model_validate_json(json.dumps(value))
     except ValidationError as err:
         errors = [dict(item) for item in err.errors(include_url=False)]
-        lines = [_explain(item, model, partial(name_place, value)) for item in errors]
+        shown = errors[:MOST_SHOWN]
+        lines = [_explain(item, model, partial(name_place, value)) for item in shown]
+        if len(errors) > len(shown):
+            lines.append(f"So many more mistakes: {len(errors) - len(shown)}.")
         raise ConfigError(f"{where}: " + " ".join(lines)) from err
 
 
@@ -151,7 +156,9 @@ def _explain(
     """Turn one pydantic error into a sentence: key, found, expected, nearest name."""
     location = [part for part in error["loc"] if not str(part).startswith("function-")]
     key = name_place(location)
-    found = error.get("input")
+    found = repr(error.get("input"))
+    if len(found) > LONGEST_SHOWN:
+        found = f"{found[:LONGEST_SHOWN]} ..."
     match error["type"]:
         case "extra_forbidden":
             owner = _find_model(model, location[:-1])
@@ -163,9 +170,9 @@ def _explain(
             return f"{key}: {error['ctx']['error']}" if location else f"{error['ctx']['error']}"
         case "literal_error" | "enum":
             allowed = error["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
-            return f"{key}: found {found!r}. {suggest(str(found), allowed)}"
+            return f"{key}: found {found}. {suggest(str(error['input']), allowed)}"
         case _:
-            return f"{key}: found {found!r}; {_lower_first(error['msg'])}."
+            return f"{key}: found {found}; {_lower_first(error['msg'])}."
 
 
 def _find_model(model: type[BaseModel], location: list[Any]) -> type[BaseModel] | None:
