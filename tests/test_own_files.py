@@ -145,7 +145,7 @@ def test_text_in_another_encoding_is_refused_by_its_name(tmp_path: Path) -> None
     with pytest.raises(DataError, match="found UTF-16 text, expected UTF-8; save it as UTF-8"):
         guess_data(path, "classification")
     path.write_text("text\tlabel\nléger\tx\n", encoding="latin-1")
-    with pytest.raises(DataError, match=r"line 2: not UTF-8 text .*save it as UTF-8"):
+    with pytest.raises(DataError, match=r"line 2: not UTF-8 text .*another encoding as UTF-8"):
         guess_data(path, "classification")
 
 

@@ -56,10 +56,8 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as err:
-        found = f"not UTF-8 text ({err.reason} at byte {err.start}), as it is in another encoding"
-        raise refuse(
-            path, number, f"{found} or damaged; save it as UTF-8 in the first case"
-        ) from err
+        found = f"not UTF-8 text ({err.reason} at byte {err.start})"
+        raise refuse(path, number, f"{found}; save a file of another encoding as UTF-8") from err
     if "\0" in text:
         raise refuse(path, number, f"a NUL character at position {text.index(chr(0)) + 1}")
     return text
