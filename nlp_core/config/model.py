@@ -129,11 +129,9 @@ def _name_place(value: object, location: list[Any]) -> str:  # Any: keys and pos
         case ["layers", int(position), *rest]:
             layer = value["layers"][position] if isinstance(value, Mapping) else None
             name = layer.get("name") if isinstance(layer, Mapping) else None
-            place = (
-                f"layer '{name}'"
-                if name and isinstance(name, str)
-                else f"layers: number {position + 1}"
-            )
+            if not (name and isinstance(name, str)):
+                name = None
+            place = f"layer '{name}'" if name else f"layers: number {position + 1}"
         case ["heads", str(name), *rest]:
             place = f"head '{name}'"
         case _:

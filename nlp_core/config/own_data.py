@@ -14,6 +14,7 @@ from nlp_core.config.reader import (
     SYMBOLS,
     TOKEN_NUMBERS,
     ConllReaderConfig,
+    EntityScheme,
 )
 from nlp_core.config.recipe import (
     OptimizerConfig,
@@ -25,7 +26,7 @@ from nlp_core.config.recipe import (
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]
 LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES"}
-Scheme = Literal["IOB1", "BIO", "BIOES", "BILOU", "plain"]
+Scheme = Literal[EntityScheme, "plain"]
 SEPARATORS = {"tsv": "\t", "csv": ","}
 USUAL_METRICS = {
     "classification": ["accuracy", "macro_f1"],

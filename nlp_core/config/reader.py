@@ -9,6 +9,8 @@ from nlp_core.config.base import ClosedModel
 PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
 ColumnName = Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")]
+EntityScheme = Literal["IOB1", "BIO", "BIOES", "BILOU"]
+"""How tags write entities; see nlp_core/data/tagging_scheme.py."""
 SYMBOLS = "features."
 """How the name of a column begins that holds a symbol for each token."""
 NUMBERS = "dense."
@@ -60,7 +62,7 @@ class ConllReaderConfig(ClosedModel):
     """Columns of a line; the first is the token, the last the tag."""
     separator: Literal["space", "tab"] = "space"
     """What stands between two columns, once."""
-    scheme: Literal["IOB1", "BIO", "BIOES", "BILOU"]
+    scheme: EntityScheme
     """Tagging scheme of the file."""
     bare_type: Annotated[str, Field(min_length=1)] | None = None
     """Type of all entities of a file whose tags are letters alone (B, I, O); null: a tag names the
@@ -91,7 +93,7 @@ class ParallelReaderConfig(ClosedModel):
     """Three files whose lines belong together: words, their tags, and the label of the whole."""
 
     name: Literal["parallel"]
-    scheme: Literal["IOB1", "BIO", "BIOES", "BILOU"]
+    scheme: EntityScheme
     """Tagging scheme of the file of tags."""
 
 

@@ -8,14 +8,21 @@ from typing import Literal, NamedTuple
 
 from nlp_core.data.readers.conll import DOCUMENT_START
 from nlp_core.data.readers.lines import Line, read_lines
-from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, read_spans, write_tags
+from nlp_core.data.tagging_scheme import (
+    LETTERS,
+    OUTSIDE,
+    PREFIXES,
+    TagError,
+    read_spans,
+    write_tags,
+)
 from nlp_core.errors import DataError
 
 Form = Literal["conll2003", "columns", "tsv"]
 
 NUM_CONLL_COLUMNS = 4
 COMMENT = "#"
-_TAG = re.compile(rf"{OUTSIDE}|[BIESLU]-\S+")
+_TAG = re.compile(rf"{OUTSIDE}|[{LETTERS}]-\S+")
 
 
 class _Row(NamedTuple):

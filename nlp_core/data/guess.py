@@ -22,7 +22,7 @@ from nlp_core.data.column_guess import (
 )
 from nlp_core.data.own_split import read_questions
 from nlp_core.data.readers.lines import read_lines
-from nlp_core.data.readers.own import read_examples
+from nlp_core.data.readers.own import name_label, read_examples
 from nlp_core.data.readers.records import check_file, read_cells, read_records
 from nlp_core.data.scheme_detection import detect_scheme
 from nlp_core.data.task import TAGS
@@ -316,9 +316,7 @@ def _explain(
     if data.kind == "multi_label":
         lists = [v.split(data.label_separator) if isinstance(v, str) else v or [] for v in values]
         values = [label for labels in lists for label in labels if label]
-    names = sorted(
-        {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
-    )
+    names = sorted({name_label(value) for value in values})
     shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
     reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
     if len(names) < 2:

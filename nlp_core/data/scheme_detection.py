@@ -5,13 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nlp_core.data.readers.own import OwnExample
-from nlp_core.data.tagging_scheme import CLOSED, OUTSIDE, TagError, read_spans
+from nlp_core.data.tagging_scheme import CLOSED, LETTERS, OUTSIDE, TagError, read_spans
 from nlp_core.data.task import TAGS
 from nlp_core.errors import DataError
 
 log = logging.getLogger(__name__)
 
-PREFIXES = "BIESLU"
 RARE = 0.01
 """Share of entities that may begin with B- in a file of IOB1 where it should be I-."""
 
@@ -42,7 +41,7 @@ class _Evidence:
                 self._test(scheme, example, tags)
 
     def _see(self, tag: str, before: str, line: int) -> None:
-        is_prefixed = len(tag) > 2 and tag[1] == "-" and tag[0] in PREFIXES
+        is_prefixed = len(tag) > 2 and tag[1] == "-" and tag[0] in LETTERS
         self.first.setdefault(is_prefixed, (line, tag))
         if not is_prefixed:
             return

@@ -6,6 +6,8 @@ from nlp_core.errors import DataError
 
 OUTSIDE = "O"
 PREFIXES = {"IOB1": "BI", "BIO": "BI", "BIOES": "BIES", "BILOU": "BILU"}
+LETTERS = "".join(sorted(set("".join(PREFIXES.values()))))
+"""Those that begin a tag in any scheme."""
 CLOSED = {"BIOES": ("E", "S"), "BILOU": ("L", "U")}
 """Schemes that mark where an entity ends: the letters of its last token, and of its only one."""
 

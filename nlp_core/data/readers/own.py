@@ -175,11 +175,16 @@ def _read_text(cell: Any, line: int, name: str, path: Path) -> str:  # Any: a ce
     raise refuse(path, line, f"found a {type(cell).__name__} in '{name}', expected a text")
 
 
+def name_label(cell: Any) -> str:  # Any: a cell of JSON
+    """Return what a label is called: true and false as JSON writes them."""
+    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+
+
 def _read_label(cell: Any, line: int, name: str, path: Path) -> str:  # Any: a cell of JSON
-    text = "" if cell is None or isinstance(cell, dict | list) else str(cell).strip()
+    text = "" if cell is None or isinstance(cell, dict | list) else name_label(cell)
     if not text:
         raise refuse(path, line, f"found {cell!r} in '{name}', expected a label")
-    return text.lower() if isinstance(cell, bool) else text
+    return text
 
 
 def _read_labels(cell: Any, data: DataConfig, line: int, path: Path) -> list[str]:  # Any: as above
