@@ -162,3 +162,15 @@ def test_every_task_of_datasets_has_a_form() -> None:
     assert describe_files(read_registry(ROOT / "datasets")["conll2003"].task, "conll").texts == [
         "1"
     ]
+
+
+def test_a_model_of_ones_own_goes_on_from_a_cell(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "later.tsv").write_text("text\tlabel\n" + "w7\t1\nw1\t0\n" * 10)
+    model = json.loads((project / "zoo/sst2.json").read_text())
+    (tmp_path / "m.json").write_text(json.dumps(model))
+    files = ["--train", str(tmp_path / "later.tsv"), "-o", str(tmp_path / "new")]
+    call = ["train", str(tmp_path / "m.json"), *files, "--lr", "1e-9", "--epochs", "1", "--force"]
+    for seed, said in ((1, ["0", "1"]), (2, ["1", "0"])):
+        main([*call, "--init", f"{CELLS}/sst2_tiny/seed-{seed}"])
+        found = Predictor.load(tmp_path / "new").predict(["w5", "w6"])
+        assert [item.prediction for item in found] == said

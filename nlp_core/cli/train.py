@@ -23,7 +23,9 @@ from nlp_core.errors import ConfigError
 from nlp_core.files import check_replaceable
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
-from nlp_core.training.own_run import RUN, OwnRun, train_run
+from nlp_core.training.own_folder import RUN
+from nlp_core.training.own_run import OwnRun, train_run
+from nlp_core.training.own_start import find_start
 
 DEFAULT_FOLDER = Path("artifacts/train")
 SHORTHANDS = {
@@ -51,8 +53,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--init",
-        metavar="ENCODER",
-        help="pretrained encoder to start from: a folder, or a name on the Hugging Face hub",
+        metavar="FOLDER",
+        help="what to start from: a pretrained encoder (a folder, or a name on the Hugging Face "
+        "hub), or a trained model, whose layers of the same names go on",
     )
     parser.add_argument("--max-vectors", type=int, help="take the first so many words alone")
     parser.add_argument("--seed", type=int, default=1, help="of weights and order (1)")
@@ -93,13 +96,14 @@ def run(options: argparse.Namespace) -> None:
         set_value(model, assignment)
     if options.init and options.vectors:
         raise ConfigError("train: found --init and --vectors, expected one of them.")
-    init = find_encoder(options.init) if options.init else None
+    start = find_start(options.init, options.plugin) if options.init else None
+    init = find_encoder(options.init) if options.init and start is None else None
     if options.vectors is not None:
         parse_model(model, where)
         init = _start_from_vectors(model, options)
     files = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {name: path for name, path in files.items() if path is not None}
-    own_run = OwnRun(where, model, files, output, init, plugins, options.seed)
+    own_run = OwnRun(where, model, files, output, init, start, plugins, options.seed)
     done = train_run(own_run, parse_model(model, where))
     show_metrics(done["metrics"])
     console = Console(soft_wrap=True, highlight=False)

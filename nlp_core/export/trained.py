@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from nlp_core.config.dataset import PAIR_KINDS
-from nlp_core.config.model import read_model
 from nlp_core.config.reader import SYMBOLS
 from nlp_core.data.own_split import read_own_split
 from nlp_core.data.store import StoredSplit
@@ -20,11 +19,9 @@ from nlp_core.data.task import Examples, Split, Task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
-from nlp_core.models.plan import plan_model
-from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
-from nlp_core.models.saving import load_model
 from nlp_core.training.lesson import CELL
-from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces, read_note
+from nlp_core.training.own_folder import RUN, is_own_folder, open_own_folder
+from nlp_core.training.own_run import build_task, list_pieces
 from nlp_core.training.trained_seed import is_cell, open_seed
 
 
@@ -120,7 +117,7 @@ def read_trained(
         ConfigError: an argument does not fit the folder.
         DataError: the folder is no trained model, or not a whole one.
     """
-    if (folder / RUN).is_file():
+    if is_own_folder(folder):
         return _read_run(folder, data, plugins)
     if is_cell(folder):
         if data is not None:
@@ -151,19 +148,15 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
             f"{folder}: found no file of examples; an export is checked on real ones. Give a file "
             "with labels, in the form of the training file, with --data."
         )
-    needed = [Plugin(**plugin) for plugin in read_note(folder)["plugins"]]
-    check_plugins(needed, load_plugins(plugins), where=str(folder))
-    config = read_model(folder / MODEL)
-    assert config.data is not None, folder
-    plan = plan_model(config, where=str(folder / MODEL))
-    model, featurizer = load_model(folder, plan, kind=config.data.kind, init=folder / VECTORS)
-    targets = featurizer.targets
+    found = open_own_folder(folder, plugins)
+    model, featurizer = found.load()
+    data, targets = found.data, featurizer.targets
     return TrainedModel(
         name=folder.name,
         model=model,
         featurizer=featurizer,
-        task=build_task(config.data, targets, folder.name),
-        tokenizer=config.data.tokens,
-        max_tokens=None if config.data.kind == "span" else config.data.max_tokens,
-        examples=read_own_split(path, config.data, "test", targets, list_pieces(plan)),
+        task=build_task(data, targets, folder.name),
+        tokenizer=data.tokens,
+        max_tokens=None if data.kind == "span" else data.max_tokens,
+        examples=read_own_split(path, data, "test", targets, list_pieces(found.plan)),
     )

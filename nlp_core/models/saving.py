@@ -51,6 +51,13 @@ def _describe_targets(featurizer: Featurizer) -> dict[str, list[str]]:
     return {"labels": labels} | ({TAGS: others[0]} if others else {})
 
 
+def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
+    """Say whether a trained model of one task tells the labels that another one is to tell."""
+    note = _read_whole(folder / VOCABULARY, lambda path: json.loads(path.read_bytes()))
+    del note["layers"]
+    return bool(note == _describe_targets(featurizer))
+
+
 def load_model(
     folder: Path, plan: ModelPlan, *, kind: str, init: Path
 ) -> tuple[GraphModel, Featurizer]:

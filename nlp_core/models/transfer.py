@@ -36,15 +36,15 @@ def check_transfer(plan: ModelPlan, trained: ModelPlan) -> None:
     own = [layer for layer in plan.layers if layer.owner == layer.name and layer.name in blocks]
     if not own:
         raise ConfigError(
-            f"{plan.where}: layers: found none with a name of {trained.where}, whose trained cell "
-            f"'init' names, expected one at least of {', '.join(blocks)}."
+            f"{plan.where}: layers: found none with a name of {trained.where}, whose weights it "
+            f"starts from, expected one at least of {', '.join(blocks)}."
         )
     for layer in own:
         if layer.block is not blocks[layer.name]:
             raise ConfigError(
                 f"{plan.where}: layer '{layer.name}': found the block {layer.block.__name__}, "
                 f"expected {blocks[layer.name].__name__}, that of the same layer in "
-                f"{trained.where}, whose trained cell 'init' names; or give it another name."
+                f"{trained.where}, whose weights it starts from; or give it another name."
             )
 
 
@@ -64,7 +64,7 @@ def recall_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, 
     }
 
 
-def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> None:
+def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> list[str]:
     """Give layers, and heads if asked for, the weights that a trained model has by their names.
 
     What the trained model has more than a layer needs, such as its upper layers, is left out.
@@ -74,9 +74,11 @@ def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> No
         folder: a seed's folder of a finished cell.
         keep_heads: whether heads of the same name and shapes are given too.
 
+    Returns:
+        The names of the heads that were given.
+
     Raises:
         DataError: a layer of the trained model has other shapes.
-        ConfigError: heads were asked for, and none is the same.
     """
     path = folder / WEIGHTS
     trained, own = load_file(path), model.state_dict()
@@ -87,16 +89,12 @@ def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> No
             _check_shapes(name, wanted, trained, path)
             taken |= {key: trained[key] for key in wanted}
     kept = [name for name in model.heads if keep_heads and _is_same(name, own, trained)]
-    if keep_heads and not kept:
-        raise ConfigError(
-            f"{model.plan.where}: heads: found none of the names and shapes of {path}, expected "
-            "one at least; set the experiment's keep_heads to false."
-        )
     for name in kept:
         taken |= {key: trained[key] for key in _select(own, f"heads.{name}.")}
     model.load_state_dict({**own, **taken})
     fresh = sorted({key.split(".")[1] for key in own if key not in taken})
-    log.info("finetune start from=%s tensors=%d fresh=%s", folder, len(taken), ",".join(fresh))
+    log.info("start from=%s tensors=%d fresh=%s", folder, len(taken), ",".join(fresh))
+    return kept
 
 
 def _select(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

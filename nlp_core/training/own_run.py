@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
@@ -23,7 +22,7 @@ from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.folder import ENCODER_FILES
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError
 from nlp_core.files import (
     digest_file,
     digest_json,
@@ -41,17 +40,14 @@ from nlp_core.models.saving import save_model
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lock import locked
 from nlp_core.training.loop import HONEST, Trainer, load_weights
+from nlp_core.training.own_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
 from nlp_core.training.own_splits import read_splits
+from nlp_core.training.own_start import OwnStart
 from nlp_core.training.prediction import predict, score_predictions
 from nlp_core.training.progress import show_progress
 from nlp_core.training.task_run import TaskRun
 
 log = logging.getLogger(__name__)
-
-MODEL = "model.json"
-RUN = "run.json"
-VECTORS = "vectors"
-FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -65,6 +61,7 @@ class OwnRun:
             train is held out), and "test", which is measured once, at the end.
         output: the folder to make.
         init: folder of word vectors, or of a pretrained encoder; None: none.
+        start: the trained model to go on with; None: none.
         plugins: what was loaded.
         seed: of weights, order and the part that is held out.
     """
@@ -74,6 +71,7 @@ class OwnRun:
     files: dict[str, Path]
     output: Path
     init: Path | None
+    start: OwnStart | None
     plugins: list[Plugin]
     seed: int
 
@@ -90,7 +88,13 @@ class OwnRun:
                 "seed": self.seed,
                 "machine": describe_machine(),
             }
+            | ({"start": self.start.digest} if self.start else {})
         )
+
+    @property
+    def vectors(self) -> Path | None:
+        """Folder of what words and texts are read with, unless the model keeps all of that."""
+        return self.start.init if self.start else self.init
 
 
 def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
         DataError: a file is missing or malformed.
         TrainingError: a loss is not finite, or another process trains into the folder.
     """
-    plan = check_model(config, run.name, run.init)
+    plan = check_model(config, run.name, run.init, run.start)
     assert config.data is not None, run.name
     splits, targets = read_splits(run.files, config.data, list_pieces(plan), run.seed)
     task = build_task(config.data, targets, run.output.name)
@@ -137,28 +141,20 @@ def list_pieces(plan: ModelPlan) -> list[str]:
     return sorted(name for name in columns if name in WHOLE_TEXTS or name.endswith(PIECES))
 
 
-def read_note(folder: Path) -> dict[str, Any]:
-    """Return what is known of a trained folder.
-
-    Raises:
-        DataError: it is not whole, or of another version.
-    """
-    note = read_mapping(folder / RUN)
-    if note.get("format") != FORMAT_VERSION or "plugins" not in note:
-        raise DataError(
-            f"{folder / RUN}: found the format {note.get('format')}, expected {FORMAT_VERSION} and "
-            "a list of plugins; train the model again with this version, or use the version that "
-            "it was trained with."
-        )
-    return note
-
-
-def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan:
+def check_model(
+    config: ModelConfig, where: str, init: Path | None, start: OwnStart | None = None
+) -> ModelPlan:
     """Plan a model and check that it fits its `data` section, before any file is read.
 
+    Args:
+        config: the model.
+        where: its name, for error messages.
+        init: folder of vectors or of an encoder that it starts from; None: none.
+        start: the trained model that it starts from; None: none.
+
     Raises:
-        ConfigError: a layer is wrong, a head or an input serves another kind of data, or a layer
-            starts from vectors and there are none.
+        ConfigError: a layer is wrong, a head or an input serves another kind of data, a layer
+            starts from vectors and there are none, or the trained model has other layers.
     """
     plan = plan_model(config, where=where)
     data = config.data
@@ -185,9 +181,12 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
                 f"{where}: inputs: '{name}' reads '{column}'; data of kind {data.kind} has "
                 f"{' and '.join([*data.text_names, *data.extras])}."
             )
-    _check_encoder(plan, data, init)
+    if start is not None:
+        start.check(plan)
+    _check_encoder(plan, data, init, start)
     for layer in plan.layers:
-        if layer.options.get("vectors") and init is None:
+        is_given = init is not None or (start is not None and start.has(layer))
+        if layer.options.get("vectors") and not is_given:
             raise ConfigError(
                 f"{where}: layer '{layer.name}': starts from the vector table "
                 f"'{layer.options['vectors']}', and no vectors were given. Give --vectors FILE, or "
@@ -196,14 +195,18 @@ def check_model(config: ModelConfig, where: str, init: Path | None) -> ModelPlan
     return plan
 
 
-def _check_encoder(plan: ModelPlan, data: DataConfig, init: Path | None) -> None:
+def _check_encoder(
+    plan: ModelPlan, data: DataConfig, init: Path | None, start: OwnStart | None
+) -> None:
     """Refuse an encoder that a model has not, or has and was not given."""
-    layers = [layer.name for layer in plan.layers if issubclass(layer.block, PretrainedEncoder)]
+    encoders = [layer for layer in plan.layers if issubclass(layer.block, PretrainedEncoder)]
+    layers = [layer.name for layer in encoders]
     is_given = init is not None and (init / ENCODER_FILES[0]).exists()
-    if layers and not is_given:
+    lacking = [item.name for item in encoders if not (start is not None and start.has(item))]
+    if lacking and not is_given:
         raise ConfigError(
-            f"{plan.where}: layer '{layers[0]}': is a pretrained encoder, and none was given. Give "
-            "--init FOLDER, one with config.json, model.safetensors and tokenizer.json."
+            f"{plan.where}: layer '{lacking[0]}': is a pretrained encoder, and none was given. "
+            "Give --init FOLDER, one with config.json, model.safetensors and tokenizer.json."
         )
     if is_given and not layers:
         raise ConfigError(
@@ -248,8 +251,12 @@ def _train(
     work: Path,
 ) -> dict[str, Any]:
     seed_everything(run.seed)
-    featurizer = Featurizer.build(plan, task, splits["train"], run.init or Path(VECTORS))
+    known = run.start.recall(plan) if run.start else {}
+    trained_on, vectors = [(task, splits["train"])], run.vectors or Path(VECTORS)
+    featurizer = Featurizer.build_all(plan, trained_on, vectors, known)[task.name]
     model = build_model(plan, featurizer, kind=task.kind)
+    if run.start is not None:
+        run.start.give(model, featurizer)
     encoded = {name: featurizer.encode(split) for name, split in splits.items()}
     checkpoint = _find_checkpoint(run, work)
     trainer = Trainer(
@@ -274,8 +281,8 @@ def _train(
         write_text(folder / MODEL, format_model(run.model))
         lines = "".join(format_line(event) for event in trained.progress.events)
         write_text(folder / "history.jsonl", lines)
-        if run.init is not None and not list_pieces(plan):
-            _keep_vectors(run.init, plan, folder / VECTORS)
+        if run.vectors is not None and not list_pieces(plan):
+            _keep_vectors(run.vectors, plan, folder / VECTORS)
         write_json(folder / "metrics.json", {**metrics, "parameters": count_parameters(model)})
         write_json(folder / RUN, _describe(run, task))
     checkpoint.unlink(missing_ok=True)
@@ -304,6 +311,7 @@ def _describe(run: OwnRun, task: Task) -> dict[str, Any]:
         "seed": run.seed,
         "files": {name: digest_file(path) for name, path in run.files.items()},
         "fingerprint": describe_machine(),
+        **({"start": run.start.digest} if run.start else {}),
     }
 
 

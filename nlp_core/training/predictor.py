@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from nlp_core.config.dataset import LABELLED_KINDS, TAGGED_KINDS
-from nlp_core.config.model import read_model
 from nlp_core.config.own_data import OWN_KINDS, DataConfig, Format, describe_files
 from nlp_core.config.reader import SYMBOLS
 from nlp_core.data.batching import order_evaluation_batches
@@ -27,10 +26,8 @@ from nlp_core.metrics import measure
 from nlp_core.metrics.confusion import Confusion, count_confusions
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel
-from nlp_core.models.plan import plan_model
-from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
-from nlp_core.models.saving import load_model
-from nlp_core.training.own_run import MODEL, RUN, VECTORS, build_task, list_pieces, read_note
+from nlp_core.training.own_folder import RUN, is_own_folder, open_own_folder
+from nlp_core.training.own_run import build_task, list_pieces
 from nlp_core.training.prediction import EVALUATION_BATCH, describe_predictions, predict
 from nlp_core.training.trained_seed import TrainedSeed, is_cell, open_seed
 from reglue_runtime.text import EMPTY_TOKEN
@@ -114,7 +111,7 @@ class Predictor:
         folder = Path(folder)
         if is_cell(folder):
             return cls._load_cell(open_seed(folder, seed, task), file)
-        if not (folder / RUN).is_file():
+        if not is_own_folder(folder):
             raise DataError(
                 f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
                 "`reglue train` made, or that of a trained cell (artifacts/finetune/TABLE/CELL)."
@@ -125,13 +122,8 @@ class Predictor:
                     f"--{name}: '{folder}' is a model of `reglue train`, which has one task and "
                     "one seed; leave it out."
                 )
-        needed = [Plugin(**plugin) for plugin in read_note(folder)["plugins"]]
-        check_plugins(needed, load_plugins(plugins), where=str(folder))
-        config = read_model(folder / MODEL)
-        data = config.data
-        assert data is not None, folder
-        plan = plan_model(config, where=str(folder / MODEL))
-        return cls(*load_model(folder, plan, kind=data.kind, init=folder / VECTORS), data)
+        found = open_own_folder(folder, plugins)
+        return cls(*found.load(), found.data)
 
     @classmethod
     def _load_cell(cls, found: TrainedSeed, file: Path | None) -> "Predictor":

@@ -6,7 +6,7 @@ from pathlib import Path
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
-from nlp_core.errors import DataError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan, read_plan
@@ -43,8 +43,19 @@ class Start:
         return recall_vocabularies(self.find(seed), plan, self.init)
 
     def give(self, model: GraphModel, seed: int) -> None:
-        """Give a fresh model what it goes on with."""
-        transfer_weights(model, self.find(seed), keep_heads=self.keep_heads)
+        """Give a fresh model what it goes on with.
+
+        Raises:
+            DataError: a layer of the trained model has other shapes.
+            ConfigError: heads were asked for, and none is the same.
+        """
+        folder = self.find(seed)
+        if not transfer_weights(model, folder, keep_heads=self.keep_heads) and self.keep_heads:
+            raise ConfigError(
+                f"{model.plan.where}: heads: found none of the names and shapes of "
+                f"{folder / WEIGHTS}, expected one at least; set the experiment's keep_heads to "
+                "false."
+            )
 
 
 def read_start(name: str, params: Params) -> Start | None:

@@ -53,6 +53,25 @@ def open_seed(folder: Path, seed: int | None = None, task: str | None = None) ->
         ConfigError: the cell has no such seed or task, or the task is to be named.
         DataError: see `load_seed`.
     """
+    cell, seed = find_seed(folder, seed)
+    names = [item.name for item in cell.tasks if item.kind != MASKED_KIND]
+    if task is None and len(names) > 1:
+        raise ConfigError(
+            f"{folder}: found a model of several tasks; name one with --task: {', '.join(names)}."
+        )
+    return load_seed(cell, seed, task or names[0])
+
+
+def find_seed(folder: Path, seed: int | None = None) -> tuple[Cell, int]:
+    """Return the cell of a folder, and which of its seeds is meant.
+
+    Args:
+        folder: of the cell, or of one of its seeds.
+        seed: which seed of a cell; None: the first one.
+
+    Raises:
+        ConfigError: the cell has no such seed.
+    """
     if not (folder / CELL).is_file():
         if seed is not None:
             raise ConfigError(f"--seed: '{folder}' is the folder of one seed; leave it out.")
@@ -61,13 +80,7 @@ def open_seed(folder: Path, seed: int | None = None, task: str | None = None) ->
     seed = note["seeds"][0] if seed is None else seed
     if seed not in note["seeds"]:
         raise ConfigError(f"{folder}: found the seeds {note['seeds']}, expected {seed} among them.")
-    cell = read_cell(note["cell"], read_params(PARAMS))
-    names = [item.name for item in cell.tasks if item.kind != MASKED_KIND]
-    if task is None and len(names) > 1:
-        raise ConfigError(
-            f"{folder}: found a model of several tasks; name one with --task: {', '.join(names)}."
-        )
-    return load_seed(cell, seed, task or names[0])
+    return read_cell(note["cell"], read_params(PARAMS)), seed
 
 
 def load_seed(cell: Cell, seed: int, task: str) -> TrainedSeed:
