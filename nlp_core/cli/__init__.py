@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "train",
     "test": "predict",
     "predict": "predict",
+    "embed": "embed",
     "data": "data",
     "show": "show",
     "blocks": "blocks",

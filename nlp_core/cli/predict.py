@@ -9,11 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from nlp_core.cli import Subparsers
-from nlp_core.cli.output import add_overrides, show_log, show_metrics
-from nlp_core.config.base import parse_config
+from nlp_core.cli.output import show_log, show_metrics
+from nlp_core.cli.trained import add_trained, load_predictor
 from nlp_core.config.dataset import LABELLED_KINDS
-from nlp_core.config.model_file import set_value
-from nlp_core.config.own_data import DataConfig
 from nlp_core.errors import ConfigError
 from nlp_core.training.prediction_file import describe, predict_file
 from nlp_core.training.predictor import Predictor
@@ -44,12 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     predict.set_defaults(run=run_predict)
     for parser in (test, predict):
-        parser.add_argument(
-            "folder", type=Path, help="what `reglue train` made, or a trained cell of the grid"
-        )
-        parser.add_argument("--task", help="of a cell of several")
-        parser.add_argument("--seed", type=int, help="of a cell; the first one")
-        add_overrides(parser)
+        add_trained(parser)
 
 
 def run_test(options: argparse.Namespace) -> None:
@@ -60,7 +53,7 @@ def run_test(options: argparse.Namespace) -> None:
         DataError: the folder or the file is not what it should be.
     """
     show_log("WARNING")
-    predictor = _load(options)
+    predictor = load_predictor(options)
     if options.confusion and predictor.data.kind not in LABELLED_KINDS:
         raise ConfigError(
             f"--confusion: found a model of the kind {predictor.data.kind}, expected one that "
@@ -95,7 +88,7 @@ def run_predict(options: argparse.Namespace) -> None:
             "predict: standard input is no terminal, and no file was given; give --data FILE and "
             "-o FILE, or type inputs on a terminal."
         )
-    predictor = _load(options)
+    predictor = load_predictor(options)
     if options.data is None:
         predictor.require_texts_alone()
         _ask(predictor, options.confidence_of)
@@ -104,34 +97,6 @@ def run_predict(options: argparse.Namespace) -> None:
         raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
     rows = predict_file(predictor, options.data, options.output, options.confidence_of)
     Console(soft_wrap=True, highlight=False).print(escape(f"{options.output}: {rows} rows"))
-
-
-def _load(options: argparse.Namespace) -> Predictor:
-    found = Predictor.load(
-        options.folder, options.plugin, file=options.data, task=options.task, seed=options.seed
-    )
-    if not options.set:
-        return found
-    read = {"data": found.data.model_dump(mode="json")}
-    for assignment in options.set:
-        if not assignment.startswith("data."):
-            raise ConfigError(
-                f"--set {assignment}: the model is trained; only data, which says how files are "
-                "read, can still be changed."
-            )
-        set_value(read, assignment)
-    data = parse_config(read["data"], DataConfig, where=f"{options.folder} with --set: data")
-    if _list_shape(data) != _list_shape(found.data):
-        raise ConfigError(
-            "--set: found another kind of data than the model was trained for; only where and how "
-            "files hold it can be changed, such as data.label or data.separator."
-        )
-    return found.read_as(data)
-
-
-def _list_shape(data: DataConfig) -> tuple[str, int, bool]:
-    """Return what a trained model cannot do without: the kind, and the texts that it reads."""
-    return data.kind, len(data.texts), data.choices is None
 
 
 def _ask(predictor: Predictor, confidence_of: list[str]) -> None:

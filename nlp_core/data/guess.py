@@ -17,6 +17,7 @@ from nlp_core.data.column_guess import (
     Look,
     Roles,
     assign_roles,
+    choose_texts,
     is_header,
     is_numeric,
 )
@@ -31,6 +32,7 @@ from nlp_core.files import CHUNK
 
 SAMPLE = 1000
 SHOWN_LABELS = 6
+NO_LABEL = "(no label)"
 SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".tsv", ".tab"), "tsv"),
     ".csv": "csv",
@@ -104,6 +106,26 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
         guess.doubts["scheme"] = "the tags are numbers; entities need names, such as B-PER"
     return guess
+
+
+def guess_texts(path: Path) -> DataConfig:
+    """Guess how a file of texts is read that need no labels; .txt has a text on each line.
+
+    Raises:
+        DataError: the file is missing, empty or malformed, or has no column of texts.
+    """
+    check_file(path)
+    if path.suffix.lower() == ".txt":
+        # no text has the mark that would end a column
+        whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
+        return _build("classification", {"format": "tsv", "label": NO_LABEL, **whole})
+    values: dict[str, Any] = {"format": guess_format(path, "classification")}
+    columns, _ = _read_sample(path, "classification", values)
+    if not columns:
+        raise DataError(f"{path}: found no column of texts, expected one.")
+    looks = {name: Look(cells) for name, cells in columns.items()}
+    texts = choose_texts(looks, list(columns), 1, {})
+    return _build("classification", {**values, "texts": texts, "label": NO_LABEL})
 
 
 def count_rows(path: Path, data: DataConfig) -> int:
@@ -196,18 +218,7 @@ def _guess_columns(path: Path, found: Format) -> Guess:
 
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
-    if found in ("tsv", "csv"):
-        columns = _read_delimited(path, values)
-    else:
-        num_texts = 2 if kind in PAIR_KINDS else 1
-        roles = {"texts": ["a", "b"][:num_texts], "label": "c"}
-        tags = {"tags": "d"} if kind == "intent_slots" else {}
-        columns = {}
-        for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
-            for name, value in record.cells.items():
-                columns.setdefault(name, []).append(value)
-    nested = [name for name, values in columns.items() if any(map(_is_nested, values))]
-    columns = {name: values for name, values in columns.items() if name not in nested}
+    columns, nested = _read_sample(path, kind, values)
     try:
         found_roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
     except GuessError as err:
@@ -227,6 +238,27 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
         values["label_separator"] = _guess_label_separator(columns[found_roles.label])
     data = _build(kind, values)
     return Guess(data, *_explain(data, found_roles, columns))
+
+
+def _read_sample(
+    path: Path, kind: Kind, values: dict[str, Any]
+) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return some values of each column, and the names of those that hold nested ones.
+
+    What is seen of how the file is read is added to `values`, which has its format.
+    """
+    if values["format"] in ("tsv", "csv"):
+        columns = _read_delimited(path, values)
+    else:
+        num_texts = 2 if kind in PAIR_KINDS else 1
+        roles = {"texts": ["a", "b"][:num_texts], "label": "c"}
+        tags = {"tags": "d"} if kind == "intent_slots" else {}
+        columns = {}
+        for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
+            for name, value in record.cells.items():
+                columns.setdefault(name, []).append(value)
+    nested = [name for name, cells in columns.items() if any(map(_is_nested, cells))]
+    return {name: cells for name, cells in columns.items() if name not in nested}, nested
 
 
 def _is_nested(value: Any) -> bool:  # Any: a cell of JSON

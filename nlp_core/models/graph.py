@@ -57,21 +57,7 @@ class GraphModel(Learner):
             batch: what the model reads.
             informed: whether heads that read right answers to learn from them are given them.
         """
-        values: dict[str, Tensor] = {}
-        masks: dict[str, Tensor | None] = dict.fromkeys(self.plan.inputs)
-        masks.update(batch.masks)
-        for layer in self.plan.layers:
-            block = self._block(layer.owner)
-            fields: list[Tensor | None] = []
-            for name in layer.inputs:
-                raw = name in self.plan.inputs
-                fields += batch.features[layer.name] if raw else (values[name],)
-                fields.append(masks[name])
-            values[layer.name] = block(*fields)
-            is_vector = layer.shape.rank == VECTOR
-            masks[layer.name] = (
-                None if is_vector else block.output_mask(*(masks[name] for name in layer.inputs))
-            )
+        values, masks = self.compute_layers(batch)
         scores = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.inputs[0]]
@@ -87,6 +73,25 @@ class GraphModel(Learner):
             read = [values[layer] for layer in plan.inputs]
             scores[name] = (head(*read, mask, *told), mask)
         return scores
+
+    def compute_layers(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
+        """Return the output of each layer, and the mask of its places (None for a vector)."""
+        values: dict[str, Tensor] = {}
+        masks: dict[str, Tensor | None] = dict.fromkeys(self.plan.inputs)
+        masks.update(batch.masks)
+        for layer in self.plan.layers:
+            block = self._block(layer.owner)
+            fields: list[Tensor | None] = []
+            for name in layer.inputs:
+                raw = name in self.plan.inputs
+                fields += batch.features[layer.name] if raw else (values[name],)
+                fields.append(masks[name])
+            values[layer.name] = block(*fields)
+            is_vector = layer.shape.rank == VECTOR
+            masks[layer.name] = (
+                None if is_vector else block.output_mask(*(masks[name] for name in layer.inputs))
+            )
+        return values, masks
 
     def score_and_lose(
         self, batch: Batch

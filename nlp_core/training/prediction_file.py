@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.own_data import DataConfig
 from nlp_core.data.own_split import read_questions
-from nlp_core.data.readers.own import parse_record
+from nlp_core.data.readers.own import OwnExample, parse_record
 from nlp_core.data.readers.records import Record, read_records, refuse
 from nlp_core.errors import DataError
 from nlp_core.files import replacing, write_text
@@ -102,19 +102,32 @@ def _answer_file(predictor: Predictor, source: Path, target: Path, places: dict[
 
 
 def _say_rows(predictor: Predictor, source: Path, places: dict[str, int]) -> Iterator[Row]:
+    for records, examples in read_chunks(predictor, source):
+        predictions = predictor.predict_examples(examples)
+        for record, prediction in zip(records, predictions, strict=True):
+            said = describe(prediction, places)
+            refuse_taken(said, record, source)
+            yield record, said
+
+
+def read_chunks(
+    predictor: Predictor, source: Path
+) -> Iterator[tuple[list[Record], list[OwnExample]]]:
+    """Yield the rows of a file some at a time, with what a model reads of them."""
     data = predictor.data
     for records in _cut(read_records(source, data)):
         examples = [
             parse_record(record, data, source, tokenize=predictor.tokenize, labelled=False)
             for record in records
         ]
-        predictions = predictor.predict_examples(examples)
-        for record, prediction in zip(records, predictions, strict=True):
-            said = describe(prediction, places)
-            if taken := [name for name in said if name in record.cells]:
-                found = f"found a column '{taken[0]}', which is to be written; rename it"
-                raise refuse(source, record.lines[0], found)
-            yield record, said
+        yield records, examples
+
+
+def refuse_taken(names: Iterable[str], record: Record, source: Path) -> None:
+    """Refuse a row that has a column of a name which is to be written."""
+    if taken := [name for name in names if name in record.cells]:
+        found = f"found a column '{taken[0]}', which is to be written; rename it"
+        raise refuse(source, record.lines[0], found)
 
 
 def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:

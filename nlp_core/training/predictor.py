@@ -1,13 +1,15 @@
 """Predict with a trained folder: a list of inputs in, a list of predictions out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
 
+from nlp_core.blocks import SEQUENCE, VECTOR
 from nlp_core.config.dataset import LABELLED_KINDS, TAGGED_KINDS
 from nlp_core.config.own_data import OWN_KINDS, DataConfig, Format, describe_files
 from nlp_core.config.reader import SYMBOLS
@@ -33,6 +35,9 @@ from nlp_core.training.trained_seed import TrainedSeed, is_cell, open_seed
 from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
+FLAT_RANKS = (VECTOR, SEQUENCE)
+"""What a list of numbers, or of such lists, can hold."""
+Said = TypeVar("Said")
 Input: TypeAlias = str | Sequence[str]
 """A text; two texts for a pair; a text or its tokens where each token gets a tag."""
 
@@ -202,11 +207,65 @@ class Predictor:
         return found
 
     def _predict_all(self, examples: Sequence[OwnExample]) -> list[Prediction]:
-        found: dict[int, Prediction] = {}
+        return self._map_batches(examples, self._predict_batch)
+
+    def _map_batches(
+        self, examples: Sequence[OwnExample], say: Callable[[Batch], list[Said]]
+    ) -> list[Said]:
+        """Return what is said of each example, in batches of like lengths."""
+        found: dict[int, Said] = {}
         encoded = self._encode(examples)
         for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
-            found |= dict(zip(rows.tolist(), self._predict_batch(encoded.batch(rows)), strict=True))
+            found |= dict(zip(rows.tolist(), say(encoded.batch(rows)), strict=True))
         return [found[row] for row in range(len(examples))]
+
+    def embed(self, inputs: Sequence[Input], layer: str | None = None) -> list[np.ndarray]:
+        """Return the vectors that a layer has for inputs; each gets what it would get alone.
+
+        Args:
+            inputs: as in `predict`.
+            layer: its name; None: the layer that the first head reads.
+
+        Returns:
+            For each input float32 [D], or [T, D] from a layer with a vector for each place of it.
+
+        Raises:
+            ConfigError: see `predict` and `find_layer`.
+        """
+        name = self.find_layer(layer)
+        self.require_texts_alone()
+        return self.embed_examples([self._read(item, idx) for idx, item in enumerate(inputs)], name)
+
+    def embed_examples(self, examples: Sequence[OwnExample], layer: str) -> list[np.ndarray]:
+        """Embed examples whose texts are tokens already; see `embed`."""
+        if not examples:
+            return []
+        return self._map_batches(examples, partial(self._embed_batch, layer=layer))
+
+    def find_layer(self, name: str | None = None) -> str:
+        """Return the layer whose output is asked for.
+
+        Args:
+            name: of the layer; None: the one that the first head reads.
+
+        Raises:
+            ConfigError: there is no such layer, it has a grid for each input, or the model reads
+                several texts of which none is the input: a passage, or candidates.
+        """
+        if self.data.kind == "span" or self.data.choices:
+            raise ConfigError(
+                "embed: found a model that chooses among candidates or finds answers in contexts, "
+                "expected one whose input is a text or a pair of texts."
+            )
+        plan = self._featurizer.plan
+        if name is None:
+            return next(iter(plan.heads.values())).inputs[0]
+        ranks = {layer.name: layer.shape.rank for layer in plan.layers}
+        if ranks.get(name) not in FLAT_RANKS:
+            found = "a layer of grids" if name in ranks else "no layer of the model"
+            fitting = [layer for layer, rank in ranks.items() if rank in FLAT_RANKS]
+            raise ConfigError(f"--layer: found '{name}', {found}. {suggest(name, fitting)}")
+        return name
 
     def find_label(self, label: str) -> int:
         """Return the place of a label among the probabilities.
@@ -304,6 +363,14 @@ class Predictor:
         whole = RawText(raw[0], raw[1] if raw[1:] else None) if raw else None
         split = Split("input", np.arange(size), columns, targets, None, numbers, raw=whole)
         return self._featurizer.encode(split)
+
+    @torch.no_grad()
+    def _embed_batch(self, batch: Batch, layer: str) -> list[np.ndarray]:
+        values, masks = self._model.compute_layers(batch)
+        found, mask = values[layer].numpy(), masks[layer]
+        if mask is None:
+            return list(found)
+        return [row[:size] for row, size in zip(found, mask.sum(1).tolist(), strict=True)]
 
     @torch.no_grad()
     def _predict_batch(self, batch: Batch) -> list[Prediction]:

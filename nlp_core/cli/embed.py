@@ -1,0 +1,67 @@
+"""`reglue embed`: the vectors that a model has for the texts of a file."""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from nlp_core.cli import Subparsers
+from nlp_core.cli.output import show_log
+from nlp_core.cli.trained import add_trained, load_predictor, read_otherwise
+from nlp_core.encoders.folder import find_encoder
+from nlp_core.errors import ConfigError
+from nlp_core.training.embedding import FORMS, POOLS, embed_file, open_encoder
+from nlp_core.training.own_folder import is_own_folder
+from nlp_core.training.trained_seed import is_cell
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `embed`."""
+    parser = subparsers.add_parser(
+        "embed", help="write the vectors that a model or an encoder has for texts"
+    )
+    add_trained(
+        parser,
+        "what `reglue train` made, a trained cell of the grid, or a pretrained encoder: a folder, "
+        "or a name on the Hugging Face hub",
+    )
+    parser.add_argument("--data", type=Path, required=True, help="the file")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        help=f"the file to write: {' or '.join(FORMS)}",
+    )
+    parser.add_argument(
+        "--layer",
+        help="whose output is written; of a model the layer below its head, of an encoder "
+        f"{POOLS[0]}, or {', '.join(POOLS[1:])}, or encoder for each piece",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the vectors and say how many there are.
+
+    Raises:
+        ConfigError: an argument, a plug-in or an override is wrong.
+        DataError: the folder or the file is not what it should be.
+    """
+    show_log("WARNING")
+    layer, folder = options.layer, options.folder
+    if options.output.resolve() == options.data.resolve():
+        raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
+    if is_own_folder(folder) or is_cell(folder):
+        predictor = load_predictor(options)
+    else:
+        for name in ("task", "seed"):
+            if getattr(options, name) is not None:
+                raise ConfigError(f"--{name}: '{folder}' is no trained cell; leave it out.")
+        layer = layer or POOLS[0]
+        encoder = open_encoder(find_encoder(str(folder)), options.data)
+        predictor = read_otherwise(encoder, options)
+    rows, width = embed_file(predictor, options.data, options.output, layer)
+    said = f"{options.output}: {rows} rows, {width} numbers each"
+    Console(soft_wrap=True, highlight=False).print(escape(said))

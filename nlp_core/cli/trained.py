@@ -1,0 +1,65 @@
+"""What the commands share that read a trained model."""
+
+import argparse
+from pathlib import Path
+
+from nlp_core.cli.output import add_overrides
+from nlp_core.config.base import parse_config
+from nlp_core.config.model_file import set_value
+from nlp_core.config.own_data import DataConfig
+from nlp_core.errors import ConfigError
+from nlp_core.training.predictor import Predictor
+
+
+def add_trained(
+    parser: argparse.ArgumentParser,
+    what: str = "what `reglue train` made, or a trained cell of the grid",
+) -> None:
+    """Add the folder of the model, and what is said of it."""
+    parser.add_argument("folder", type=Path, help=what)
+    parser.add_argument("--task", help="of a cell of several")
+    parser.add_argument("--seed", type=int, help="of a cell; the first one")
+    add_overrides(parser)
+
+
+def load_predictor(options: argparse.Namespace) -> Predictor:
+    """Return the model that the arguments name, which reads files as they say.
+
+    Raises:
+        ConfigError: a plug-in, a task or a seed is missing, or an override is wrong.
+        DataError: the folder is no trained model, or not a whole one.
+    """
+    found = Predictor.load(
+        options.folder, options.plugin, file=options.data, task=options.task, seed=options.seed
+    )
+    return read_otherwise(found, options)
+
+
+def read_otherwise(found: Predictor, options: argparse.Namespace) -> Predictor:
+    """Return a predictor that reads files as `--set data...` says.
+
+    Raises:
+        ConfigError: an override is wrong, or asks for another kind of data.
+    """
+    if not options.set:
+        return found
+    read = {"data": found.data.model_dump(mode="json")}
+    for assignment in options.set:
+        if not assignment.startswith("data."):
+            raise ConfigError(
+                f"--set {assignment}: the model is trained; only data, which says how files are "
+                "read, can still be changed."
+            )
+        set_value(read, assignment)
+    data = parse_config(read["data"], DataConfig, where=f"{options.folder} with --set: data")
+    if _list_shape(data) != _list_shape(found.data):
+        raise ConfigError(
+            "--set: found another kind of data than the model was trained for; only where and how "
+            "files hold it can be changed, such as data.label or data.separator."
+        )
+    return found.read_as(data)
+
+
+def _list_shape(data: DataConfig) -> tuple[str, int, bool]:
+    """Return what a trained model cannot do without: the kind, and the texts that it reads."""
+    return data.kind, len(data.texts), data.choices is None

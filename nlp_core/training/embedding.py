@@ -1,0 +1,142 @@
+"""Vectors of texts: what a layer of a trained model, or a bare encoder, makes of a file."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+
+from nlp_core.config.model import parse_model
+from nlp_core.data.guess import guess_texts
+from nlp_core.data.pieces import PieceVocabulary
+from nlp_core.data.readers.records import Record
+from nlp_core.data.task import LABEL
+from nlp_core.encoders.folder import read_size
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import replacing
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
+from nlp_core.models.plan import plan_model
+from nlp_core.training.prediction_file import DIGITS, read_chunks, refuse_taken
+from nlp_core.training.predictor import Predictor
+
+EMBEDDING = "embedding"
+LONGEST = 512
+"""Pieces of a text that a bare encoder reads, if it has places for as many."""
+POOLS = ("mean", "first", "max")
+"""The layers above a bare encoder, the usual one first."""
+FORMS = (".npy", ".jsonl")
+
+
+def open_encoder(folder: Path, source: Path) -> Predictor:
+    """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`.
+
+    Args:
+        folder: of the encoder.
+        source: a file of texts, which says how such files are read.
+
+    Raises:
+        DataError: the folder holds no encoder, or the file no texts.
+    """
+    size = read_size(folder)
+    length = min(size.positions, LONGEST)
+    encoder = {"block": "pretrained_encoder", "dim": size.dim, "max_length": length}
+    pools = [
+        {"name": name, "block": "pooling", "inputs": ["encoder"], "pool": name} for name in POOLS
+    ]
+    model = {
+        "description": "an encoder",
+        "source": str(folder),
+        "inputs": {"texts": "texts"},
+        "layers": [
+            {"name": "encoder", "inputs": ["texts"], **encoder},
+            *pools,
+            {"name": "all", "block": "concat", "inputs": [*POOLS]},
+        ],
+        # a model has a head; this one is never asked
+        "heads": {"none": {"head": "classification", "inputs": ["all"]}},
+    }
+    plan = plan_model(parse_model(model, str(folder)), where=str(folder))
+    layer = plan.layers[0]
+    vocabulary = PieceVocabulary.learn([], layer.options, folder)
+    featurizer = Featurizer(plan, {"encoder": vocabulary}, {LABEL: ["0", "1"]})
+    built = build_model(plan, featurizer, kind="classification")
+    return Predictor(built, featurizer, guess_texts(source))
+
+
+def embed_file(
+    predictor: Predictor, source: Path, target: Path, layer: str | None = None
+) -> tuple[int, int]:
+    """Write what a layer has for each row of a file; return the rows and the width.
+
+    Args:
+        predictor: the model.
+        source: the file; a column of labels may be there, and is not read.
+        target: what to write, whole or not at all: .npy is a matrix, float32 [rows, D]; .jsonl has
+            an object for each row, its own columns and `embedding`, a list, or a list of one for
+            each place where the layer has a vector for each.
+        layer: its name; None: the one that the first head reads.
+
+    Raises:
+        ConfigError: the target has another ending, or no form for what the layer has; see
+            `Predictor.find_layer`.
+        DataError: the source is malformed, empty, or has a column `embedding`.
+    """
+    if target.suffix not in FORMS:
+        raise ConfigError(f"{target}: expected a name that ends in {' or '.join(FORMS)}.")
+    layer = predictor.find_layer(layer)
+    rows, size = _embed_rows(predictor, source, layer), (0, 0)
+    with replacing(target) as temporary:
+        write = _write_matrix if target.suffix == ".npy" else _write_lines
+        size = write(rows, temporary)
+        if not size[0]:
+            raise DataError(f"{source}: found nothing to embed, expected one row at least.")
+    return size
+
+
+def _embed_rows(
+    predictor: Predictor, source: Path, layer: str
+) -> Iterator[tuple[Record, np.ndarray]]:
+    for records, examples in read_chunks(predictor, source):
+        for record, value in zip(records, predictor.embed_examples(examples, layer), strict=True):
+            refuse_taken([EMBEDDING], record, source)
+            yield record, value
+
+
+def _write_lines(rows: Iterator[tuple[Record, np.ndarray]], target: Path) -> tuple[int, int]:
+    number, width = 0, 0
+    with target.open("w", encoding="utf-8", newline="") as file:
+        for record, value in rows:
+            number, width = number + 1, value.shape[-1]
+            said = {**record.cells, EMBEDDING: _round(value.tolist())}
+            # parquet has dates and bytes, JSON has not
+            file.write(json.dumps(said, ensure_ascii=False, default=str) + "\n")
+    return number, width
+
+
+def _write_matrix(rows: Iterator[tuple[Record, np.ndarray]], target: Path) -> tuple[int, int]:
+    number, width = 0, 0
+    # what stands first says how many rows there are, which the last one shows
+    with TemporaryFile(dir=target.parent) as body, target.open("wb") as file:
+        for _, value in rows:
+            if value.ndim > 1:
+                raise ConfigError(
+                    "embed: found a layer that has a vector for each place of a text, expected one "
+                    "that has one for the whole; write .jsonl, or name another one with --layer."
+                )
+            number, width = number + 1, len(value)
+            body.write(value.astype("<f4").tobytes())
+        header = {"descr": "<f4", "fortran_order": False, "shape": (number, width)}
+        np.lib.format.write_array_header_1_0(file, header)
+        body.seek(0)
+        shutil.copyfileobj(body, file)
+    return number, width
+
+
+def _round(value: float | list[Any]) -> float | list[Any]:  # Any: numbers, or lists of them
+    if isinstance(value, list):
+        return [_round(item) for item in value]
+    return float(f"{value:.{DIGITS}g}")
