@@ -195,6 +195,24 @@ def test_weights_of_tasks_scale_their_gradients(project: Path) -> None:
     torch.testing.assert_close([3 * grad for grad in gradients[0]], gradients[1])
 
 
+def test_learning_rates_of_tasks_scale_their_steps_alone(project: Path) -> None:
+    moves: dict[str, list[list[torch.Tensor]]] = {}
+    for scale in (1.0, 0.25):
+        for name, head in (("tiny_tagging", "tags"), ("tiny_classification", "label")):
+            cell = make_cell(task_lr_scales={"tiny_tagging": scale}, ema_decay=None)
+            trainer = make_trainer(cell, project / "x")
+            weights = list(trainer.model.heads[head].parameters())
+            before = [p.detach().clone() for p in weights]
+            (rows, *_) = trainer._order_task(name, 1)
+            trainer.step(name, rows)
+            moved = [after - start for after, start in zip(weights, before, strict=True)]
+            moves.setdefault(name, []).append([move.detach() for move in moved])
+    whole, part = moves["tiny_tagging"]
+    torch.testing.assert_close([move / 4 for move in whole], part, rtol=1e-4, atol=1e-7)
+    assert all(move.abs().max() > 0 for move in part)
+    torch.testing.assert_close(*moves["tiny_classification"])
+
+
 def test_batch_sizes_of_tasks(project: Path) -> None:
     trainer = make_trainer(make_cell(task_batch_sizes={"tiny_tagging": 4}), project / "x")
     assert trainer.sizes == {
@@ -277,6 +295,7 @@ def test_a_trained_model_predicts_by_the_name_of_the_task(project: Path) -> None
     [
         ({"mixing": None}, "found a group of tasks and no mixing"),
         ({"task_weights": {"tiny_tag": 1.0}}, "unknown task 'tiny_tag'"),
+        ({"task_lr_scales": {"tiny_tag": 1.0}}, "unknown task 'tiny_tag'"),
         ({"mixing": {"name": "main_ratio", "main": "x", "ratio": 1}}, "unknown task 'x'"),
     ],
 )

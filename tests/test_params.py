@@ -238,6 +238,7 @@ def test_a_field_that_came_later_moves_no_key_of_a_recipe_without_it() -> None:
         ("mixing", {"name": "uniform"}),
         ("task_weights", {"rte": 2.0}),
         ("task_batch_sizes", {"rte": 2}),
+        ("task_lr_scales", {"rte": 2.0}),
         ("distillation", {"name": "kl", "temperature": 2.0, "weight": 0.5}),
     ],
 )

@@ -298,7 +298,7 @@ class UsualOptimizerConfig(OptimizerConfig):
     lr: Positive = 0.001
 
 
-FOREIGN = ("mixing", "task_weights", "task_batch_sizes", "distillation")
+FOREIGN = ("mixing", "task_weights", "task_batch_sizes", "task_lr_scales", "distillation")
 """Keys of a recipe that say something of several tasks, or of teachers."""
 
 

@@ -1,6 +1,7 @@
 """The closed models of params.yaml and grid/: the grid, and everything that changes a number."""
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -330,9 +331,9 @@ class Params(ClosedModel):
         if bool(members) != (recipe.mixing is not None):
             found = "a group of tasks and no mixing" if members else "one task and a mixing"
             raise ValueError(f"{place}: found {found}; a group needs a mixing, and it alone.")
-        named = {**(recipe.task_weights or {}), **(recipe.task_batch_sizes or {})}
+        by_task = (recipe.task_weights, recipe.task_batch_sizes, recipe.task_lr_scales)
         main = [recipe.mixing.main] if isinstance(recipe.mixing, MainRatioMixing) else []
-        for task in [*named, *main]:
+        for task in [*chain.from_iterable(item or {} for item in by_task), *main]:
             _check_known(place, "task", task, members)
 
 

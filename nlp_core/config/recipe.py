@@ -108,7 +108,7 @@ class RecipeConfig(ClosedModel):
     later_fields: ClassVar[frozenset[str]] = frozenset(
         {
             *("accumulate", "adversarial", "distillation", "kept_epoch", "mixing", "precision"),
-            *("task_batch_sizes", "task_weights"),
+            *("task_batch_sizes", "task_lr_scales", "task_weights"),
         }
     )
     """Fields that came when cells had been trained: left out of a description where null."""
@@ -146,6 +146,9 @@ class RecipeConfig(ClosedModel):
     """Factors on the losses of some tasks of a group; null, and of all others: 1."""
     task_batch_sizes: dict[Name, Count] | None = None
     """Batch sizes of some tasks of a group; null, and of all others: batch_size."""
+    task_lr_scales: dict[Name, Positive] | None = None
+    """Factors on the learning rate in the steps of some tasks of a group; null, and of all others:
+    1."""
     adversarial: AdversarialConfig | None = None
     """Training on perturbed word vectors; null: none."""
     distillation: DistillationConfig | None = None

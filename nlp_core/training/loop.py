@@ -213,7 +213,7 @@ class Trainer:
         """
         progress = self.progress
         self.model.train()
-        lr = self.learning_rate.at(progress.step)
+        lr = self._find_lr(name)
         set_learning_rate(self.optimizer, lr)
         batches = self._read_batches(name, rows)
         if progress.step == 0:
@@ -248,6 +248,11 @@ class Trainer:
         self.losses.append(value)
         if self.average is not None:
             self.average.update(self.model, progress.step)
+
+    def _find_lr(self, name: str) -> float:
+        lr = self.learning_rate.at(self.progress.step)
+        scale = (self.recipe.task_lr_scales or {}).get(name)
+        return lr if scale is None else lr * scale
 
     def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
         """Return this process's part of a step's batch, or its parts: whole questions, if any."""
