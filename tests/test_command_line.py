@@ -49,6 +49,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_tsv(folder / "reviews.tsv", rows=40, header="text\tlabel")
     write_tsv(folder / "later.tsv", rows=10, seed=1, header="text\tlabel")
     write_conll(folder / "people.conll", "IOB1", rows=12)
+    flights = [
+        {"text": f"fly to {city} now", "entities": [[7, 7 + len(city), "city"]]}
+        for city in ["Rome", "Oslo", "Bonn", "Kyiv"] * 6
+    ]
+    (folder / "flights.jsonl").write_text("".join(json.dumps(row) + "\n" for row in flights))
     (folder / "small.vec").write_text("2 3\nsoup 1 2 3\nbill 4 5 6\n")
     (folder / "scale.py").write_text(SCALE.format(name="page_scale"))
     data = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}

@@ -121,7 +121,7 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
             console.print(escape(str(err)))
             continue
         said = describe(prediction, places)
-        if predictor.data.kind == "tagging":
+        if predictor.data.kind == "tagging" and not predictor.data.has_spans:
             columns = zip(predictor.tokenize(texts[0]), *said.values(), strict=True)
             lines = ["  " + "\t".join(str(cell) for cell in column) for column in columns]
         else:

@@ -25,8 +25,8 @@ from nlp_core.config.recipe import (
 )
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]
-LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES"}
-Scheme = Literal[EntityScheme, "plain"]
+LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES", "spans": "BIO"}
+Scheme = Literal[EntityScheme, "plain", "spans"]
 SEPARATORS = {"tsv": "\t", "csv": ","}
 USUAL_METRICS = {
     "classification": ["accuracy", "macro_f1"],
@@ -99,13 +99,16 @@ class DataConfig(ClosedModel):
     comments: bool = False
     """conll: whether lines that begin with # and ranges such as 3-4 are skipped (CoNLL-U)."""
     scheme: Scheme | None = None
-    """How tags write entities; plain: each tag stands for itself (parts of speech)."""
+    """How tags write entities; plain: each tag stands for itself (parts of speech); spans: they are
+    no tags but stretches of a text, as [[0, 4, "PER"]], objects of start, end and label, or
+    0:4:PER."""
     learnt_scheme: Literal["BIO", "BIOES"] | None = None
-    """How tags write entities that are learnt and predicted; null: as the file, BIO for IOB1, BIOES
-    for BILOU."""
+    """How tags write entities that are learnt and predicted; null: as the file, BIO for IOB1 and
+    spans, BIOES for BILOU."""
     tokens: str = "words"
     """How a text becomes tokens: split at spaces (`spaces`), Penn Treebank words (`words`), or the
-    tokenizer of a plug-in. span: `spaces` or `plain_words`, which say where a token stands."""
+    tokenizer of a plug-in. Answers and entities that are stretches of a text need `spaces` or
+    `plain_words`, which say where a token stands."""
     max_tokens: Count | None = None
     """Tokens of a text that are read, the rest is cut off; null: all. span: tokens of a context
     that are read in training; it is read whole to find an answer."""
@@ -181,12 +184,19 @@ class DataConfig(ClosedModel):
         is_tagged = self.kind in TAGGED_KINDS
         if is_tagged != (self.scheme is not None):
             raise ValueError(
-                f"scheme: found {self.scheme} with kind {self.kind}; tags need IOB1, BIO, BIOES, "
-                "BILOU or plain, no other kind has one."
+                f"scheme: found {self.scheme} with kind {self.kind}; tags need one of "
+                f"{', '.join([*LEARNT_SCHEMES, 'plain'])}, no other kind has one."
             )
         if self.learnt_scheme is not None and self.scheme in (None, "plain"):
             raise ValueError(
                 f"learnt_scheme: found with scheme {self.scheme}; only entities are written so."
+            )
+        if self.has_spans and self.format == "conll":
+            raise ValueError("scheme: found spans with conll, which has a tag for each token.")
+        if self.has_spans and (self.features or self.token_dense):
+            raise ValueError(
+                f"found {', '.join(self.extras)} with scheme spans; a text has no values of its "
+                "tokens."
             )
         if self.format == "conll" and self.kind != "tagging":
             raise ValueError(f"format: found conll with kind {self.kind}; it holds tagging only.")
@@ -199,6 +209,11 @@ class DataConfig(ClosedModel):
         """Return the columns beside texts and targets, by what a model's inputs call them."""
         parts = {SYMBOLS: self.features, NUMBERS: self.dense, TOKEN_NUMBERS: self.token_dense}
         return {start + name: item for start, part in parts.items() for name, item in part.items()}
+
+    @property
+    def has_spans(self) -> bool:
+        """Say whether entities stand as stretches of a text, which is read whole."""
+        return self.scheme == "spans"
 
     @property
     def tag_column(self) -> str | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS
+from nlp_core.data.readers.entities import EntityError, parse_entities
 
 PAIR_NAMES = (
     "sentence1 sentence2 sentence_a sentence_b text1 text2 text_a text_b premise hypothesis "
@@ -23,6 +24,7 @@ LABEL_NAMES = (
 )
 SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
 TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
+ENTITY_NAMES = f"entities spans {TAG_NAMES}"
 GROUP_NAMES = "query_id question_id qid group query_number"
 LONGEST_LABEL = 3
 """Words of a value that may still be a label, on average."""
@@ -104,6 +106,44 @@ def assign_roles(columns: dict[str, list[Any]], kind: str) -> Roles:
     rest = [name for name in rest if name != label]
     texts = pair or choose_texts(looks, rest, 2 if kind in PAIR_KINDS else 1, doubts)
     return Roles(texts, label, group=group, doubts=doubts)
+
+
+def find_entities(columns: dict[str, list[Any]]) -> str | None:
+    """Return the column whose values are entities by the letters of a text, if there is one."""
+    names = [*ENTITY_NAMES.split(), *columns]
+    return next((name for name in names if name in columns and _are_entities(columns[name])), None)
+
+
+def _are_entities(values: list[Any]) -> bool:  # Any: cells of JSON
+    try:
+        labels = {span.label for value in values for span in parse_entities(value)}
+    except EntityError:
+        return False
+    return bool(labels) and not any(is_numeric(label) for label in labels)  # 12:30:45 is a time
+
+
+def assign_entities(columns: dict[str, list[Any]], kind: str, entities: str) -> Roles:
+    """Return which column is the text and which the label, where another one holds entities.
+
+    Args:
+        columns: some values of each column.
+        kind: what is to be learnt.
+        entities: the column of the entities.
+
+    Raises:
+        GuessError: there is no text, or no label for intents.
+    """
+    names = [name for name in columns if name != entities]
+    looks = {name: Look(columns[name]) for name in names}
+    if len(names) < 1 + (kind != "tagging"):
+        wanted = "a text" if kind == "tagging" else "a text and a label"
+        raise GuessError(f"found the entities in '{entities}', expected {wanted} beside them")
+    doubts: dict[str, str] = {}
+    label = "" if kind == "tagging" else _choose_label(looks, names, kind, doubts)
+    texts = choose_texts(looks, [name for name in names if name != label], 1, doubts)
+    if kind == "tagging":
+        return Roles(texts, entities, doubts=doubts)
+    return Roles(texts, label, entities, doubts=doubts)
 
 
 def is_numeric(text: str) -> bool:

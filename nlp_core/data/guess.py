@@ -16,8 +16,10 @@ from nlp_core.data.column_guess import (
     GuessError,
     Look,
     Roles,
+    assign_entities,
     assign_roles,
     choose_texts,
+    find_entities,
     is_header,
     is_numeric,
 )
@@ -47,6 +49,7 @@ SCHEMES = {
     "IOB1": "entities begin with I-, and with B- behind another of their type",
     "BIO": "entities begin with B-",
     "BIOES": "entities begin with B- and end with E-, or are S-",
+    "spans": "entities stand as the letters from and to, and a type; learnt as BIO",
     "BILOU": "entities begin with B- and end with L-, or are U-; learnt as BIOES",
 }
 
@@ -98,6 +101,9 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     else:
         guess = _guess_table(path, kind, found, has_choices=has_choices)
     if kind not in TAGGED_KINDS:
+        return guess
+    if guess.data.has_spans:
+        guess.reasons["scheme"] = SCHEMES["spans"]
         return guess
     scheme = detect_scheme(read_examples(path, guess.data), path)
     guess.data = guess.data.model_copy(update={"scheme": scheme})
@@ -219,12 +225,20 @@ def _guess_columns(path: Path, found: Format) -> Guess:
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
     columns, nested = _read_sample(path, kind, values)
+    entities = find_entities(columns | nested) if kind in TAGGED_KINDS else None
+    if entities is not None:
+        columns[entities] = (columns | nested)[entities]
+        values |= {"scheme": "spans", "tokens": "plain_words"}
     try:
-        found_roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
+        if entities is not None:
+            found_roles = assign_entities(columns, kind, entities)
+        else:
+            found_roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
     except GuessError as err:
         advice = f"Is it a file for the kind {kind}?"
         if nested:
-            advice = f"What '{nested[0]}' holds is nested and not read: make columns of it."
+            name = next(iter(nested))
+            advice = f"What '{name}' holds is nested and not read: make columns of it."
         raise DataError(f"{path}: {err}. {advice}") from err
     values |= {"texts": found_roles.texts, "label": found_roles.label}
     optional = ("tags", "group", "choices", "choice_labels")
@@ -242,8 +256,8 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
 
 def _read_sample(
     path: Path, kind: Kind, values: dict[str, Any]
-) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return some values of each column, and the names of those that hold nested ones.
+) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """Return some values of each column, those whose values are nested by themselves.
 
     What is seen of how the file is read is added to `values`, which has its format.
     """
@@ -257,7 +271,7 @@ def _read_sample(
         for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
             for name, value in record.cells.items():
                 columns.setdefault(name, []).append(value)
-    nested = [name for name, cells in columns.items() if any(map(_is_nested, cells))]
+    nested = {name: cells for name, cells in columns.items() if any(map(_is_nested, cells))}
     return {name: cells for name, cells in columns.items() if name not in nested}, nested
 
 

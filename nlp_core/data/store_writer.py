@@ -14,7 +14,7 @@ from nlp_core.config.dataset import REGRESSION_KINDS
 from nlp_core.config.own_data import DataConfig
 from nlp_core.config.reader import NUMBERS, SYMBOLS, WHOLE_TEXTS
 from nlp_core.data.cache import keep
-from nlp_core.data.readers.own import OwnExample, read_examples
+from nlp_core.data.readers.own import READ_SCHEME, OwnExample, read_examples
 from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.scheme_detection import suggest_scheme
 from nlp_core.data.store import DROPPED, DROPPED_WORD, NOTE, RAW, StoredSplit, read_store
@@ -297,7 +297,8 @@ class _TargetWriter:
         return value
 
     def _convert(self, example: OwnExample, tags: list[str]) -> list[str]:
-        source, target = self._data.scheme, self._data.target_scheme
+        source = READ_SCHEME if self._data.has_spans else self._data.scheme
+        target = self._data.target_scheme
         assert source is not None
         if target is None:
             return tags

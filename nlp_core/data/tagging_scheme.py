@@ -63,6 +63,27 @@ def read_spans(tags: list[str], scheme: str) -> list[Span]:
     return spans
 
 
+def find_spans(tags: list[str]) -> list[Span]:
+    """Return the entities of predicted tags, which may break the rules of BIO and BIOES.
+
+    An entity begins with B- or S-, or where the type is another than before, and ends with E- or S-
+    or where that type ends.
+    """
+    spans: list[Span] = []
+    start, label = 0, ""
+    for index, tag in enumerate([*tags, OUTSIDE]):
+        prefix, _, kind = tag.partition("-")
+        if label and (prefix in ("B", "S") or kind != label):
+            spans.append(Span(start, index, label))
+            label = ""
+        if kind and not label:
+            start, label = index, kind
+        if prefix in ("E", "S"):
+            spans.append(Span(start, index + 1, label))
+            label = ""
+    return spans
+
+
 def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
     """Return the tags of a sentence's entities.
 

@@ -87,14 +87,13 @@ def embed_file(
     """
     if target.suffix not in FORMS:
         raise ConfigError(f"{target}: expected a name that ends in {' or '.join(FORMS)}.")
-    layer = predictor.find_layer(layer)
-    rows, size = _embed_rows(predictor, source, layer), (0, 0)
+    rows = _embed_rows(predictor, source, predictor.find_layer(layer))
+    write = _write_matrix if target.suffix == ".npy" else _write_lines
     with replacing(target) as temporary:
-        write = _write_matrix if target.suffix == ".npy" else _write_lines
-        size = write(rows, temporary)
-        if not size[0]:
+        number, width = write(rows, temporary)
+        if not number:
             raise DataError(f"{source}: found nothing to embed, expected one row at least.")
-    return size
+    return number, width
 
 
 def _embed_rows(

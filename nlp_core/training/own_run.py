@@ -161,7 +161,7 @@ def check_model(
     if data is None:
         raise ConfigError(f"{where}: data: found nothing, expected how the files are read.")
     try:
-        (LOCATORS if data.kind == "span" else TOKENIZERS).get(data.tokens)
+        (LOCATORS if data.kind == "span" or data.has_spans else TOKENIZERS).get(data.tokens)
     except ConfigError as err:
         raise ConfigError(f"{where}: data.tokens: {err}") from err
     check_metrics(data.kind, data.metrics_or_usual, where=f"{where}: data.metrics")

@@ -16,7 +16,7 @@ from nlp_core.config.own_data import DataConfig
 from nlp_core.data.own_split import read_questions
 from nlp_core.data.readers.own import OwnExample, parse_record
 from nlp_core.data.readers.records import Record, read_records, refuse
-from nlp_core.errors import DataError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_text
 from nlp_core.training.predictor import Prediction, Predictor
 
@@ -26,6 +26,7 @@ PLACES = 4
 DIGITS = 6
 """Digits of a predicted number, for the same reason."""
 NO_ITEMS = pa.list_(pa.null())
+ENTITY = pa.struct([("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())])
 Item = TypeVar("Item")
 Said = dict[str, Any]
 """The new columns of a row; Any: texts, numbers, or lists of them."""
@@ -45,13 +46,19 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
         ConfigError: the model has no such label.
         DataError: the source is malformed, or has a column that is to be written.
     """
+    if confidence_of and predictor.data.has_spans and predictor.data.kind == "tagging":
+        raise ConfigError(
+            "--confidence-of: found a model of entities in texts, whose tags belong to tokens that "
+            "the file does not have; leave it out."
+        )
     places = {f"confidence_of_{label}": predictor.find_label(label) for label in confidence_of}
     if predictor.data.format == "squad":
         return _answer_file(predictor, source, target, places)
     rows = _say_rows(predictor, source, places)
     with replacing(target) as temporary:
         if predictor.data.format == "parquet":
-            number = _write_parquet(rows, source, temporary)
+            item = ENTITY if predictor.data.has_spans else pa.string()
+            number = _write_parquet(rows, source, temporary, item)
         else:
             number = _write_lines(rows, predictor.data, temporary)
         if number == 0:
@@ -72,6 +79,9 @@ def describe(prediction: Prediction, places: dict[str, int]) -> Said:
     }
     if prediction.tags is not None:
         said["predicted_tags"] = prediction.tags
+    if prediction.entities is not None:
+        name = "prediction" if prediction.tags is None else "predicted_tags"
+        said[name] = [entity._asdict() for entity in prediction.entities]
     if prediction.probability is not None:
         said["confidence"] = _round(prediction.confidence)
         for name, place in places.items():
@@ -148,7 +158,7 @@ def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:
 def _join_cells(cells: list[Any], data: DataConfig) -> str:  # Any: texts, numbers, or lists
     """Return a line of a TSV or CSV."""
     mark = data.label_separator or " "
-    texts = [mark.join(map(str, cell)) if isinstance(cell, list) else str(cell) for cell in cells]
+    texts = [_join_items(cell, mark) if isinstance(cell, list) else str(cell) for cell in cells]
     separator = data.separator_or_usual
     assert separator is not None
     if not data.is_quoted:
@@ -156,6 +166,13 @@ def _join_cells(cells: list[Any], data: DataConfig) -> str:  # Any: texts, numbe
     line = io.StringIO()
     csv.writer(line, delimiter=separator, lineterminator="\n").writerow(texts)
     return line.getvalue()
+
+
+def _join_items(items: list[Any], mark: str) -> str:  # Any: texts, numbers, or entities
+    """Return the text of a list in a cell; entities as start:end:label, as they are read."""
+    if items and isinstance(items[0], dict):
+        return ",".join(":".join(map(str, item.values())) for item in items)
+    return mark.join(map(str, items))
 
 
 def _join_tokens(record: Record, said: Said) -> str:
@@ -169,7 +186,11 @@ def _join_tokens(record: Record, said: Said) -> str:
     return "".join(lines)
 
 
-def _write_parquet(rows: Iterable[Row], source: Path, target: Path) -> int:
+def _write_parquet(
+    rows: Iterable[Row], source: Path, target: Path, item: pa.DataType | None = None
+) -> int:
+    """Write rows, whose lists of labels, tags or entities hold `item`s; return their number."""
+    said_item = item or pa.string()
     number = 0
     with ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
@@ -180,8 +201,8 @@ def _write_parquet(rows: Iterable[Row], source: Path, target: Path) -> int:
                 for name in chunk[0][1]:
                     column = pa.array([said[name] for _, said in chunk])
                     # no label at all in the first rows says nothing of the others
-                    item = pa.string() if name == "prediction" else pa.float64()
-                    kind = pa.list_(item) if column.type == NO_ITEMS else column.type
+                    inner = pa.float64() if name.startswith("confidence") else said_item
+                    kind = pa.list_(inner) if column.type == NO_ITEMS else column.type
                     schema = schema.append(pa.field(name, kind))
                 writer = stack.enter_context(pq.ParquetWriter(target, schema))
             values = [record.cells | said for record, said in chunk]

@@ -17,9 +17,10 @@ from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.guess import guess_format
 from nlp_core.data.own_split import build_question_split, read_own_split
 from nlp_core.data.readers.example import Passage, Question
-from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates
+from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates, locate_text
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
+from nlp_core.data.tagging_scheme import Span, find_spans
 from nlp_core.data.task import ANSWERS, Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -53,12 +54,15 @@ class Prediction(NamedTuple):
         probability: of each label, in the order of `Predictor.labels`: [L], or [T, L] for tags;
             None for a number.
         tags: a tag for each token where a model predicts a label and tags; else None.
+        entities: where a model learnt stretches of texts, those that it finds, by letters; else
+            None. Without a label beside them, each has the least confidence of its tokens.
     """
 
     prediction: str | float | list[str]
     confidence: float | list[float] | None
     probability: np.ndarray | None
     tags: list[str] | None = None
+    entities: list[Span] | None = None
 
 
 class Comparison(NamedTuple):
@@ -191,7 +195,10 @@ class Predictor:
             return self._answer_texts(examples)
         if self.data.choices:
             return self._choose_candidates(examples)
-        return self._predict_all(examples)
+        found = self._predict_all(examples)
+        if self.data.has_spans:
+            return [_cut_out(*item) for item in zip(found, examples, strict=True)]
+        return found
 
     def _choose_candidates(self, examples: Sequence[OwnExample]) -> list[Prediction]:
         """Return for each question which candidate is the right one."""
@@ -305,6 +312,8 @@ class Predictor:
 
     def _read(self, item: Input, idx: int) -> OwnExample:
         texts = [item] if isinstance(item, str) else list(item)
+        if self.data.has_spans and isinstance(item, str):
+            return locate_text([idx], item, self.data)
         if self.data.kind in TAGGED_KINDS:
             tokens = self.tokenize(item) if isinstance(item, str) else texts
             return OwnExample([idx], [tokens or [EMPTY_TOKEN]], {})
@@ -395,6 +404,22 @@ class Predictor:
             return first
         tags = [cast(list[str], item.prediction) for item in others[0]]
         return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]
+
+
+def _cut_out(prediction: Prediction, example: OwnExample) -> Prediction:
+    """Return a prediction with the stretches of the text that its tags are of."""
+    places = example.stretches
+    if places is None:  # tokens were given
+        return prediction
+    tags = cast(list[str], prediction.prediction if prediction.tags is None else prediction.tags)
+    # the one token of a text without words stands nowhere
+    spans = find_spans(tags) if places else []
+    entities = [Span(places[start].start, places[end - 1].end, kind) for start, end, kind in spans]
+    if prediction.tags is not None:
+        return prediction._replace(entities=entities)
+    chances = cast(list[float], prediction.confidence)
+    least = [min(chances[start:end]) for start, end, _ in spans]
+    return prediction._replace(entities=entities, confidence=least)
 
 
 def _choose(

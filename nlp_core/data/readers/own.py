@@ -1,5 +1,6 @@
 """Read one's own files as examples: what the `data` section of a model file says of each column."""
 
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -10,9 +11,17 @@ from typing import Any, NamedTuple
 from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.own_data import DataConfig
 from nlp_core.config.reader import NUMBERS, SYMBOLS
+from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
 from nlp_core.data.readers.records import Record, read_records, refuse
+from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.data.task import LABEL, LABELS, TAGS
-from nlp_core.data.tokenization import TOKENIZERS, Tokenizer
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
+from reglue_runtime.text import EMPTY_TOKEN, Stretch
+
+READ_SCHEME = "BIO"
+"""Of the tags that entities get which stand as stretches of a text."""
+
+log = logging.getLogger(__name__)
 
 
 class OwnExample(NamedTuple):
@@ -28,6 +37,8 @@ class OwnExample(NamedTuple):
         raw: the texts before they were cut into tokens; none where the file holds tokens.
         extras: by what a model's inputs call it (features.pos) a symbol or a number for each token,
             or the numbers of the row.
+        stretches: where the tokens stand in their text, if entities are stretches of it.
+        widened: how many entities begin or end inside of a token, and were taken for whole ones.
     """
 
     lines: list[int]
@@ -36,6 +47,8 @@ class OwnExample(NamedTuple):
     group: str | None = None
     raw: Sequence[str] = ()
     extras: Mapping[str, list[Any]] = MappingProxyType({})
+    stretches: Sequence[Stretch] | None = None
+    widened: int = 0
 
     def line(self, token: int = 0) -> int:
         """Return the line of a token, or of the example."""
@@ -54,12 +67,23 @@ def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Ite
         DataError: the file is missing or empty, a line is malformed, or a column is not there.
     """
     tokenize = TOKENIZERS.get(data.tokens)
+    widened, first = 0, 0
     for record in read_records(path, data):
         example = parse_record(record, data, path, tokenize=tokenize, labelled=labelled)
+        if example.widened:
+            widened, first = widened + example.widened, first or example.line()
         if data.choices:
             yield from list_candidates(example, data)
         else:
             yield example
+    if widened:
+        log.warning(
+            "%s: %d entities begin or end inside of a token, the first in line %d, and were taken "
+            "for whole tokens",
+            path,
+            widened,
+            first,
+        )
 
 
 def list_candidates(example: OwnExample, data: DataConfig) -> Iterator[OwnExample]:
@@ -97,13 +121,18 @@ def parse_record(
     """
     line = record.lines[0]
     cells = [record.get(column, path) for column in data.input_columns]
-    if data.kind in TAGGED_KINDS:
+    if data.has_spans:
+        text = _read_text(cells[0], line, data.texts[0], path)
+        found = locate_text(record.lines, text, data)
+        if labelled:
+            found = _tag_text(found, text, record, data, path)
+    elif data.kind in TAGGED_KINDS:
         found = OwnExample(record.lines, [_split_list(cells[0], line, data.texts[0], path)], {})
     else:
         named = zip(cells, data.input_columns, strict=True)
         raw = [_read_text(cell, line, name, path) for cell, name in named]
         found = cut_texts(record.lines, raw, data, tokenize)
-    targets = _read_targets(record, data, path, len(found.texts[0])) if labelled else {}
+    targets = _read_targets(record, data, path, found) if labelled else {}
     group = None
     if data.kind == "ranking" and not data.choices:
         group = str(cells[0] if data.group is None else record.get(data.group, path))
@@ -112,6 +141,28 @@ def parse_record(
         for name, column in data.extras.items()
     }
     return found._replace(targets=targets, group=group, extras=extras)
+
+
+def locate_text(lines: list[int], text: str, data: DataConfig) -> OwnExample:
+    """Return an example of a text whose tokens have their places in it."""
+    stretches = LOCATORS.get(data.tokens)(text)
+    tokens = [text[place.start : place.end] for place in stretches]
+    return OwnExample(lines, [tokens or [EMPTY_TOKEN]], {}, stretches=stretches)
+
+
+def _tag_text(
+    example: OwnExample, text: str, record: Record, data: DataConfig, path: Path
+) -> OwnExample:
+    """Return an example with the tags of the entities in its text."""
+    assert data.tag_column is not None
+    assert example.stretches is not None
+    try:
+        entities = parse_entities(record.get(data.tag_column, path))
+        found = find_tokens(text, example.stretches, entities)
+    except EntityError as err:
+        raise refuse(path, record.lines[0], f"'{data.tag_column}': {err}") from err
+    tags = write_tags(found.spans, len(example.texts[0]), READ_SCHEME)
+    return example._replace(targets={TAGS: tags}, widened=found.widened)
 
 
 def _read_extra(
@@ -142,9 +193,10 @@ def _read_number(part: object) -> float:
 
 
 def _read_targets(
-    record: Record, data: DataConfig, path: Path, num_tokens: int
+    record: Record, data: DataConfig, path: Path, example: OwnExample
 ) -> dict[str, list[str]]:
-    line, targets = record.lines[0], {}
+    line, num_tokens = record.lines[0], len(example.texts[0])
+    targets: dict[str, list[str]] = {}
     if data.kind != "tagging":
         cell = record.get(data.label, path)
         if data.kind == "multi_label":
@@ -154,13 +206,13 @@ def _read_targets(
             if data.choices and targets[LABEL][0] not in data.choice_names:
                 found = f"found '{targets[LABEL][0]}' in '{data.label}', expected one of"
                 raise refuse(path, line, f"{found} {', '.join(data.choice_names)}")
-    if data.tag_column:
+    if data.tag_column and not data.has_spans:
         tags = _split_list(record.get(data.tag_column, path), line, data.tag_column, path)
         if len(tags) != num_tokens:
             found = f"found {num_tokens} tokens in '{data.texts[0]}' and {len(tags)} tags in"
             raise refuse(path, line, f"{found} '{data.tag_column}', expected a tag for each token")
         targets[TAGS] = tags
-    return targets
+    return targets | example.targets
 
 
 def _read_text(cell: Any, line: int, name: str, path: Path) -> str:  # Any: a cell of JSON
