@@ -149,7 +149,7 @@ def require_file(path: Path) -> None:
     if not path.is_file():
         raise DataError(
             f"{path}: there is no such file, which a gazetteer_embedding layer names; its path "
-            "starts at the project's root."
+            "starts where the command runs, that of a cell at the project's root."
         )
 
 
