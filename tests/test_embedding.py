@@ -112,6 +112,8 @@ def test_what_a_head_reads_is_what_it_predicts_from(place: Path) -> None:
     for text, vector in zip(texts, predictor.embed(texts), strict=True):
         np.testing.assert_allclose(predictor.embed([text])[0], vector, atol=1e-6)
     assert predictor.embed([]) == []
+    with pytest.raises(ConfigError, match="found a text, expected a list"):
+        predictor.embed(texts[0])
 
 
 def test_tokens_and_pairs_have_vectors_of_their_layers(

@@ -1,5 +1,6 @@
 """Files of one's own whose entities stand as letters of a text: read, learnt, predicted."""
 
+import datetime
 import json
 import random
 from itertools import pairwise
@@ -170,6 +171,8 @@ def test_what_tools_write_is_read(cell: object, found: list[tuple[int, int, str]
         *(7, {"a": 1}, "0-4 PER", "0:4", [[0, 4]], [[0, 4, ""]], [[4, 0, "PER"]], [[-1, 4, "PER"]]),
         *([[0.5, 4, "PER"]], [["O", "B-PER"]], ["O"], [{"start": 0, "label": "PER"}], [[0, 4, 7]]),
         *([{"start": 0, "end": 4, "labels": ["a", "b"]}], [[True, 4, "PER"]], [[0, 4, "PER", 1]]),
+        *([[0, "9" * 5000, "PER"]], "0:" + "9" * 5000 + ":PER"),
+        [{"start": datetime.date(2026, 1, 2), "end": 4, "label": "PER"}],
     ],
 )
 def test_what_is_no_entity_is_refused(cell: object) -> None:

@@ -170,10 +170,7 @@ class Predictor:
             ConfigError: the inputs are no list, one has not as many texts as the model reads, or a
                 context has no words.
         """
-        self.require_texts_alone()
-        if isinstance(inputs, str):
-            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
-        return self.predict_examples([self._read(item, idx) for idx, item in enumerate(inputs)])
+        return self.predict_examples(self._read_all(inputs))
 
     def require_texts_alone(self) -> None:
         """Refuse a model that texts alone are not enough for.
@@ -239,9 +236,7 @@ class Predictor:
         Raises:
             ConfigError: see `predict` and `find_layer`.
         """
-        name = self.find_layer(layer)
-        self.require_texts_alone()
-        return self.embed_examples([self._read(item, idx) for idx, item in enumerate(inputs)], name)
+        return self.embed_examples(self._read_all(inputs), self.find_layer(layer))
 
     def embed_examples(self, examples: Sequence[OwnExample], layer: str) -> list[np.ndarray]:
         """Embed examples whose texts are tokens already; see `embed`."""
@@ -309,6 +304,12 @@ class Predictor:
         found = describe_predictions(task, predict(self._model, encoded, targets))
         confusion = count_confusions(found) if task.kind in LABELLED_KINDS else None
         return Comparison(measure(task.kind, task.metrics, found), confusion)
+
+    def _read_all(self, inputs: Sequence[Input]) -> list[OwnExample]:
+        self.require_texts_alone()
+        if isinstance(inputs, str):
+            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
+        return [self._read(item, idx) for idx, item in enumerate(inputs)]
 
     def _read(self, item: Input, idx: int) -> OwnExample:
         texts = [item] if isinstance(item, str) else list(item)

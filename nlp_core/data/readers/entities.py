@@ -4,7 +4,7 @@ A list holds one item for each, `[0, 4, "PER"]` or an object of `start`, `end` a
 holds `0:4:PER`, with commas between several. The end is the letter behind the last one.
 """
 
-import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ ENDS = ("end", "end_offset")
 LABELS = ("label", "labels", "type", "entity", "tag")
 PARTS = (STARTS, ENDS, LABELS)
 """What annotation tools call the parts of an entity."""
+PLACE = re.compile(r"\d{1,12}")
 EXPECTED = 'expected entities, such as [[0, 4, "PER"]], [{"start": 0, "end": 4, "label": "PER"}]'
 
 
@@ -47,7 +48,7 @@ def parse_entities(cell: Any) -> list[Span]:  # Any: a cell of JSON
         parts = [part.strip() for part in cell.split(",") if part.strip()]
         return [_build(*part.split(":", 2), whole=part) for part in parts]
     if not isinstance(cell, list):
-        raise EntityError(f"found {cell!r}, {EXPECTED}")
+        raise EntityError(f"found {cell!r:.200}, {EXPECTED}")
     return [_parse_item(item) for item in cell]
 
 
@@ -57,7 +58,7 @@ def _parse_item(item: Any) -> Span:  # Any: JSON
     if isinstance(item, dict):
         found = [next((item[key] for key in keys if key in item), None) for keys in PARTS]
         return _build(*found, whole=item)
-    raise EntityError(f"found {item!r}, {EXPECTED}")
+    raise EntityError(f"found {item!r:.200}, {EXPECTED}")
 
 
 def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
@@ -67,10 +68,10 @@ def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
         if isinstance(label, list) and len(label) == 1:
             (label,) = label
         name = label.strip() if isinstance(label, str) else ""
-        if name and str(start).isdecimal() and str(end).isdecimal() and int(start) < int(end):
+        is_place = all(PLACE.fullmatch(str(letter)) for letter in (start, end))
+        if name and is_place and int(start) < int(end):
             return Span(int(start), int(end), name)
-    shown = whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False)
-    raise EntityError(f"found {shown}, {EXPECTED}, with the start before the end")
+    raise EntityError(f"found {whole!r:.200}, {EXPECTED}, with the start before the end")
 
 
 def find_tokens(text: str, stretches: Sequence[Stretch], entities: list[Span]) -> TaggedStretches:
