@@ -3,6 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH := torch==2.13.0+cpu
 JOBS ?= 2
+TABLES := biomedical conll2003 distillation glue gluonnlp mtdnn sample slu squad wikiqa
+SHORT_CELLS := wikiqa/cnn conll2003/wcnn glue/wnli_bilstm mtdnn/rte_minilm
 PORT ?= 5000
 BIN := .venv/bin
 READY := .venv/.ready
@@ -11,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check tables mlflow clean
+.PHONY: help demo test lint reports check tables mlflow clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -39,7 +41,18 @@ lint: $(READY) ## Check format, types, imports between floors, and spelling
 	snakefmt --check Snakefile
 	codespell
 
-check: lint test ## Run lint and test
+reports: $(READY) ## Write every report, README.md and its figure again from results/
+	@for table in $(TABLES); do python -m stages.report --log-level WARNING $$table || exit $$?; done
+	@python -m stages.report --log-level WARNING --encoders pretrain
+	@python -m stages.report --log-level WARNING --latency latency
+	@python -m stages.report --log-level WARNING --readme
+	@reglue zoo --readme
+
+check: lint test reports ## Run lint and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
+	git diff --exit-code --stat -- reports README.md zoo/README.md
+	reglue doctor
+	@if [ -z "$$REGLUE_MIRROR" ]; then echo "REGLUE_MIRROR is not set: no cell is retrained."; exit; fi; \
+	for cell in $(SHORT_CELLS); do reglue verify --quiet $${cell%%/*} $${cell##*/} --seed 1 || exit $$?; done
 
 tables: $(READY) ## Build every table from real data (REGLUE_MIRROR names a folder to fetch it from)
 	snakemake --cores all --keep-going

@@ -1,10 +1,12 @@
-"""Building blocks, training and reporting behind the stages of Reglue.
+"""Building blocks, training and reporting of Reglue's stages.
 
-The instruction set and the thread count are pinned here, before torch is imported anywhere: they
-change the low bits of a sum, and so every number after it. See docs/determinism.md.
+Importing this package pins the instruction set and the thread count of torch and NumPy. Both change
+the last bits of a sum, and so every number after it. The pins work only if neither library was
+imported before. See docs/determinism.md.
 """
 
 import os
+import sys
 
 PINNED_ENVIRONMENT = {
     "ATEN_CPU_CAPABILITY": "avx2",
@@ -12,7 +14,21 @@ PINNED_ENVIRONMENT = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
+    # OpenBLAS of NumPy and SciPy, which computes torch's products too (nlp_core/arithmetic.py)
+    "OPENBLAS_CORETYPE": "Haswell",
+    "OPENBLAS_NUM_THREADS": "1",
+    # NumPy's own kernels above AVX2
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
     # what makes the products of matrices of a GPU the same in each run; read by nothing else
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
 }
+
+IMPORTED_TOO_EARLY = [
+    name
+    for name in ("numpy", "torch")
+    if name in sys.modules
+    and any(os.environ.get(key) != value for key, value in PINNED_ENVIRONMENT.items())
+]
+"""Libraries that were imported before the pins; `arithmetic.install` warns of them."""
+
 os.environ.update(PINNED_ENVIRONMENT)

@@ -15,15 +15,6 @@ def name_processor(info: Path = INFO) -> str:
     return _read(info, "model name") or platform.processor() or platform.machine()
 
 
-def name_vendor(info: Path = INFO) -> str:
-    """Return the processor's vendor, such as "GenuineIntel"; where not told, its architecture.
-
-    Args:
-        info: the file where Linux describes the processors.
-    """
-    return _read(info, "vendor_id") or platform.machine()
-
-
 def _read(info: Path, key: str) -> str | None:
     if not info.is_file():
         return None

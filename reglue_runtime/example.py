@@ -9,7 +9,6 @@ from reglue_runtime.manifest import Manifest
 
 Given: TypeAlias = str | Sequence[Any] | Mapping[str, Any]  # Any: checked here
 """A text, its tokens, two texts, or columns by name."""
-TAGGED_KINDS = ("tagging", "intent_slots")
 LOCATORS = {"plain_words": text.locate_plain_words, "spaces": text.locate_spaces}
 
 

@@ -1,8 +1,8 @@
 """Write the report of a table, from its results: `python -m stages.report <table>`.
 
 `--check-golden` and `--accept-golden` compare and keep the table's exact numbers instead, and
-`python -m stages.report --readme` writes the tables of README.md anew; `--encoders` writes that of
-pretrained encoders, `--latency` one of times.
+`python -m stages.report --readme` writes the generated parts of README.md and reports/headline.svg;
+`--encoders` writes the report of pretrained encoders, `--latency` one of times.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="stages.report", description=__doc__)
     parser.add_argument("table", nargs="?", help="a name among params.yaml's tables")
-    parser.add_argument("--readme", action="store_true", help="write README.md's tables")
+    parser.add_argument("--readme", action="store_true", help="write README.md and its figure")
     parser.add_argument("--check-golden", dest="action", action="store_const", const="check")
     parser.add_argument("--accept-golden", dest="action", action="store_const", const="accept")
     parser.add_argument("--encoders", dest="action", action="store_const", const="encoders")

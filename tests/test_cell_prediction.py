@@ -11,7 +11,8 @@ import pytest
 
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_registry
-from nlp_core.config.own_data import OWN_KINDS, describe_files
+from nlp_core.config.own_data import describe_files
+from nlp_core.kinds import list_user_kinds
 from nlp_core.training.predictor import Predictor
 from tests.tiny_glue import ROOT, WORDS, train_group, write_group, write_trained
 
@@ -153,9 +154,9 @@ def test_mistakes_are_one_paragraph_and_write_nothing(
 def test_every_task_of_datasets_has_a_form() -> None:
     found = {}
     for name, dataset in read_registry(ROOT / "datasets").items():
-        if dataset.task is not None and dataset.task.kind in OWN_KINDS:
+        if dataset.task is not None and dataset.task.kind.user_file.formats:
             found[name] = describe_files(dataset.task, "tsv")
-    assert {item.kind for item in found.values()} == set(OWN_KINDS) - {"multi_label"}
+    assert {item.kind.name for item in found.values()} == set(list_user_kinds()) - {"multi_label"}
     assert found["squad"].format == "squad"
     assert (found["rte"].texts, found["rte"].label) == (["text_a", "text_b"], "label")
     assert found["atis"].tag_column == "tags"

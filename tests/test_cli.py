@@ -1,4 +1,6 @@
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 from fabricated import make_project, make_published
 
-from nlp_core.cli import COMMANDS, main
+from nlp_core.cli import COMMANDS, _build_parser, main
 from nlp_core.report.evaluation import evaluate_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,18 +67,50 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert caught.value.code == 0
     text = capsys.readouterr().out
-    assert [name for name in COMMANDS if f"\n    {name} " not in text] == []
+    for name, command in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(command.summary)}$", text, re.MULTILINE), name
 
 
-def test_an_unknown_command_is_refused_with_those_that_are(
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_of_a_command_shows_its_purpose_and_two_examples(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([name, "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: reglue {name} ")
+    assert len(set(COMMANDS[name].examples)) == 2
+    for example in COMMANDS[name].examples:
+        assert f"\n  {example}\n" in text
+        assert shlex.split(example)[:2] == ["reglue", name]
+
+
+def test_options_of_the_examples_exist() -> None:
+    for name, command in COMMANDS.items():
+        parser = _build_parser([name])
+        for example in command.examples:
+            parser.parse_args(shlex.split(example)[1:])
+
+
+def test_help_imports_no_command() -> None:
+    code = "import sys; from nlp_core.cli import main\n"
+    code += "try: main(['--help'])\nexcept SystemExit: pass"
+    code += "\nprint([m for m in sys.modules if m.startswith('nlp_core.cli.') or m == 'numpy'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("[]\n")
+
+
+def test_an_unknown_command_gets_the_nearest_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["sho"])
     assert caught.value.code == 2
     message = capsys.readouterr().err
-    assert "invalid choice: 'sho'" in message
-    assert "show" in message
+    assert message == "error: reglue: unknown command 'sho'. Did you mean 'show'?\n"
 
 
 def test_only_the_command_that_is_asked_for_is_imported() -> None:

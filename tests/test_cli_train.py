@@ -381,7 +381,7 @@ PAIRS += ["--set", "data.label=other"]
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        (["tain", "{model}"], "invalid choice: 'tain'"),
+        (["tain", "{model}"], "unknown command 'tain'. Did you mean 'train'?"),
         (["train", "{model}"], "arguments are required: --train"),
         (["predict", "{out}", "--data", "{dev}"], "expected both"),
         (["predict", "{out}", "--data", "{dev}", "-o", "{dev}"], "names the file that is read"),
@@ -411,7 +411,7 @@ PAIRS += ["--set", "data.label=other"]
         ([*TRAIN, "--set", "data.label=labl"], "Did you mean 'label'"),
         ([*TRAIN, "--set", "data.kind=regression"], "serves"),
         ([*TRAIN, "--set", "data.kind=language_model"], "kind: found language_model, expected one"),
-        ([*TRAIN, "--set", "data.kind=span"], "format: found tsv with kind span; questions on"),
+        ([*TRAIN, "--set", "data.kind=span"], "format: found tsv with kind span, expected squad"),
         (
             ["train", "{words}", "--train", "{train}", "-o", "new"],
             "found heads for language_model,",

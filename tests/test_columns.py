@@ -5,9 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.data import columns
-from nlp_core.data.columns import build_schema, write_examples, write_sentences
+from nlp_core.data.columns import build_schema, write_rows
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.tokenization import split_spaces
+from nlp_core.kinds import INTENT_SLOTS, KINDS, MULTI_LABEL, RANKING, REGRESSION, TAGGING
 
 PAIRS = [Example(2, "a b", "c", "1", 0), Example(3, "", "d e ", None, 1)]
 
@@ -32,7 +33,7 @@ PAIRS = [Example(2, "a b", "c", "1", 0), Example(3, "", "d e ", None, 1)]
     ],
 )
 def test_schema_of_each_kind(kind: str, names: list[str]) -> None:
-    schema = build_schema(kind)
+    schema = build_schema(KINDS.get(kind))
     assert schema.names == names
     if "label" in names:
         is_number = kind.endswith("regression")
@@ -40,7 +41,7 @@ def test_schema_of_each_kind(kind: str, names: list[str]) -> None:
 
 
 def test_ranking_rows_are_read_back(tmp_path: Path) -> None:
-    write_examples(tmp_path / "a.parquet", "ranking", [4, 7], PAIRS, split_spaces)
+    write_rows(tmp_path / "a.parquet", RANKING, [4, 7], PAIRS, split_spaces)
     table = pq.read_table(tmp_path / "a.parquet")
     assert table.schema.metadata is None
     assert table.to_pylist()[0] == {
@@ -63,13 +64,13 @@ def test_several_labels_are_a_list(tmp_path: Path) -> None:
         Example(2, "b", None, None, labels=()),
         Example(3, "c", None, None),
     ]
-    write_examples(tmp_path / "a.parquet", "multi_label", [0, 1, 2], rows, split_spaces)
+    write_rows(tmp_path / "a.parquet", MULTI_LABEL, [0, 1, 2], rows, split_spaces)
     assert pq.read_table(tmp_path / "a.parquet")["labels"].to_pylist() == [["x", "y"], [], None]
 
 
 def test_regression_label_is_a_number(tmp_path: Path) -> None:
     rows = [Example(1, "a", None, "3.800"), Example(2, "b", None, None)]
-    write_examples(tmp_path / "a.parquet", "regression", [0, 1], rows, split_spaces)
+    write_rows(tmp_path / "a.parquet", REGRESSION, [0, 1], rows, split_spaces)
     assert pq.read_table(tmp_path / "a.parquet")["label"].to_pylist() == [3.8, None]
 
 
@@ -79,7 +80,7 @@ def test_bytes_are_the_same_twice_over_several_row_groups(
     monkeypatch.setattr(columns, "ROWS_A_GROUP", 3)
     rows = [Sentence(n, [f"w{n}", "x"], ["O", "S-LOC"]) for n in range(8)]
     for name in ("a", "b"):
-        write_sentences(tmp_path / name, "tagging", range(8), rows)
+        write_rows(tmp_path / name, TAGGING, range(8), rows, split_spaces)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert pq.read_metadata(tmp_path / "a").num_row_groups == 3
     assert pq.read_table(tmp_path / "a")["id"].to_pylist() == list(range(8))
@@ -87,7 +88,7 @@ def test_bytes_are_the_same_twice_over_several_row_groups(
 
 def test_sentences_with_a_label_are_read_back(tmp_path: Path) -> None:
     rows = [Sentence(1, ["to", "Rome"], ["O", "B-city"], "flight")]
-    write_sentences(tmp_path / "a", "intent_slots", [3], rows)
+    write_rows(tmp_path / "a", INTENT_SLOTS, [3], rows, split_spaces)
     assert pq.read_table(tmp_path / "a").to_pylist() == [
         {"id": 3, "tokens": ["to", "Rome"], "tags": ["O", "B-city"], "label": "flight"}
     ]

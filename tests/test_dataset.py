@@ -164,7 +164,7 @@ def test_label_that_means_two_things_is_refused(tmp_path: Path) -> None:
         ),
         (change(task__kind="pair_classification"), r"reader\.texts: .* needs 2"),
         (change(task__kind="ranking"), r"reader\.texts: .* needs 2"),
-        (change(task__reader={"name": "wikiqa"}), "the reader wikiqa gives ranking"),
+        (change(task__reader={"name": "wikiqa"}), "reader wikiqa; it does not give classification"),
         (change(task__select_split="held_out"), "unknown split 'held_out'"),
         (change(task__report_split="test"), "report_split: unknown split 'test'"),
         (
@@ -208,7 +208,7 @@ JOINT: dict[str, Any] = {
         ({"task__slots": None}, "found 0 slots with kind intent_slots"),
         ({"task__slots": ["b", "a"]}, r"found labels \['b', 'a'\]; expected them sorted"),
         ({"task__scheme": None}, "found scheme None with kind intent_slots"),
-        ({"task__kind": "tagging", "task__slots": None}, "parallel gives intent_slots"),
+        ({"task__kind": "tagging", "task__slots": None}, "reader parallel; it does not"),
         ({"task__splits": {"dev": {"file": "a.tsv", "rows": 1}}}, "dev: found 0 of tags_file"),
         (
             {"task__splits": {"dev": JOINT["task__splits"]["dev"] | {"label_file": "b.tsv"}}},
@@ -245,7 +245,7 @@ SPAN: dict[str, Any] = {
         ({"task__labels": ["0", "1"]}, r"found labels \['0', '1'\] with kind span"),
         ({"task__labels": ["unanswerable"]}, "expected \\['answerable'\\], or"),
         ({"task__tokens": "words"}, "tokens: found words with kind span"),
-        ({"task__kind": "classification"}, "the reader squad gives span"),
+        ({"task__kind": "classification"}, "reader squad; it does not give classification"),
         ({"task__reader": {"name": "tsv", "texts": ["a", "b"], "label": "c"}}, "not give span"),
         (
             {"task__reader": {"name": "squad", "max_context_tokens": 0}},

@@ -8,7 +8,7 @@ import torch
 
 from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.errors import ConfigError
-from nlp_core.processor import name_vendor
+from nlp_core.probe import run_probe
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.device import VARIABLE, find_device
 from tests.test_adversarial import METHODS
@@ -22,7 +22,8 @@ def test_it_is_the_cpu_unless_the_environment_says_otherwise(
 ) -> None:
     assert find_device() == torch.device("cpu")
     assert describe_machine()["device"] == "cpu"
-    assert describe_machine()["vendor"] == name_vendor()
+    assert describe_machine()["probe"] == run_probe().digest
+    assert describe_machine()["isa"] == "avx2"
     monkeypatch.setenv(VARIABLE, "cpu")
     assert find_device() == torch.device("cpu")
 
@@ -44,7 +45,7 @@ def test_a_gpu_stands_beside_its_numbers_by_name(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert find_device() == torch.device("cuda", 1)
     assert describe_machine()["device"] == "card 1"
-    assert "vendor" not in describe_machine()
+    assert "probe" not in describe_machine()
 
 
 @pytest.mark.parametrize("kind", sorted(MODELS))

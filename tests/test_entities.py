@@ -19,8 +19,8 @@ from nlp_core.data.guess import guess_data
 from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
 from nlp_core.data.readers.own import read_examples
 from nlp_core.data.tagging_scheme import Span, find_spans, write_tags
-from nlp_core.data.task import TAGS
 from nlp_core.errors import DataError
+from nlp_core.kinds import TAGGING, TAGS
 from nlp_core.training.predictor import Predictor
 from reglue_runtime import load
 from reglue_runtime.text import locate_plain_words
@@ -228,10 +228,10 @@ def test_wrong_entities_are_refused_with_their_line(
 def test_times_are_no_entities_and_tags_stay_tags() -> None:
     lines = ["text\ttime\ttags"] + ["fly to Rome\t12:30:45\tO O B-city"] * 12
     Path("a.tsv").write_text("\n".join(lines) + "\n")
-    assert guess_data(Path("a.tsv"), "tagging").data.scheme == "BIO"
+    assert guess_data(Path("a.tsv"), TAGGING).data.scheme == "BIO"
     rows = [{"entities": [[0, 3, "V"]], "other": {"a": 1}}] * 4
     with pytest.raises(DataError, match="expected a text beside them"):
-        guess_data(write_rows("b.jsonl", rows), "tagging")
+        guess_data(write_rows("b.jsonl", rows), TAGGING)
 
 
 @given(st.lists(st.sampled_from(["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y"]), max_size=8))

@@ -62,6 +62,10 @@ def test_results_say_what_a_cell_was_made_of(tmp_path: Path) -> None:
         "footnotes": ["words.txt: a part of the official file"],
         "fingerprint": {"device": "cpu", "torch": "2.13.0", "isa": "avx2"},
         "numerics": 1,
+        "runs": {
+            "1": {"weights": "sha256:" + "01" * 32},
+            "2": {"weights": "sha256:" + "02" * 32},
+        },
     }
 
 

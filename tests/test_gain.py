@@ -16,7 +16,6 @@ from nlp_core.report.figure import draw_figure
 from nlp_core.report.gain import find_interval, measure_gain
 from nlp_core.report.markdown import render_making, render_report, summarise_outcomes
 from nlp_core.report.results import CellResult, Results, TaskSplits
-from nlp_core.report.summary import render_summary
 from tests.tiny import make_recipe
 
 PUBLISHED = """
@@ -227,13 +226,6 @@ def test_the_summary_counts_gains() -> None:
     )
     without = summarise_outcomes(make_comparison(rte_alone={}).entries)
     assert "epoch chosen honestly: 1 gain, 1 with nothing to compare with;" in without
-
-
-def test_the_table_of_the_readme_says_gain_and_loss_of_the_honest_number() -> None:
-    worse = {"rte.dev.accuracy": [50.0, 51.0, 52.0], "stsb.dev.rmse": [0.5, 0.6, 0.7]}
-    text = render_summary(make_comparison(together=worse))
-    assert "| Together | 51.0, loss | 0.6, gain | - |" in text
-    assert "Gain, loss: the 95 % interval of the difference to another row" in text
 
 
 def test_the_figure_has_a_band_for_each_interval() -> None:

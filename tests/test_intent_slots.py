@@ -12,6 +12,7 @@ import torch
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError
+from nlp_core.kinds import INTENT_SLOTS
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
@@ -86,7 +87,7 @@ def build(change: Change = lambda graph: None, kind: str = "intent_slots") -> Gr
         plan, task, task.read_split("train"), Path("data/processed/tiny_vectors")
     )
     torch.manual_seed(1)
-    return build_model(plan, featurizer, kind=kind)
+    return build_model(plan, featurizer, kind=task.kind)
 
 
 def use_decoder(graph: dict[str, Any]) -> None:
@@ -125,9 +126,7 @@ def test_saved_model_predicts_both_targets_as_the_trained_one(project: Path) -> 
     write_graph()
     cell = read_cell("tiny", make_params())
     folder = train_cell(cell)
-    model, featurizer = load_model(
-        folder / "seed-1", cell.plan, kind="intent_slots", init=cell.init
-    )
+    model, featurizer = load_model(folder / "seed-1", cell.plan, kind=INTENT_SLOTS, init=cell.init)
     assert featurizer.targets == cell.task.targets
     found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.targets)
     rows = pq.read_table(folder / "seed-1/predictions/tiny_intent_slots.parquet").to_pylist()

@@ -17,6 +17,7 @@ from nlp_core.config.dataset import TaskConfig
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads import LanguageModelHead
+from nlp_core.kinds import LANGUAGE_MODEL
 from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model, count_parameters
@@ -83,7 +84,7 @@ def build(root: Path, change: Change = lambda graph: None) -> tuple[GraphModel, 
     cell = make_cell(root, graph)
     featurizer = Featurizer.build(cell.plan, cell.task, cell.task.read_split("train"), cell.init)
     torch.manual_seed(1)
-    return build_model(cell.plan, featurizer, kind="language_model").eval(), featurizer
+    return build_model(cell.plan, featurizer, kind=LANGUAGE_MODEL).eval(), featurizer
 
 
 def test_loss_by_hand() -> None:
@@ -259,7 +260,7 @@ def test_layers_that_only_look_back_are_taken(root: Path, change: Change) -> Non
     [
         ({"labels": ["a"]}, "language_model neither"),
         ({"reader": {"name": "tsv", "texts": ["t"], "label": "l"}}, "does not give language_model"),
-        ({"kind": "classification", "labels": ["a"]}, "the reader lines gives language_model"),
+        ({"kind": "classification", "labels": ["a"]}, "reader lines; it does not"),
     ],
 )
 def test_tasks_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:

@@ -8,8 +8,8 @@ from seqeval.metrics import f1_score as seqeval_f1
 from seqeval.scheme import IOBES
 
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.metrics import METRICS, Predictions, check_metrics, measure
-from nlp_core.metrics.measurement import MODULES
+from nlp_core.kinds import KINDS
+from nlp_core.metrics import Predictions, check_metrics, measure
 
 
 def binary(target: str, prediction: str, scores: list[float] | None = None) -> Predictions:
@@ -25,10 +25,10 @@ def questions(
 
 
 def test_every_named_metric_is_computed_and_no_other() -> None:
-    assert set(MODULES) == set(METRICS)
-    for kind, module in MODULES.items():
-        assert sorted(import_module(module).COMPUTE) == list(METRICS[kind])
-        assert list(METRICS[kind]) == sorted(set(METRICS[kind]))
+    for kind in map(KINDS.get, KINDS.names()):
+        assert sorted(import_module(kind.metrics_module).COMPUTE) == list(kind.metrics)
+        assert list(kind.metrics) == sorted(set(kind.metrics))
+        assert set(kind.user_file.metrics) <= set(kind.metrics)
 
 
 def test_accuracy_is_in_points() -> None:
@@ -169,8 +169,8 @@ def test_a_tag_of_another_scheme_is_an_error() -> None:
 def test_an_unknown_metric_is_refused_with_its_neighbour() -> None:
     with pytest.raises(ConfigError, match=r"'accurcy' of the kind 'tagging'\. Did you mean"):
         check_metrics("tagging", ["f1", "accurcy"])
-    with pytest.raises(ConfigError, match=r"datasets/x\.yaml: nothing measures the kind 'tag'"):
-        check_metrics("tag", [], where="datasets/x.yaml")
+    with pytest.raises(ConfigError, match=r"unknown kind 'tag'\. Did you mean 'tagging'"):
+        check_metrics("tag", ["f1"])
 
 
 def test_nothing_to_measure_is_an_error() -> None:

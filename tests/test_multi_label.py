@@ -208,7 +208,7 @@ def test_predictions_are_written_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     write_predictions(path, task, {"honest": [predicted]})
     facts = CellTask(
-        kind=task.kind,
+        kind=task.kind.name,
         labels=task.targets["labels"],
         metrics=task.metrics,
         select_split="train",

@@ -12,6 +12,7 @@ from nlp_core.config.own_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.readers.own import read_examples
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.kinds import RANKING
 from nlp_core.metrics import Predictions, measure
 from nlp_core.training.predictor import Predictor
 from tests.own_files import WORDS
@@ -92,7 +93,7 @@ def test_usual_names_are_guessed(
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text((json.dumps(columns) + "\n") * 3)
-    guess = guess_data(path, "ranking", has_choices=True)
+    guess = guess_data(path, RANKING, has_choices=True)
     assert guess.data.choices == choices
     assert guess.data.choice_labels == labels
     assert (guess.data.texts[0], guess.data.label) == (next(iter(columns)), list(columns)[-1])
@@ -113,7 +114,7 @@ def test_files_without_choices_are_refused(
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(row) + "\n")
     with pytest.raises(DataError, match=message):
-        guess_data(path, "ranking", has_choices=True)
+        guess_data(path, RANKING, has_choices=True)
 
 
 def test_a_right_choice_that_is_none_is_named_with_its_line(tmp_path: Path) -> None:

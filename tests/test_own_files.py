@@ -19,6 +19,7 @@ from nlp_core.data.readers.own import read_examples
 from nlp_core.data.store import StoredSplit, read_store
 from nlp_core.data.store_writer import write_store
 from nlp_core.errors import DataError
+from nlp_core.kinds import CLASSIFICATION, KINDS, RANKING, TAGGING
 from tests.own_files import write_conll
 
 ROWS = [("a good film", "yes"), ("bad", "no"), ("so so", "yes"), ("fine film", "no")] * 5
@@ -60,7 +61,7 @@ def write_as(path: Path, *, header: bool = True) -> Path:
 @pytest.mark.parametrize("header", [True, False])
 def test_every_form_gives_the_same_examples(tmp_path: Path, suffix: str, header: bool) -> None:
     path = write_as(tmp_path / f"a{suffix}", header=header)
-    guess = guess_data(path, "classification")
+    guess = guess_data(path, CLASSIFICATION)
     assert guess.doubts == {}
     examples = list(read_examples(path, guess.data))
     found = [(" ".join(item.texts[0]), *item.targets["label"]) for item in examples]
@@ -92,7 +93,7 @@ def test_columns_are_guessed_from_names_and_values(
     tmp_path: Path, kind: Kind, text: str, texts: list[str], label: str
 ) -> None:
     suffix = "csv" if "," in text else "tsv"
-    guess = guess_data(put(tmp_path / f"a.{suffix}", text), kind)
+    guess = guess_data(put(tmp_path / f"a.{suffix}", text), KINDS.get(kind))
     assert (guess.data.texts, guess.data.label) == (texts, label)
     assert guess.data.group == ("qid" if kind == "ranking" else None)
 
@@ -100,7 +101,7 @@ def test_columns_are_guessed_from_names_and_values(
 def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
     text = 'label;text\r\nyes;"good; ""very"" good\nindeed"\r\nno;bad\r\n'
     path = put(tmp_path / "a.csv", text)
-    guess = guess_data(path, "classification")
+    guess = guess_data(path, CLASSIFICATION)
     assert guess.data.separator == ";"
     examples = list(read_examples(path, guess.data))
     assert [item.targets for item in examples] == [{"label": ["yes"]}, {"label": ["no"]}]
@@ -143,28 +144,28 @@ def test_text_in_another_encoding_is_refused_by_its_name(tmp_path: Path) -> None
     path = tmp_path / "a.tsv"
     path.write_text("text\tlabel\na\tx\n", encoding="utf-16")
     with pytest.raises(DataError, match="found UTF-16 text, expected UTF-8; save it as UTF-8"):
-        guess_data(path, "classification")
+        guess_data(path, CLASSIFICATION)
     path.write_text("text\tlabel\nléger\tx\n", encoding="latin-1")
     with pytest.raises(DataError, match=r"line 2: not UTF-8 text .*another encoding as UTF-8"):
-        guess_data(path, "classification")
+        guess_data(path, CLASSIFICATION)
 
 
 def test_what_is_nested_is_no_column(tmp_path: Path) -> None:
     rows = ['{"meta": {"a": "b c d e"}, "spans": [{"a": 1}], "text": "b", "label": %s}']
     path = put(tmp_path / "a.jsonl", "\n".join(rows * 2) % ("true", "false"))
-    guess = guess_data(path, "classification")
+    guess = guess_data(path, CLASSIFICATION)
     assert (guess.data.texts, guess.data.label) == (["text"], "label")
     assert guess.explain("label") == "2 labels: false, true"
     put(path, '{"input": {"text": "a"}, "label": "x"}\n')
     with pytest.raises(DataError, match="What 'input' holds is nested and not read"):
-        guess_data(path, "classification")
+        guess_data(path, CLASSIFICATION)
 
 
 def test_a_quote_that_is_left_open_takes_no_rows_of_a_tsv_with_it(tmp_path: Path) -> None:
     rows = ["text\tlabel", '"Great!"\ta', *["fine\tb"] * 1020]
     rows += ['"Hello to all\ta', "fine\tb", 'and goodbye"\tb', "fine\ta"]
     path = put(tmp_path / "a.tsv", "\n".join(rows) + "\n")
-    guess = guess_data(path, "classification")
+    guess = guess_data(path, CLASSIFICATION)
     assert guess.data.quoted
     assert "in quotes" in guess.explain("quoted")
     with pytest.raises(DataError, match="line 1023: found a quote that is not closed in its line"):
@@ -204,7 +205,7 @@ def test_a_file_without_what_the_kind_needs_is_refused(
 ) -> None:
     path = put(tmp_path / name, text)
     with pytest.raises(DataError, match=wanted):
-        guess_data(path, kind)
+        guess_data(path, KINDS.get(kind))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_candidates_want_names_and_a_question(
     tmp_path: Path, name: str, text: str, wanted: str
 ) -> None:
     with pytest.raises(DataError, match=wanted):
-        guess_data(put(tmp_path / name, text), "ranking", has_choices=True)
+        guess_data(put(tmp_path / name, text), RANKING, has_choices=True)
 
 
 def test_sentences_are_counted_whatever_ends_a_line(tmp_path: Path) -> None:
@@ -304,7 +305,7 @@ def test_candidates_of_a_question_are_grouped_by_name_or_by_run(tmp_path: Path) 
 
 @pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "BILOU", "plain"])
 def test_the_scheme_of_tags_is_detected(tmp_path: Path, scheme: str) -> None:
-    guess = guess_data(write_conll(tmp_path / "a.txt", scheme), "tagging")
+    guess = guess_data(write_conll(tmp_path / "a.txt", scheme), TAGGING)
     assert guess.data.scheme == scheme
     assert guess.data.format == "conll"
 
@@ -328,14 +329,14 @@ def test_mixed_tags_are_refused_with_their_lines(
     lines = [f"w{number} {tag}\n" for number, tag in enumerate(tags.split())]
     path = put(tmp_path / "a.conll", "".join(lines) + "\n")
     with pytest.raises(DataError) as caught:
-        guess_data(path, "tagging")
+        guess_data(path, TAGGING)
     assert str(path) in str(caught.value)
     assert all(part in str(caught.value) for part in wanted), caught.value
 
 
 def test_numbers_in_place_of_tags_are_doubted(tmp_path: Path) -> None:
     row = '{"tokens": ["Ann", "sings"], "ner_tags": [1, 0]}\n'
-    guess = guess_data(put(tmp_path / "a.jsonl", row * 2), "tagging")
+    guess = guess_data(put(tmp_path / "a.jsonl", row * 2), TAGGING)
     assert guess.data.scheme == "plain"
     assert "NOT SURE: the tags are numbers" in guess.explain("scheme")
 
@@ -345,7 +346,7 @@ def test_a_rare_slip_of_iob1_is_overlooked_with_a_warning(
 ) -> None:
     path = write_conll(tmp_path / "a.conll", "IOB1", rows=60)
     path.write_text(path.read_text() + "Oslo x B-LOC\n", encoding="utf-8")
-    assert guess_data(path, "tagging").data.scheme == "IOB1"
+    assert guess_data(path, TAGGING).data.scheme == "IOB1"
     assert "line 423: the tag B-LOC begins an entity behind O" in caplog.text
 
 
@@ -360,7 +361,7 @@ def test_conllu_comments_and_ranges_are_no_tokens(tmp_path: Path) -> None:
     rest = "\t_" * 6
     text = f"# text = im Bad\n1-2\tim\t_\t_{rest}\n1\tin\t_\tADP{rest}\n2\tdem\t_\tDET{rest}\n\n"
     path = put(tmp_path / "a.conllu", text)
-    guess = guess_data(path, "tagging")
+    guess = guess_data(path, TAGGING)
     assert (guess.data.texts, guess.data.label, guess.data.scheme) == (["2"], "4", "plain")
     (example,) = read_examples(path, guess.data)
     assert (example.texts, example.lines) == ([["in", "dem"]], [3, 4])
@@ -370,12 +371,12 @@ def test_conllu_comments_and_ranges_are_no_tokens(tmp_path: Path) -> None:
 def test_tags_in_lists_and_in_columns_of_words(tmp_path: Path) -> None:
     row = {"tokens": ["in", "Rome"], "ner_tags": ["O", "B-LOC"]}
     path = put(tmp_path / "a.jsonl", json.dumps(row) + "\n")
-    guess = guess_data(path, "tagging")
+    guess = guess_data(path, TAGGING)
     (example,) = read_examples(path, guess.data)
     assert (example.texts, example.targets) == ([["in", "Rome"]], {"tags": ["O", "B-LOC"]})
     path = put(tmp_path / "a.tsv", "tokens\ttags\nin Rome\tO B-LOC\nto go\tO\n")
     with pytest.raises(DataError, match="line 3: found 2 tokens in 'tokens' and 1 tags in 'tags'"):
-        guess_data(path, "tagging")
+        guess_data(path, TAGGING)
 
 
 def measure_peak(folder: Path, rows: int) -> int:

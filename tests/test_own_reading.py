@@ -16,6 +16,7 @@ from nlp_core.data.own_split import fit_questions, list_answers, read_questions
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import TextColumn, WordText
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.kinds import SPAN
 from nlp_core.training.predictor import Predictor
 from tests.test_cli_train import Typed
 from tests.tiny_encoder import write_encoder
@@ -127,7 +128,7 @@ def test_whole_passages_are_held_out_and_what_teaches_nothing_is_left_out(
     document = make_document(20)
     item_of(document, 3)["answers"] = [{"text": "unicorn", "answer_start": 0}]
     train = put(folder / "train.json", document)
-    guess = guess_data(train, "span")
+    guess = guess_data(train, SPAN)
     assert guess.explain("label") == "NOT SURE: 1 answers do not stand in their context"
     assert guess.reasons["texts"] == "20 questions on 20 contexts"
     run("new", "reading", "--train", train, "-o", "net.json")

@@ -14,6 +14,7 @@ from nlp_core.encoders.architecture import SORTS
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file, write_json
+from nlp_core.kinds import CLASSIFICATION
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model as build_graph
 from nlp_core.training.cell import read_cell
@@ -217,7 +218,7 @@ def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
     cell = read_cell("cell", Params.model_validate({**values, "experiments": cells}))
     train = cell.task.read_split("train")
     featurizer = Featurizer.build(cell.plan, cell.task, train, cell.init)
-    state = build_graph(cell.plan, featurizer, kind="classification").state_dict()
+    state = build_graph(cell.plan, featurizer, kind=CLASSIFICATION).state_dict()
     for name, tensor in load_file(folder / "model.safetensors").items():
         (own,) = [key for key in state if key.endswith(f"encoder.{name}")]
         torch.testing.assert_close(state[own], tensor, rtol=0, atol=0)

@@ -55,7 +55,7 @@ def test_the_report_says_how_cells_were_made(root: Path) -> None:
     assert "- **quick**: ours, for tests. optimizer adam, optimizer.lr 0.001" in text
     assert "alpha `abababababab`, beta `abababababab`, gamma `abababababab`, words `cdcd" in text
     assert "- words.txt: a part of the official file" in text
-    assert "Machine of all cells: device cpu, isa avx2, torch 2.13.0; numerics 1." in text
+    assert "Fingerprint of all cells: device cpu, isa avx2, torch 2.13.0; numerics 1." in text
     assert "`dvc repro finetune@alpha report@trial`" in text
     assert "snakemake --cores 2 reports/trial.md" in text
     assert "- First et al. 2000: A paper, Table 1. <https://example.org>" in text

@@ -18,6 +18,7 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.heads import SpanHead
 from nlp_core.heads.span import find_best_span
+from nlp_core.kinds import SPAN
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import normalise_answer
 from nlp_core.models.features import Featurizer
@@ -317,7 +318,7 @@ def check_scores(path: Path, *, unanswerable: bool) -> None:
 
 def check_saved(cell: Cell, folder: Path) -> None:
     """The model that is read back, with its threshold, predicts as the trained one."""
-    model, featurizer = load_model(folder / "seed-1", cell.plan, kind="span", init=cell.init)
+    model, featurizer = load_model(folder / "seed-1", cell.plan, kind=SPAN, init=cell.init)
     found = predict(model, featurizer.encode(cell.task.read_split("dev")), featurizer.targets)
     rows = pq.read_table(folder / "seed-1/predictions/tiny.parquet").to_pylist()
     rows = [row for row in rows if (row["split"], row["selection"]) == ("dev", "honest")]

@@ -19,6 +19,7 @@ from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError
 from nlp_core.heads import SANClassificationHead, SANRegressionHead
 from nlp_core.heads.stochastic_answer import choose_steps
+from nlp_core.kinds import PAIR_CLASSIFICATION
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.models.plan import plan_model
@@ -144,7 +145,7 @@ def build_pair_model(root: Path) -> tuple[GraphModel, Featurizer, Split]:
     vocabularies = {"encoder": PieceVocabulary.learn([], {"max_length": 16}, folder)}
     featurizer = Featurizer(plan, vocabularies, {"label": ["no", "yes"]})
     torch.manual_seed(5)
-    model = build_model(plan, featurizer, kind="pair_classification").eval()
+    model = build_model(plan, featurizer, kind=PAIR_CLASSIFICATION).eval()
     texts = RawText(["good film", "the bad film", "a"], ["bad film", "a", "the film a nice"])
     split = Split("dev", np.arange(3), {}, {"label": ["no", "yes", "no"]}, None, raw=texts)
     return model, featurizer, split

@@ -106,7 +106,7 @@ def make_lesson(run: TaskRun, **changes: Any) -> Lesson:
     """Return a lesson of random scores for the one head of a run."""
     (head,) = run.model.heads.values()
     assert isinstance(head.target, str)
-    width = 0 if run.task.kind == "pair_regression" else len(run.task.labels)
+    width = 0 if run.task.kind.is_number else len(run.task.labels)
     offsets = run.train.split.texts["tokens"].offsets if head.target == "tags" else None
     size = len(run.train.split) if offsets is None else offsets[-1]
     shape = (1, size, width) if width else (1, size)

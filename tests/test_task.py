@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from nlp_core.data.task import join_answers, list_footnotes, list_targets, read_task
+from nlp_core.kinds import INTENT_SLOTS, RANKING, TAGGING
 from tests.tiny import write_task
 
 
@@ -16,9 +17,9 @@ def test_one_target_answers_for_itself_and_several_as_records() -> None:
 
 
 def test_each_kind_has_its_targets() -> None:
-    assert list_targets("ranking", {"labels": ["0", "1"]}) == {"label": ["0", "1"]}
-    assert list_targets("tagging", {"labels": ["O"]}) == {"tags": ["O"]}
-    assert list_targets("intent_slots", {"labels": ["ask"], "tags": ["O"]}) == {
+    assert list_targets(RANKING, {"labels": ["0", "1"]}) == {"label": ["0", "1"]}
+    assert list_targets(TAGGING, {"labels": ["O"]}) == {"tags": ["O"]}
+    assert list_targets(INTENT_SLOTS, {"labels": ["ask"], "tags": ["O"]}) == {
         "label": ["ask"],
         "tags": ["O"],
     }

@@ -17,6 +17,7 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file
+from nlp_core.kinds import TAGGING
 from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
@@ -317,7 +318,7 @@ def test_loss_that_is_not_finite_names_step_rate_and_checkpoint(project: Path) -
 def test_saved_model_predicts_as_the_trained_one(project: Path) -> None:
     cell = make_cell(project, "tagging")
     folder = train_cell(cell)
-    model, featurizer = load_model(folder / "seed-2", cell.plan, kind="tagging", init=cell.init)
+    model, featurizer = load_model(folder / "seed-2", cell.plan, kind=TAGGING, init=cell.init)
     found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.targets)
     rows = pq.read_table(folder / "seed-2/predictions/tiny_tagging.parquet").to_pylist()
     assert found.prediction == [row["prediction"] for row in rows if row["split"] == "test"]
@@ -327,9 +328,7 @@ def test_weights_of_another_model_are_refused(project: Path) -> None:
     folder = train_cell(make_cell(project, "classification"))
     other = read_plan(Path("zoo/tagging.json"))
     with pytest.raises(DataError, match="weights of another model"):
-        load_model(
-            folder / "seed-1", other, kind="tagging", init=Path("data/processed/tiny_vectors")
-        )
+        load_model(folder / "seed-1", other, kind=TAGGING, init=Path("data/processed/tiny_vectors"))
 
 
 def test_head_must_serve_the_kind_of_the_task(project: Path) -> None:
@@ -337,7 +336,7 @@ def test_head_must_serve_the_kind_of_the_task(project: Path) -> None:
     train = cell.task.read_split("train")
     featurizer = Featurizer.build(cell.plan, cell.task, train, cell.init)
     with pytest.raises(ConfigError, match="expected one for a task of kind tagging"):
-        build_model(cell.plan, featurizer, kind="tagging")
+        build_model(cell.plan, featurizer, kind=TAGGING)
 
 
 def test_model_that_reads_a_column_the_task_lacks_is_refused(project: Path) -> None:

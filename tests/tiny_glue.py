@@ -65,18 +65,18 @@ def write_task(task: str) -> None:
     folder = Path("data/processed") / task
     folder.mkdir(parents=True)
     tests = [name for name in config.splits if name.startswith("test")]
-    label = 1.0 if config.kind.endswith("regression") else [*config.labels][-1]
+    label = 1.0 if config.kind.is_number else [*config.labels][-1]
     for split in tests if task == "ax" else ["train", "dev", *tests]:
         is_test = split in tests
         words = WORDS[: -ROWS - 1 : -1] if is_test else WORDS
-        write_split(folder, config.kind, split, words, None if is_test else label)
+        write_split(folder, config.kind.name, split, words, None if is_test else label)
     counts = {} if config.label_range else {str(label): len(WORDS)}
     splits = {
         path.stem: {"rows": 0, "sha256": digest_file(path), "labels": counts}
         for path in sorted(folder.glob("*.parquet"))
     }
     select = None if task == "ax" else "dev"
-    note = {"task": task, "kind": config.kind, "labels": config.labels, "splits": splits}
+    note = {"task": task, "kind": config.kind.name, "labels": config.labels, "splits": splits}
     note |= {"metrics": config.metrics, "scheme": None}
     write_json(folder / "manifest.json", note | {"select_split": select, "report_split": select})
 
@@ -102,8 +102,8 @@ def write_cell(task: str, params: Params) -> None:
                 (rows, *_) = ids.features["word"]
                 value[rows.flatten(), 0] = torch.arange(len(WORDS), dtype=value.dtype)
             elif name.endswith("weight"):
-                value[-1, 0] = 1.0 if found.kind.endswith("regression") or seed == 1 else -1.0
-            elif found.kind.endswith("regression"):
+                value[-1, 0] = 1.0 if found.kind.is_number or seed == 1 else -1.0
+            elif found.kind.is_number:
                 value[-1] = -1.0 - seed
             else:
                 value[-1] = -5.5 if seed == 1 else 5.5
@@ -113,7 +113,7 @@ def write_cell(task: str, params: Params) -> None:
     note |= {"model": experiment.model, "recipe": "quick", "seeds": experiment.seeds, "data": {}}
     note |= {"fingerprint": {}, "parameters": {}, "runs": {"1": {"epochs": {}}}}
     note["runs"]["2"] = note["runs"]["1"]
-    facts = {"kind": found.kind, "labels": found.labels, "metrics": [], "select_split": "dev"}
+    facts = {"kind": found.kind.name, "labels": found.labels, "metrics": [], "select_split": "dev"}
     note["tasks"] = {task: facts | {"report_split": "dev", "scheme": None, "footnotes": []}}
     write_json(folder / "cell.json", note)
 
@@ -215,5 +215,5 @@ def train_group(params: Params) -> None:
     note = json.loads(Path("artifacts/finetune/trial/rte_tiny/cell.json").read_text())
     facts = note["tasks"]["rte"]
     note |= {"cell": "both_tiny", "model": "zoo/both.json", "recipe": "mixed"}
-    note["tasks"] = {task.name: facts | {"kind": task.kind} for task in cell.tasks}
+    note["tasks"] = {task.name: facts | {"kind": task.kind.name} for task in cell.tasks}
     write_json(folder / "cell.json", note)

@@ -1,4 +1,4 @@
-"""`reglue bench`: how long exported models take, beside the trained one."""
+"""`reglue bench`: the latency of exported models, compared with the trained one."""
 
 import argparse
 import csv
@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
@@ -41,31 +41,37 @@ COLUMNS = [
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `bench`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "bench",
-        help="time exported models, beside the trained one",
         description="Time models in turn on the same sentences: P50, P90 and P99 in milliseconds "
-        f"at batch 1, sentences a second at batch {BATCH}, without and with featurising.",
+        f"at batch size 1, sentences per second at batch size {BATCH}; with and without features.",
     )
-    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="to be timed")
+    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="bundles to time")
     parser.add_argument(
-        "--texts", type=Path, metavar="FILE", help="real texts, one a line; or those of --against"
-    )
-    parser.add_argument(
-        "--against", type=Path, metavar="FOLDER", help="the trained model, timed in torch"
+        "--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against"
     )
     parser.add_argument(
-        "--compiled", action="store_true", help="time the trained model compiled by torch as well"
+        "--against", type=Path, metavar="FOLDER", help="also time this trained model in torch"
     )
     parser.add_argument(
-        "--data", type=Path, metavar="FILE", help="texts of one's own for --against"
+        "--compiled", action="store_true", help="also time the trained model compiled by torch"
     )
-    parser.add_argument("--sentences", type=int, default=500, help="timed one by one; 500")
-    parser.add_argument("--batches", type=int, default=20, help=f"timed, of {BATCH} each; 20")
-    parser.add_argument("--threads", type=int, default=1, help="of each model; 1")
-    parser.add_argument("--seed", type=int, default=1, help="of the sentences' order; 1")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw them")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="a data file for --against")
+    parser.add_argument(
+        "--sentences", type=int, default=500, help="sentences to time one by one (default: 500)"
+    )
+    parser.add_argument(
+        "--batches", type=int, default=20, help=f"batches of {BATCH} to time (default: 20)"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="threads for each model (default: 1)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the order of sentences (default: 1)"
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the times as CSV")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the times")
     parser.set_defaults(run=run)
 
 

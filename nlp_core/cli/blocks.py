@@ -1,4 +1,4 @@
-"""`reglue blocks` and `reglue heads`: what a model file may be made of."""
+"""`reglue blocks` and `reglue heads`: the parts of a model file."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nlp_core.blocks import BLOCKS, Block
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.documentation import Documentation, Option, document
 from nlp_core.registry import Registry
@@ -17,14 +17,11 @@ from nlp_core.registry import Registry
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `blocks` and `heads`."""
-    for command, sort, what in (
-        ("blocks", "block", "the layers that a model file may be made of"),
-        ("heads", "head", "the ends that a model file may have"),
-    ):
-        parser = subparsers.add_parser(
-            command, help=what, description=f"Show {what}, or all there is to know of one."
+    for command, sort in (("blocks", "block"), ("heads", "head")):
+        parser = add_command(
+            subparsers, command, f"List the {command} of model files, or show the options of one."
         )
-        parser.add_argument("name", metavar="NAME", nargs="?", help=f"a {sort}; none: list them")
+        parser.add_argument("name", metavar="NAME", nargs="?", help=f"a {sort} (default: list all)")
         parser.set_defaults(run=run, sort=sort)
 
 

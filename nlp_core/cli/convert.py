@@ -1,11 +1,11 @@
-"""`reglue convert`: the tags of a file in another tagging scheme."""
+"""`reglue convert`: write a tagged file in another tagging scheme."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import get_args
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import writing
 from nlp_core.data.conversion import Conversion, Form
 from nlp_core.data.tagging_scheme import PREFIXES
@@ -13,10 +13,10 @@ from nlp_core.data.tagging_scheme import PREFIXES
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `convert`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "convert",
-        help="write the tags of a column file in another scheme",
-        description="Write the tags of a file in another scheme; all else in it stays as it is.",
+        description="Write a file with its tags in another scheme. Nothing else in it changes.",
     )
     parser.add_argument("source", metavar="IN", type=Path, help="the file to read")
     parser.add_argument("target", metavar="OUT", type=Path, help="the file to write")
@@ -25,8 +25,8 @@ def add_parser(subparsers: Subparsers) -> None:
         dest="form",
         required=True,
         choices=get_args(Form),
-        help="conll2003: four columns, one space between them; columns: two or more, tabs or "
-        "blanks between them; tsv: a sentence a line, its words, a tab, its tags",
+        help="format of IN. conll2003: four columns separated by one space; columns: two or more "
+        "columns separated by tabs or spaces; tsv: one sentence per line, words, a tab, tags",
     )
     for side, what in (("from", "of IN"), ("to", "of OUT")):
         parser.add_argument(
@@ -34,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
             required=True,
             type=str.upper,
             choices=list(PREFIXES),
-            help=f"the tagging scheme {what}",
+            help=f"tagging scheme {what}",
         )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`reglue data`: what data is there to be had, and what has come."""
+"""`reglue data`: the available datasets, and which of them are downloaded."""
 
 import argparse
 import json
@@ -10,19 +10,27 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `data list`."""
-    data = subparsers.add_parser("data", help="the datasets").add_subparsers(
-        required=True, metavar="list"
+    data = add_command(subparsers, "data").add_subparsers(required=True, metavar="list")
+    listing = data.add_parser("list", help="list every dataset with licence and citation")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.add_argument(
+        "--datasets-dir",
+        type=Path,
+        default=Path("datasets"),
+        help="folder of the dataset files (default: datasets)",
     )
-    listing = data.add_parser("list", help="show every dataset with licence and citation")
-    listing.add_argument("--json", action="store_true", help="as JSON, for other programs")
-    listing.add_argument("--datasets-dir", type=Path, default=Path("datasets"), help="datasets/")
-    listing.add_argument("--data-dir", type=Path, default=Path("data"), help="data/")
+    listing.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path("data"),
+        help="folder of the downloaded data (default: data)",
+    )
     listing.set_defaults(run=run)
 
 

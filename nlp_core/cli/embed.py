@@ -1,4 +1,4 @@
-"""`reglue embed`: the vectors that a model has for the texts of a file."""
+"""`reglue embed`: write a model's vectors of the texts in a file."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
 from nlp_core.cli.trained import add_trained, load_predictor, read_otherwise
 from nlp_core.encoders.folder import find_encoder
@@ -18,26 +18,25 @@ from nlp_core.training.trained_seed import is_cell
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `embed`."""
-    parser = subparsers.add_parser(
-        "embed", help="write the vectors that a model or an encoder has for texts"
-    )
+    parser = add_command(subparsers, "embed")
     add_trained(
         parser,
-        "what `reglue train` made, a trained cell of the grid, or a pretrained encoder: a folder, "
-        "or a name on the Hugging Face hub",
+        "a folder that `reglue train` wrote, a trained cell, or a pretrained encoder (a folder or "
+        "a name on the Hugging Face hub)",
     )
-    parser.add_argument("--data", type=Path, required=True, help="the file")
+    parser.add_argument("--data", type=Path, required=True, help="the data file")
     parser.add_argument(
         "-o",
         "--output",
         type=Path,
         required=True,
-        help=f"the file to write: {' or '.join(FORMS)}",
+        help=f"file to write, {' or '.join(FORMS)}",
     )
     parser.add_argument(
         "--layer",
-        help="whose output is written; of a model the layer below its head, of an encoder "
-        f"{POOLS[0]}, or {', '.join(POOLS[1:])}, or encoder for each piece",
+        help="layer whose output is written (default for a model: the layer below its head). "
+        f"For an encoder: {', '.join(POOLS)}, or encoder for one vector per token (default: "
+        f"{POOLS[0]})",
     )
     parser.set_defaults(run=run)
 

@@ -1,11 +1,11 @@
-"""`reglue export`: a trained model as a folder that predicts without torch."""
+"""`reglue export`: write a trained model as a bundle that predicts without torch."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import get_args
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
 from nlp_core.config.export import Variant
 from nlp_core.export.bundle import export_model
@@ -14,27 +14,30 @@ from nlp_core.export.trained import read_trained
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `export`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "export",
-        help="write a trained model as a folder that predicts without torch",
-        description="Write a bundle: an ONNX graph with its vocabulary, checked on real examples.",
+        description="Write a bundle: an ONNX graph with its vocabulary. The bundle is checked "
+        "against the trained model on real examples.",
     )
     parser.add_argument(
-        "folder", type=Path, help="a trained cell, one of its seeds, or what `reglue train` made"
+        "folder", type=Path, help="a trained cell, a seed of one, or a folder of `reglue train`"
     )
-    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="the bundle")
-    parser.add_argument("--force", action="store_true", help="replace a bundle")
-    parser.add_argument("--variant", choices=get_args(Variant), default="float32", help="float32")
+    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="bundle to write")
+    parser.add_argument("--force", action="store_true", help="overwrite a bundle")
+    parser.add_argument(
+        "--variant", choices=get_args(Variant), default="float32", help="(default: float32)"
+    )
     parser.add_argument(
         "--max-drop",
         type=float,
         metavar="POINTS",
-        help="int8, float16: by how much the task's first metric may be worse",
+        help="for int8 and float16: the largest allowed drop of the task's first metric",
     )
-    parser.add_argument("--seed", type=int, help="of a cell; the first one")
-    parser.add_argument("--task", help="of a cell of several")
+    parser.add_argument("--seed", type=int, help="seed of a cell (default: the first)")
+    parser.add_argument("--task", help="task of a multi-task cell")
     parser.add_argument(
-        "--data", type=Path, metavar="FILE", help="examples, for a model of `reglue train`"
+        "--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`"
     )
     parser.add_argument(
         "--plugin",
@@ -42,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
         default=[],
         type=Path,
         metavar="FILE.py",
-        help="one that such a model was trained with",
+        help="a plug-in that the model was trained with",
     )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`reglue new`: look at a file of one's own and write a model file that trains as it stands."""
+"""`reglue new`: look at the user's file and write a model file that trains on it."""
 
 import argparse
 import json
@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from nlp_core.cli import Subparsers
-from nlp_core.cli.template import KINDS, MULTIPLE_CHOICE, build_template
+from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import find_line, format_model
 from nlp_core.data.guess import Guess, count_rows, guess_data
@@ -22,20 +22,25 @@ from nlp_core.training.own_run import check_model
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `new`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "new",
-        help="write a model file for data of your own",
-        description="Look at a file and write a model file that trains on it as it stands.",
+        description="Look at a data file and write a model file that trains on it without an edit. "
+        "The guesses about columns are printed with the lines that hold them.",
     )
-    parser.add_argument("template", choices=list(KINDS), help="what is to be learnt")
-    parser.add_argument("--train", type=Path, required=True, help="the file to train on")
-    parser.add_argument("--dev", type=Path, help="a file of the same form that chooses the epoch")
+    parser.add_argument(
+        "template", choices=list(TEMPLATES), help="what the model learns to predict"
+    )
+    parser.add_argument("--train", type=Path, required=True, help="training data")
+    parser.add_argument(
+        "--dev", type=Path, help="development data in the same format; it chooses the epoch"
+    )
     parser.add_argument(
         "--encoder",
-        help="begin with a pretrained encoder: a folder, or a name on the Hugging Face hub",
+        help="start from a pretrained encoder: a folder, or a name on the Hugging Face hub",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the model file to write")
-    parser.add_argument("--force", action="store_true", help="replace the model file")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="model file to write")
+    parser.add_argument("--force", action="store_true", help="overwrite the model file")
     parser.set_defaults(run=run)
 
 
@@ -50,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     if output.exists() and not options.force:
         raise ConfigError(f"{output}: is there already; name another file, or use --force.")
     has_choices = options.template == MULTIPLE_CHOICE
-    guess = guess_data(options.train, KINDS[options.template], has_choices=has_choices)
+    guess = guess_data(options.train, TEMPLATES[options.template], has_choices=has_choices)
     rows = count_rows(options.train, guess.data)
     init = find_encoder(options.encoder) if options.encoder else None
     encoder = read_size(init) if init else None

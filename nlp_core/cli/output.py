@@ -40,7 +40,7 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH.KEY=VALUE",
-        help="change a value of the model file, such as layers.lstm.hidden_dim=64",
+        help="change a value of the model file, such as layers.lstm.hidden_dim=64; may be repeated",
     )
     parser.add_argument(
         "--plugin",
@@ -48,7 +48,7 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE.py",
-        help="a Python file that registers blocks, heads or tokenizers of your own",
+        help="a Python file that registers your blocks, heads or tokenizers; may be repeated",
     )
 
 

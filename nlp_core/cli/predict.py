@@ -1,4 +1,4 @@
-"""`reglue test` and `reglue predict`: use a folder that `reglue train` made."""
+"""`reglue test` and `reglue predict`: use a trained model."""
 
 import argparse
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log, show_metrics
 from nlp_core.cli.trained import add_trained, load_predictor
-from nlp_core.config.dataset import LABELLED_KINDS
 from nlp_core.errors import ConfigError
+from nlp_core.kinds import KINDS
 from nlp_core.training.prediction_file import describe, predict_file
 from nlp_core.training.predictor import Predictor
 
@@ -21,24 +21,22 @@ END = "exit"
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `test` and `predict`."""
-    test = subparsers.add_parser("test", help="measure a trained model on a file with labels")
-    test.add_argument("--data", type=Path, required=True, help="the file")
-    test.add_argument("--json", action="store_true", help="as JSON, for other programs")
-    test.add_argument(
-        "--confusion", action="store_true", help="say which label was taken for which too"
-    )
+    test = add_command(subparsers, "test")
+    test.add_argument("--data", type=Path, required=True, help="labelled data file")
+    test.add_argument("--json", action="store_true", help="print JSON")
+    test.add_argument("--confusion", action="store_true", help="also print the confusion matrix")
     test.set_defaults(run=run_test)
-    predict = subparsers.add_parser(
-        "predict", help="predict a file, or what is typed on a terminal"
+    predict = add_command(subparsers, "predict")
+    predict.add_argument(
+        "--data", type=Path, help="data file (default: type texts in the terminal)"
     )
-    predict.add_argument("--data", type=Path, help="the file; without it inputs are asked for")
-    predict.add_argument("-o", "--output", type=Path, help="the file to write, in the same form")
+    predict.add_argument("-o", "--output", type=Path, help="file to write, in the format of --data")
     predict.add_argument(
         "--confidence-of",
         action="append",
         default=[],
         metavar="LABEL",
-        help="write the probability of this label too",
+        help="also write the probability of this label; may be repeated",
     )
     predict.set_defaults(run=run_predict)
     for parser in (test, predict):
@@ -54,10 +52,11 @@ def run_test(options: argparse.Namespace) -> None:
     """
     show_log("WARNING")
     predictor = load_predictor(options)
-    if options.confusion and predictor.data.kind not in LABELLED_KINDS:
+    if options.confusion and not predictor.data.kind.has_confusion:
+        fitting = [name for name in KINDS.names() if KINDS.get(name).has_confusion]
         raise ConfigError(
             f"--confusion: found a model of the kind {predictor.data.kind}, expected one that "
-            f"gives each row one label: {' or '.join(LABELLED_KINDS)}."
+            f"gives each row one label: {' or '.join(fitting)}."
         )
     metrics, confusion = predictor.compare(options.data)
     shown = confusion if options.confusion else None
@@ -121,7 +120,8 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
             console.print(escape(str(err)))
             continue
         said = describe(prediction, places)
-        if predictor.data.kind == "tagging" and not predictor.data.has_spans:
+        data = predictor.data
+        if data.kind.has_tags and not (data.kind.has_label or data.has_spans):
             columns = zip(predictor.tokenize(texts[0]), *said.values(), strict=True)
             lines = ["  " + "\t".join(str(cell) for cell in column) for column in columns]
         else:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.errors import ExportError
 from reglue_runtime.error import BundleError
 from reglue_runtime.service import command
@@ -10,9 +10,7 @@ from reglue_runtime.service import command
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `serve`."""
-    parser = subparsers.add_parser(
-        "serve", help="predict over HTTP with exported models", description=command.DESCRIPTION
-    )
+    parser = add_command(subparsers, "serve", command.DESCRIPTION)
     command.add_arguments(parser)
     parser.set_defaults(run=run)
 

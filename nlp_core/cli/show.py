@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import writing
 from nlp_core.config.model import ModelConfig, read_model
 from nlp_core.models.description import Node, describe_plan
@@ -22,9 +22,9 @@ LETTERS = "B examples, T tokens, C characters; '-': as many as the data has word
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `show`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "show",
-        help="check a model file and show its graph with shapes",
         description="Check a model file and show its graph with the shape of each layer's output.",
     )
     parser.add_argument("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")

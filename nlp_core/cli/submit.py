@@ -1,4 +1,4 @@
-"""`reglue submit`: the files that GLUE's site takes, from trained cells."""
+"""`reglue submit`: write the zip for GLUE's site from trained cells."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
 from nlp_core.config.params import read_params
 from nlp_core.errors import DataError
@@ -16,26 +16,26 @@ from nlp_core.report.submission import write_submission
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `submit`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "submit",
-        help="write the files that GLUE's site takes, from trained cells",
         description="Predict GLUE's test sets with trained cells and write the zip for its site.",
     )
-    parser.add_argument(
-        "cells", metavar="CELL", nargs="+", help="an experiment of grid/, one for each task"
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the zip to write")
+    parser.add_argument("cells", metavar="CELL", nargs="+", help="trained cells, one for each task")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="zip to write")
     parser.add_argument(
         "--task",
         action="append",
         default=[],
-        help="what a cell of several tasks predicts, once for each; all of its tasks without",
+        help="a task that a multi-task cell predicts; may be repeated (default: all of its tasks)",
     )
-    parser.add_argument("--seed", type=int, help="the seed that predicts; the first one of a cell")
+    parser.add_argument(
+        "--seed", type=int, help="seed that predicts (default: the first of each cell)"
+    )
     parser.add_argument(
         "--fill",
         choices=["majority"],
-        help="give tasks without a cell the most frequent label of their training split",
+        help="predict the most frequent training label for tasks without a cell",
     )
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`reglue tables`: published numbers, ours, and what came of them."""
+"""`reglue tables`: published numbers, ours, and the verdicts."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.config.published import read_published
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.report.comparison import Comparison
@@ -29,12 +29,12 @@ STYLES = {
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `tables`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "tables",
-        help="show the tables: published numbers, ours, verdicts",
         description="Show the project's tables: published numbers, ours, verdicts.",
     )
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a table; none: all of them")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a table (default: all)")
     parser.set_defaults(run=run)
 
 

@@ -4,22 +4,32 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from nlp_core.config.dataset import TAGGED_KINDS, Kind
 from nlp_core.data.pieces import MAX_LENGTH
 from nlp_core.encoders.folder import EncoderSize
+from nlp_core.kinds import (
+    CLASSIFICATION,
+    INTENT_SLOTS,
+    MULTI_LABEL,
+    PAIR_CLASSIFICATION,
+    PAIR_REGRESSION,
+    RANKING,
+    REGRESSION,
+    SPAN,
+    TAGGING,
+)
 
 MULTIPLE_CHOICE = "multiple_choice"
-KINDS: dict[str, Kind] = {
-    "classification": "classification",
-    "multi_label": "multi_label",
-    "regression": "regression",
-    "matching": "pair_classification",
-    "similarity": "pair_regression",
-    "ranking": "ranking",
-    MULTIPLE_CHOICE: "ranking",
-    "tagging": "tagging",
-    "intent_slots": "intent_slots",
-    "reading": "span",
+TEMPLATES = {
+    "classification": CLASSIFICATION,
+    "multi_label": MULTI_LABEL,
+    "regression": REGRESSION,
+    "matching": PAIR_CLASSIFICATION,
+    "similarity": PAIR_REGRESSION,
+    "ranking": RANKING,
+    MULTIPLE_CHOICE: RANKING,
+    "tagging": TAGGING,
+    "intent_slots": INTENT_SLOTS,
+    "reading": SPAN,
 }
 """The kind of data that each template serves."""
 LEARNT = {
@@ -68,7 +78,7 @@ def build_template(
     """Return a model file.
 
     Args:
-        name: a key of KINDS.
+        name: a key of TEMPLATES.
         data: its section on how files are read.
         rows: about how many examples there are to train on.
         encoder: of the pretrained encoder that it begins with; None: it begins with words.
@@ -100,7 +110,7 @@ def _build_with_encoder(
     name: str, data: dict[str, Any], rows: int, encoder: EncoderSize
 ) -> dict[str, Any]:
     """Return a model file whose layers are an encoder, a pooling where needed, and a dropout."""
-    has_words = KINDS[name] in (*TAGGED_KINDS, "span")
+    has_words = not TEMPLATES[name].texts
     column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
     inner = "encoder" if has_words else "pooled"
     size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}

@@ -4,23 +4,22 @@ import argparse
 import json
 import logging
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import add_overrides, show_log, show_metrics
 from nlp_core.config.base import LAST_SEED, read_mapping
-from nlp_core.config.dataset import Kind
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value
-from nlp_core.config.own_data import OWN_KINDS
 from nlp_core.data.guess import guess_data
 from nlp_core.data.word_vectors import convert_vectors
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.files import check_replaceable
+from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
 from nlp_core.training.own_folder import RUN
@@ -37,31 +36,47 @@ SHORTHANDS = {
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `train`."""
-    parser = subparsers.add_parser("train", help="train a model file on data of your own")
-    parser.add_argument("model", type=Path, metavar="FILE.json", help="the model file")
-    parser.add_argument("--train", type=Path, required=True, help="the file to train on")
-    parser.add_argument("--dev", type=Path, help="chooses the epoch; else a tenth of train does")
-    parser.add_argument("--test", type=Path, help="a file that is measured once, at the end")
+    parser = add_command(subparsers, "train")
+    parser.add_argument("model", type=Path, metavar="FILE.json", help="model file")
+    parser.add_argument("--train", type=Path, required=True, help="training data")
     parser.add_argument(
-        "-o", "--output", type=Path, help=f"folder to make ({DEFAULT_FOLDER}/<name of FILE>)"
+        "--dev",
+        type=Path,
+        help="development data; it chooses the epoch (default: a tenth of the training data)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a trained model")
+    parser.add_argument("--test", type=Path, help="test data, measured once after training")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help=f"folder to write (default: {DEFAULT_FOLDER}/<name of FILE>)",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite a trained model")
     parser.add_argument(
         "--vectors",
         type=Path,
-        help="word vectors to start from: GloVe, word2vec, fastText text; or a processed folder",
+        help="pretrained word vectors: a text file of GloVe, word2vec or fastText, or a processed "
+        "folder",
     )
     parser.add_argument(
         "--init",
         metavar="FOLDER",
-        help="what to start from: a pretrained encoder (a folder, or a name on the Hugging Face "
-        "hub), or a trained model, whose layers of the same names go on",
+        help="start from a pretrained encoder (a folder, or a name on the Hugging Face hub), or "
+        "from a trained model with layers of the same names",
     )
-    parser.add_argument("--max-vectors", type=int, help="take the first so many words alone")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and order (1)")
-    parser.add_argument("--epochs", type=int, help="passes over train")
-    parser.add_argument("--batch-size", type=int, help="examples a step")
-    parser.add_argument("--lr", type=float, help="learning rate at its height")
+    parser.add_argument(
+        "--max-vectors", type=int, help="read only the first N words of --vectors", metavar="N"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of weights and data order (default: 1)"
+    )
+    parser.add_argument(
+        "--epochs", type=int, help="passes over the training data (default: the model file's)"
+    )
+    parser.add_argument(
+        "--batch-size", type=int, help="examples per step (default: the model file's)"
+    )
+    parser.add_argument("--lr", type=float, help="peak learning rate (default: the model file's)")
     add_overrides(parser)
     parser.set_defaults(run=run)
 
@@ -115,14 +130,14 @@ def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
     """Add a `data` section, and log each part of it."""
     if not plan.kinds:
         raise ConfigError(f"{plan.where}: heads: found no kind of task that all of them serve.")
-    kinds = [kind for kind in plan.kinds if kind in OWN_KINDS]
+    kinds = [name for name in plan.kinds if KINDS.get(name).user_file.formats]
     if not kinds:
         raise ConfigError(
             f"{plan.where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
-            f"{', '.join(OWN_KINDS)}; a task of another kind is described in datasets/ and trained "
-            "as a cell of grid/."
+            f"{', '.join(list_user_kinds())}; a task of another kind is described in datasets/ "
+            "and trained as a cell of grid/."
         )
-    guess = guess_data(path, cast(Kind, kinds[0]))
+    guess = guess_data(path, KINDS.get(kinds[0]))
     model["data"] = guess.section
     for key, value in guess.section.items():
         reason = guess.explain(key)

@@ -8,17 +8,18 @@ from nlp_core.config.base import parse_config
 from nlp_core.config.model_file import set_value
 from nlp_core.config.own_data import DataConfig
 from nlp_core.errors import ConfigError
+from nlp_core.kinds import Kind
 from nlp_core.training.predictor import Predictor
 
 
 def add_trained(
     parser: argparse.ArgumentParser,
-    what: str = "what `reglue train` made, or a trained cell of the grid",
+    what: str = "a folder that `reglue train` wrote, or a trained cell",
 ) -> None:
-    """Add the folder of the model, and what is said of it."""
+    """Add the arguments that name a trained model."""
     parser.add_argument("folder", type=Path, help=what)
-    parser.add_argument("--task", help="of a cell of several")
-    parser.add_argument("--seed", type=int, help="of a cell; the first one")
+    parser.add_argument("--task", help="task of a multi-task cell")
+    parser.add_argument("--seed", type=int, help="seed of a cell (default: the first)")
     add_overrides(parser)
 
 
@@ -60,6 +61,6 @@ def read_otherwise(found: Predictor, options: argparse.Namespace) -> Predictor:
     return found.read_as(data)
 
 
-def _list_shape(data: DataConfig) -> tuple[str, int, bool]:
+def _list_shape(data: DataConfig) -> tuple[Kind, int, bool]:
     """Return what a trained model cannot do without: the kind, and the texts that it reads."""
     return data.kind, len(data.texts), data.choices is None

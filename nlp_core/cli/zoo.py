@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli import Subparsers
+from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import writing
 from nlp_core.report.zoo import list_zoo, render_zoo
 
@@ -16,9 +16,9 @@ README = Path("zoo") / "README.md"
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `zoo`."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "zoo",
-        help="list the models to start from, and what came of them",
         description="List the model files under zoo/, and what came of them.",
     )
     parser.add_argument("--readme", action="store_true", help=f"write {README} instead")

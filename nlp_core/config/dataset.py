@@ -3,38 +3,32 @@
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from nlp_core.config.base import ClosedModel, read_config
 from nlp_core.config.corpus import CorpusConfig
-from nlp_core.config.reader import PATH_PART, READER_KINDS, FileName, ReaderConfig
+from nlp_core.config.reader import PATH_PART, FileName, ReaderConfig
 from nlp_core.config.vectors import VectorTableConfig
 from nlp_core.errors import ConfigError, suggest
+from nlp_core.kinds import KINDS, SPAN_LABELS, Kind
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RelativePath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
 SplitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Kind = Literal[
-    "classification",
-    "pair_classification",
-    "regression",
-    "pair_regression",
-    "ranking",
-    "tagging",
-    "multi_label",
-    "intent_slots",
-    "language_model",
-    "span",
-]
-REGRESSION_KINDS = ("regression", "pair_regression")
-TAGGED_KINDS = ("tagging", "intent_slots")
-LABELLED_KINDS = ("classification", "pair_classification")
-SPAN_LABELS = ["answerable", "unanswerable"]
-"""The sorts of questions of the kind span; a task has the first, or both."""
-PAIR_KINDS = ("pair_classification", "pair_regression", "ranking")
-LANGUAGE_MODEL = "language_model"
-TEXT_CUTS = ("text_a", "phrase_root")
 HELD_OUT = "held_out"
+
+
+def _find_kind(value: object) -> Kind:
+    if isinstance(value, Kind):
+        return value
+    names = [name for name in KINDS.names() if not KINDS.get(name).is_auxiliary]
+    if value not in names:
+        raise ValueError(f"found {value!r}. {suggest(str(value), names)}")
+    return KINDS.get(str(value))
+
+
+KindField = Annotated[Kind, PlainValidator(_find_kind), PlainSerializer(str, return_type=str)]
+"""A kind, which files spell by its name."""
 
 
 class DigestConfig(ClosedModel):
@@ -174,7 +168,7 @@ class HeldOutConfig(ClosedModel):
 class TaskConfig(ClosedModel):
     """How a source is read as examples of one kind."""
 
-    kind: Kind
+    kind: KindField
     reader: ReaderConfig
     tokens: Literal["spaces", "words", "plain_words"]
     """How a text becomes tokens: split at spaces, Penn Treebank words, or words, numbers and signs
@@ -200,9 +194,8 @@ class TaskConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_labels(self) -> "TaskConfig":
-        is_regression = self.kind in REGRESSION_KINDS
-        has_labels = not is_regression and self.kind != LANGUAGE_MODEL
-        if has_labels != bool(self.labels) or is_regression != bool(self.label_range):
+        kind = self.kind
+        if kind.has_classes != bool(self.labels) or kind.is_number != bool(self.label_range):
             raise ValueError(
                 f"found {len(self.labels)} labels and label_range {self.label_range} with kind "
                 f"{self.kind}; regression needs label_range, language_model neither, every other "
@@ -211,17 +204,17 @@ class TaskConfig(ClosedModel):
         for names in (self.labels, self.slots or []):
             if names != sorted(set(names)):
                 raise ValueError(f"found labels {names}; expected them sorted, each once.")
-        if (self.kind in TAGGED_KINDS) != (self.scheme is not None):
+        if kind.has_tags != (self.scheme is not None):
             raise ValueError(
                 f"found scheme {self.scheme} with kind {self.kind}; only tagging and intent_slots "
                 "have one, and both need it."
             )
-        if self.kind == "span" and self.labels not in (SPAN_LABELS[:1], SPAN_LABELS):
+        if kind.has_passages and self.labels not in (SPAN_LABELS[:1], SPAN_LABELS):
             raise ValueError(
                 f"found labels {self.labels} with kind span; expected {SPAN_LABELS[:1]}, or "
                 f"{SPAN_LABELS} where some questions have no answer."
             )
-        if (self.kind == "intent_slots") != bool(self.slots):
+        if (kind.has_label and kind.has_tags) != bool(self.slots):
             raise ValueError(
                 f"found {len(self.slots or [])} slots with kind {self.kind}; intent_slots needs "
                 "them, and no other kind has them."
@@ -239,34 +232,28 @@ class TaskConfig(ClosedModel):
                 raise ValueError(f"{key}_split: unknown split '{split}'. {suggest(split, known)}")
         if (self.select_split == HELD_OUT) != (self.held_out is not None):
             raise ValueError("held_out and select_split: held_out go together; found only one.")
-        if self.held_out and self.held_out.by not in self._list_cuts():
+        if self.held_out and self.held_out.by not in self.kind.cuts:
             raise ValueError(
                 f"held_out.by: found {self.held_out.by} with kind {self.kind}, which can only be "
-                f"cut by {' or '.join(self._list_cuts())}."
+                f"cut by {' or '.join(self.kind.cuts)}."
             )
         return self
-
-    def _list_cuts(self) -> list[str]:
-        """Return the ways in which train can be cut."""
-        if self.kind in TAGGED_KINDS:
-            return ["row"]
-        return ["row", *(["article", "paragraph"] if self.kind == "span" else TEXT_CUTS)]
 
     @model_validator(mode="after")
     def _check_reader(self) -> "TaskConfig":
         reader = self.reader
-        expected = READER_KINDS.get(reader.name)
-        if expected and self.kind != expected:
-            raise ValueError(f"found kind {self.kind}; the reader {reader.name} gives {expected}.")
-        if self.kind in (*TAGGED_KINDS, LANGUAGE_MODEL, "span") and not expected:
-            raise ValueError(f"found the reader {reader.name}; it does not give {self.kind}.")
-        if self.tokens == "words" and self.kind == "span":
+        if reader.name not in self.kind.readers:
+            raise ValueError(
+                f"found the reader {reader.name}; it does not give {self.kind}, which needs "
+                f"{' or '.join(self.kind.readers)}."
+            )
+        if self.tokens == "words" and self.kind.has_passages:
             raise ValueError(
                 "tokens: found words with kind span; its answers are stretches of a text, so that "
                 "tokens must be too: expected plain_words or spaces."
             )
         by_token = [*reader.features, *reader.token_dense] if reader.name == "tsv" else []
-        if by_token and self.kind in PAIR_KINDS:
+        if by_token and self.kind.num_texts > 1:
             raise ValueError(
                 f"reader: found {by_token} with kind {self.kind}, of two texts; only a kind of one "
                 "text has a symbol or a number for each of its tokens."
@@ -277,13 +264,13 @@ class TaskConfig(ClosedModel):
                 f"reader.bare_type: found {bare_type} with the labels {self.labels}; expected it "
                 "to be the only one, since the tags of the file name none."
             )
-        num_texts = 2 if self.kind in PAIR_KINDS else 1
+        num_texts = self.kind.num_texts
         if reader.name == "tsv" and len(reader.texts) != num_texts:
             raise ValueError(
                 f"reader.texts: found {reader.texts}; the kind {self.kind} needs {num_texts}."
             )
         separator = reader.label_separator if reader.name == "tsv" else None
-        if (self.kind == "multi_label") != (separator is not None):
+        if self.kind.has_several_labels != (separator is not None):
             raise ValueError(
                 f"reader.label_separator: found {separator!r} with kind {self.kind}; multi_label "
                 "needs one, and it alone."
@@ -326,7 +313,7 @@ class DatasetConfig(ClosedModel):
     def kind(self) -> str:
         """Return the kind of what preprocessing makes, or "source" for a bare source."""
         if self.task:
-            return self.task.kind
+            return self.task.kind.name
         parts = {"vectors": self.vectors, "encoder": self.encoder, "corpus": self.corpus}
         return next((kind for kind, part in parts.items() if part), "source")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
-from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS, Kind, TaskConfig
+from nlp_core.config.dataset import KindField, TaskConfig
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count, Positive
 from nlp_core.config.reader import (
@@ -23,43 +23,20 @@ from nlp_core.config.recipe import (
     Schedule,
     WarmupLinearSchedule,
 )
+from nlp_core.kinds import KINDS, list_user_kinds
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]
 LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES", "spans": "BIO"}
 Scheme = Literal[EntityScheme, "plain", "spans"]
 SEPARATORS = {"tsv": "\t", "csv": ","}
-USUAL_METRICS = {
-    "classification": ["accuracy", "macro_f1"],
-    "pair_classification": ["accuracy", "macro_f1"],
-    "multi_label": ["micro_f1", "macro_f1", "exact_match"],
-    "regression": ["pearson", "spearman"],
-    "pair_regression": ["pearson", "spearman"],
-    "ranking": ["map", "mrr"],
-    "tagging": ["f1", "accuracy"],
-    "intent_slots": ["frame_accuracy", "intent_accuracy", "slot_f1"],
-    "span": ["f1", "exact_match"],
-}
-OWN_KINDS = tuple(USUAL_METRICS)
-"""The kinds that one's own files can be of; the others need a file in datasets/."""
-PLAIN_METRICS = {"tagging": ["accuracy"], "intent_slots": ["frame_accuracy", "intent_accuracy"]}
-"""Tags that write no entities have no F1."""
-QUESTION_COLUMNS, ANSWER_COLUMN = ["question", "context"], "answers"
-"""What the JSON of SQuAD calls texts and answers."""
 CHOICE_METRICS = ["accuracy", "mrr"]
 """Of questions with one right candidate."""
-ONE_KIND_KEYS = {
-    "group": "ranking",
-    "choices": "ranking",
-    "choice_labels": "ranking",
-    "label_separator": "multi_label",
-}
-"""The one kind that has a key."""
 
 
 class DataConfig(ClosedModel):
     """How files are read as examples: the `data` section of a model file."""
 
-    kind: Kind
+    kind: KindField
     """What is learnt: one label, several or a number of a text; a label or a number of two; an
     order of candidates; tags; a label and tags; where the answer to a question stands."""
     format: Format
@@ -119,24 +96,26 @@ class DataConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_kind(self) -> "DataConfig":
-        if self.kind not in OWN_KINDS:
+        if not self.kind.user_file.formats:
             raise ValueError(
-                f"kind: found {self.kind}, expected one of {', '.join(OWN_KINDS)}; a task of kind "
-                f"{self.kind} is described in datasets/ and trained as a cell of grid/."
+                f"kind: found {self.kind}, expected one of {', '.join(list_user_kinds())}; a task "
+                f"of kind {self.kind} is described in datasets/ and trained as a cell of grid/."
             )
         return self
 
     @model_validator(mode="after")
-    def _check_questions(self) -> "DataConfig":
-        if (self.kind == "span") != (self.format == "squad"):
+    def _check_format(self) -> "DataConfig":
+        usual = self.kind.user_file
+        if self.format not in usual.formats:
             raise ValueError(
-                f"format: found {self.format} with kind {self.kind}; questions on passages stand "
-                "in the JSON of SQuAD (squad), and nothing else does."
+                f"format: found {self.format} with kind {self.kind}, expected "
+                f"{' or '.join(usual.formats)}."
             )
-        if self.kind == "span" and [*self.texts, self.label] != [*QUESTION_COLUMNS, ANSWER_COLUMN]:
+        named = (*self.texts, self.label) == (*usual.texts, usual.label)
+        if self.format == "squad" and not named:
             raise ValueError(
-                f"texts, label: found {self.texts} and {self.label}, expected {QUESTION_COLUMNS} "
-                f"and {ANSWER_COLUMN}, as the JSON of SQuAD calls them."
+                f"texts, label: found {self.texts} and {self.label}, expected {[*usual.texts]} "
+                f"and {usual.label}, as the JSON of SQuAD calls them."
             )
         return self
 
@@ -149,9 +128,10 @@ class DataConfig(ClosedModel):
         columns += self.extras.values()
         if len(set(columns)) != len(columns):
             raise ValueError(f"found the columns {columns}; expected each to be another one.")
-        for key, kind in ONE_KIND_KEYS.items():
-            if getattr(self, key) is not None and self.kind != kind:
-                raise ValueError(f"{key}: found with kind {self.kind}; only {kind} has one.")
+        for name in list_user_kinds():
+            for key in KINDS.get(name).user_file.keys:
+                if getattr(self, key) is not None and key not in self.kind.user_file.keys:
+                    raise ValueError(f"{key}: found with kind {self.kind}; only {name} has one.")
         if self.choices and self.group is not None:
             raise ValueError("group: found with choices; each row is a question of its own.")
         if self.choice_labels and len(set(self.choice_labels)) != len(self.choices or []):
@@ -159,14 +139,14 @@ class DataConfig(ClosedModel):
                 f"choice_labels: found {self.choice_labels}, expected another one for each of "
                 f"{len(self.choices or [])} choices."
             )
-        if (self.kind == "intent_slots") != (self.tags is not None):
+        if (self.kind.user_file.tags is None) != (self.tags is None):
             raise ValueError(f"tags: found {self.tags}; intent_slots has them, and it alone.")
         return self
 
     @model_validator(mode="after")
     def _check_extras(self) -> "DataConfig":
         names = ", ".join(self.extras)
-        if self.extras and (self.kind == "span" or self.choices):
+        if self.extras and (self.kind.has_passages or self.choices):
             raise ValueError(f"found {names} with {self.choices or self.kind}; leave them out.")
         if self.dense and self.format == "conll":
             raise ValueError(
@@ -181,7 +161,7 @@ class DataConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_tags(self) -> "DataConfig":
-        is_tagged = self.kind in TAGGED_KINDS
+        is_tagged = self.kind.has_tags
         if is_tagged != (self.scheme is not None):
             raise ValueError(
                 f"scheme: found {self.scheme} with kind {self.kind}; tags need one of "
@@ -198,8 +178,6 @@ class DataConfig(ClosedModel):
                 f"found {', '.join(self.extras)} with scheme spans; a text has no values of its "
                 "tokens."
             )
-        if self.format == "conll" and self.kind != "tagging":
-            raise ValueError(f"format: found conll with kind {self.kind}; it holds tagging only.")
         if is_tagged and self.max_tokens is not None:
             raise ValueError("max_tokens: a sentence whose every token is tagged cannot be cut.")
         return self
@@ -218,12 +196,12 @@ class DataConfig(ClosedModel):
     @property
     def tag_column(self) -> str | None:
         """Return the column of the tags, if the kind has any."""
-        return self.label if self.kind == "tagging" else self.tags
+        return (self.tags or self.label) if self.kind.has_tags else None
 
     @property
     def text_names(self) -> list[str]:
         """Return what a model's inputs call the texts."""
-        return ["tokens_a", "tokens_b"] if self.kind in (*PAIR_KINDS, "span") else ["tokens"]
+        return self.kind.tokens
 
     @property
     def input_columns(self) -> list[str]:
@@ -254,8 +232,9 @@ class DataConfig(ClosedModel):
     @property
     def metrics_or_usual(self) -> list[str]:
         """Return what is measured."""
-        usual = PLAIN_METRICS if self.scheme == "plain" else USUAL_METRICS
-        return self.metrics or (CHOICE_METRICS if self.choices else usual[self.kind])
+        usual = self.kind.user_file
+        metrics = usual.plain_metrics if self.scheme == "plain" else usual.metrics
+        return self.metrics or (CHOICE_METRICS if self.choices else [*metrics])
 
 
 def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ()) -> DataConfig:
@@ -265,21 +244,13 @@ def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ())
     label, or labels; further ones as the source calls them. Column files are read as the source is.
 
     Args:
-        task: as datasets/ describes it, of one of OWN_KINDS.
+        task: as datasets/ describes it, of a kind that a user's files can hold.
         form: of the files; questions on passages have the JSON of SQuAD alone.
         inputs: the columns that the model reads.
     """
-    texts, label = ["text"], "label"
-    if task.kind == "span":
-        form, texts, label = "squad", QUESTION_COLUMNS, ANSWER_COLUMN
-    elif task.kind in PAIR_KINDS:
-        texts = ["text_a", "text_b"]
-    elif task.kind == "tagging":
-        texts, label = ["tokens"], "tags"
-    elif task.kind == "intent_slots":
-        texts = ["tokens"]
-    elif task.kind == "multi_label":
-        label = "labels"
+    usual = task.kind.user_file
+    texts, label = [*usual.texts], usual.label
+    form = "squad" if task.kind.has_passages else form
     scheme: Scheme | None = task.scheme
     features = _cut_names(inputs, SYMBOLS)
     if form == "conll" and isinstance(task.reader, ConllReaderConfig):
@@ -290,7 +261,7 @@ def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ())
         format=form,
         texts=texts,
         label=label,
-        tags="tags" if task.kind == "intent_slots" else None,
+        tags=usual.tags,
         features=features,
         dense=_cut_names(inputs, NUMBERS),
         token_dense=_cut_names(inputs, TOKEN_NUMBERS),

@@ -122,11 +122,3 @@ ReaderConfig = Annotated[
     | SquadReaderConfig,
     Field(discriminator="name"),
 ]
-READER_KINDS = {
-    "conll": "tagging",
-    "wikiqa": "ranking",
-    "parallel": "intent_slots",
-    "lines": "language_model",
-    "squad": "span",
-}
-"""The one kind that a reader gives; a reader that is not named here serves several."""

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS
 from nlp_core.data.readers.entities import EntityError, parse_entities
+from nlp_core.kinds import Kind
 
 PAIR_NAMES = (
     "sentence1 sentence2 sentence_a sentence_b text1 text2 text_a text_b premise hypothesis "
@@ -76,7 +76,7 @@ class Look:
         self.is_count = whole and self.distinct == len(texts) > 2
 
 
-def assign_roles(columns: dict[str, list[Any]], kind: str) -> Roles:
+def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     """Return which column is the text and which the label.
 
     Args:
@@ -86,25 +86,25 @@ def assign_roles(columns: dict[str, list[Any]], kind: str) -> Roles:
     Raises:
         GuessError: there are too few columns, or no number among them for a regression.
     """
-    wanted = 3 if kind in (*PAIR_KINDS, "intent_slots") else 2
+    wanted = kind.user_file.num_columns
     if len(columns) < wanted:
         raise GuessError(
             f"found {len(columns)} column{'s' * (len(columns) != 1)} ({', '.join(columns)}), "
             f"expected {wanted} at least"
         )
     looks = {name: Look(values) for name, values in columns.items()}
-    if kind in TAGGED_KINDS:
+    if kind.has_tags:
         return _assign_tags(columns, looks, kind)
-    group = find_name(GROUP_NAMES, columns) if kind == "ranking" else None
+    group = find_name(GROUP_NAMES, columns) if kind.is_grouped else None
     rest = [name for name in columns if name != group]
-    pair = _find_pair(rest) if kind in PAIR_KINDS else []
+    pair = _find_pair(rest) if kind.num_texts > 1 else []
     doubts: dict[str, str] = {}
     others = [name for name in rest if name not in pair]
     if not others:
         raise GuessError(f"found no column of the label beside {', '.join(columns)}")
     label = _choose_label(looks, others, kind, doubts)
     rest = [name for name in rest if name != label]
-    texts = pair or choose_texts(looks, rest, 2 if kind in PAIR_KINDS else 1, doubts)
+    texts = pair or choose_texts(looks, rest, kind.num_texts, doubts)
     return Roles(texts, label, group=group, doubts=doubts)
 
 
@@ -122,7 +122,7 @@ def _are_entities(values: list[Any]) -> bool:  # Any: cells of JSON
     return bool(labels) and not any(is_numeric(label) for label in labels)  # 12:30:45 is a time
 
 
-def assign_entities(columns: dict[str, list[Any]], kind: str, entities: str) -> Roles:
+def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) -> Roles:
     """Return which column is the text and which the label, where another one holds entities.
 
     Args:
@@ -135,13 +135,13 @@ def assign_entities(columns: dict[str, list[Any]], kind: str, entities: str) -> 
     """
     names = [name for name in columns if name != entities]
     looks = {name: Look(columns[name]) for name in names}
-    if len(names) < 1 + (kind != "tagging"):
-        wanted = "a text" if kind == "tagging" else "a text and a label"
+    if len(names) < 1 + kind.has_label:
+        wanted = "a text and a label" if kind.has_label else "a text"
         raise GuessError(f"found the entities in '{entities}', expected {wanted} beside them")
     doubts: dict[str, str] = {}
-    label = "" if kind == "tagging" else _choose_label(looks, names, kind, doubts)
+    label = _choose_label(looks, names, kind, doubts) if kind.has_label else ""
     texts = choose_texts(looks, [name for name in names if name != label], 1, doubts)
-    if kind == "tagging":
+    if not kind.has_label:
         return Roles(texts, entities, doubts=doubts)
     return Roles(texts, label, entities, doubts=doubts)
 
@@ -174,9 +174,9 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     return False
 
 
-def _assign_tags(columns: dict[str, list[Any]], looks: dict[str, Look], kind: str) -> Roles:
+def _assign_tags(columns: dict[str, list[Any]], looks: dict[str, Look], kind: Kind) -> Roles:
     names = list(columns)
-    usual = SLOT_NAMES if kind == "intent_slots" else TAG_NAMES
+    usual = SLOT_NAMES if kind.has_label else TAG_NAMES
     outside = [name for name in names if any("O" in _split(value) for value in columns[name])]
     tags = find_name(usual, names) or (outside or names)[-1]
     names.remove(tags)
@@ -184,7 +184,7 @@ def _assign_tags(columns: dict[str, list[Any]], looks: dict[str, Look], kind: st
     fitting = [name for name in names if [len(_split(value)) for value in columns[name]] == sizes]
     text = find_name(TOKEN_NAMES, names) or (fitting or names)[0]
     names.remove(text)
-    if kind == "tagging":
+    if not kind.has_label:
         return Roles([text], tags)
     label = find_name(LABEL_NAMES, names) or min(names, key=lambda name: looks[name].distinct)
     return Roles([text], label, tags)
@@ -195,9 +195,9 @@ def _split(value: Any) -> list[str]:  # Any: a cell of JSON
 
 
 def _choose_label(
-    looks: dict[str, Look], names: list[str], kind: str, doubts: dict[str, str]
+    looks: dict[str, Look], names: list[str], kind: Kind, doubts: dict[str, str]
 ) -> str:
-    is_number = kind in REGRESSION_KINDS
+    is_number = kind.is_number
     if is_number:
         numbers = [name for name in names if looks[name].is_number]
         if not numbers:
@@ -206,7 +206,7 @@ def _choose_label(
     else:
         short = [name for name in names if looks[name].words <= LONGEST_LABEL]
         fitting = [name for name in short if not looks[name].is_count] or names
-    if named := find_name(LABEL_NAMES, names if kind == "multi_label" else fitting):
+    if named := find_name(LABEL_NAMES, names if kind.has_several_labels else fitting):
         return named
     label = fitting[-1] if is_number else min(fitting, key=lambda name: looks[name].distinct)
     others = [

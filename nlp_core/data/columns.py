@@ -1,183 +1,58 @@
 """The typed parquet files of a processed task: one schema a kind, the same bytes every time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.dataset import LANGUAGE_MODEL, TAGGED_KINDS
 from nlp_core.config.reader import SYMBOLS
-from nlp_core.data.readers.example import Example, Passage, Question, Sentence
+from nlp_core.data.readers.example import Example, Passage, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
+from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, Form, Kind
 
 # Fixed, because the size of a row group shows in the bytes and bounds the memory.
 ROWS_A_GROUP = 16384
 ZSTD_LEVEL = 3
 BOUNDARY = "<eos>"
-_TOKENS = pa.list_(pa.string())
-_QUESTIONS = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("key", pa.string()),
-        ("text_a", pa.string()),
-        ("text_b", pa.string()),
-        ("tokens_a", _TOKENS),
-        ("tokens_b", _TOKENS),
-        ("starts_b", pa.list_(pa.int32())),
-        ("ends_b", pa.list_(pa.int32())),
-        ("answers", _TOKENS),
-        ("answerable", pa.bool_()),
-        ("first", pa.int64()),
-        ("last", pa.int64()),
-    ]
-)
+TYPES: dict[Form, pa.DataType] = {
+    "count": pa.int64(),
+    "flag": pa.bool_(),
+    "number": pa.float64(),
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "places": pa.list_(pa.int32()),
+}
+"""How a column of each form is stored."""
+Values = dict[str, list[object]]
 
 
-def build_schema(kind: str, extras: Sequence[str] = ()) -> pa.Schema:
+def build_schema(kind: Kind, extras: Sequence[str] = ()) -> pa.Schema:
     """Return the columns of a kind, in their order, and behind them those that a reader adds."""
-    schema = _build_schema(kind)
+    fields = [(column.name, TYPES[column.form]) for column in kind.columns]
     for name in extras:
-        kind_of_value = _TOKENS if name.startswith(SYMBOLS) else pa.list_(pa.float64())
-        schema = schema.append(pa.field(name, kind_of_value))
-    return schema
+        is_symbol = name.startswith(SYMBOLS)
+        fields.append((name, TYPES["texts"] if is_symbol else pa.list_(pa.float64())))
+    return pa.schema(fields)
 
 
-def _build_schema(kind: str) -> pa.Schema:
-    if kind == LANGUAGE_MODEL:
-        return pa.schema([("id", pa.int64()), ("text", pa.string()), ("tokens", _TOKENS)])
-    if kind == "span":
-        return _QUESTIONS
-    label = ("label", pa.float64() if kind.endswith("regression") else pa.string())
-    if kind in TAGGED_KINDS:
-        columns = [("id", pa.int64()), ("tokens", _TOKENS), ("tags", _TOKENS)]
-        return pa.schema([*columns, label] if kind == "intent_slots" else columns)
-    if kind == "multi_label":
-        label = ("labels", pa.list_(pa.string()))
-    if kind in ("classification", "regression", "multi_label"):
-        columns = [("id", pa.int64()), ("text", pa.string()), ("tokens", _TOKENS), label]
-        return pa.schema(columns)
-    columns = [("id", pa.int64())]
-    columns += [(f"text_{side}", pa.string()) for side in "ab"]
-    columns += [(f"tokens_{side}", _TOKENS) for side in "ab"]
-    columns.append(label)
-    if kind == "ranking":
-        columns.append(("group", pa.int64()))
-    return pa.schema(columns)
-
-
-def write_examples(
-    path: Path, kind: str, ids: Sequence[int], examples: Sequence[Example], tokenize: Tokenizer
-) -> None:
-    """Write rows on texts to a parquet file.
+def write_rows(path: Path, kind: Kind, ids: Sequence[int], rows: Rows, tokenize: Tokenizer) -> None:
+    """Write what a reader gives to a parquet file.
 
     The tokens of a language model begin and end with the boundary `<eos>`: what it reads before the
-    first word, and predicts behind the last.
+    first word, and predicts behind the last. Questions have beside both texts and their tokens
+    where each token of the passage begins and ends, and which of them are the answer: its `first`
+    and `last` token, both null where there is none.
 
     Args:
         path: the file.
-        kind: any kind but tagging, intent_slots and span.
-        ids: row number of each example in its official file.
-        examples: the rows.
+        kind: of the task.
+        ids: row number of each row in its official file.
+        rows: all examples, all sentences or all questions.
         tokenize: turns a text into tokens.
     """
-
-    def build(rows: slice) -> dict[str, list[object]]:
-        part = examples[rows]
-        values: dict[str, list[object]] = {"id": list(ids[rows])}
-        values["text"] = values["text_a"] = [item.text_a for item in part]
-        values["tokens"] = values["tokens_a"] = [tokenize(item.text_a) for item in part]
-        if kind.startswith("pair_") or kind == "ranking":
-            values["text_b"] = [item.text_b for item in part]
-            values["tokens_b"] = [tokenize(item.text_b or "") for item in part]
-        if kind == LANGUAGE_MODEL:
-            values["tokens"] = [[BOUNDARY, *tokenize(item.text_a), BOUNDARY] for item in part]
-        values["group"] = [item.group for item in part]
-        values["label"] = [_type_label(item.label, kind) for item in part]
-        values["labels"] = [item.labels for item in part]
-        return values | _list_extras(part)
-
-    _write(path, build_schema(kind, _name_extras(examples)), len(examples), build)
-
-
-def write_sentences(
-    path: Path, kind: str, ids: Sequence[int], sentences: Sequence[Sentence]
-) -> None:
-    """Write tagged sentences to a parquet file; `kind` is tagging or intent_slots."""
-
-    def build(rows: slice) -> dict[str, list[object]]:
-        part = sentences[rows]
-        values: dict[str, list[object]] = {
-            "id": list(ids[rows]),
-            "tokens": [item.tokens for item in part],
-            "tags": [item.tags for item in part],
-            "label": [item.label for item in part],
-        }
-        return values | _list_extras(part)
-
-    _write(path, build_schema(kind, _name_extras(sentences)), len(sentences), build)
-
-
-def _name_extras(rows: Sequence[Example | Sentence]) -> list[str]:
-    return sorted(rows[0].extras) if rows else []
-
-
-def _list_extras(rows: Sequence[Example | Sentence]) -> dict[str, list[object]]:
-    return {name: [row.extras[name] for row in rows] for name in _name_extras(rows)}
-
-
-def write_questions(
-    path: Path, ids: Sequence[int], questions: Sequence[Question], tokenize: Tokenizer
-) -> None:
-    """Write questions on passages to a parquet file.
-
-    Beside both texts and their tokens stands where each token of the passage begins and ends, and
-    which of them are the answer: its `first` and `last` token, both null where there is none.
-
-    Args:
-        path: the file.
-        ids: row number of each question in its official file.
-        questions: the rows.
-        tokenize: turns a question into tokens.
-    """
-
-    def build(rows: slice) -> dict[str, list[object]]:
-        part = questions[rows]
-        # once for all questions on a passage, which would else need several times the memory
-        tokens = {id(item.passage): _cut_tokens(item.passage) for item in part}
-        return {
-            "id": list(ids[rows]),
-            "key": [item.key for item in part],
-            "text_a": [item.text for item in part],
-            "text_b": [item.passage.text for item in part],
-            "tokens_a": [tokenize(item.text) for item in part],
-            "tokens_b": [tokens[id(item.passage)] for item in part],
-            "starts_b": [item.passage.starts for item in part],
-            "ends_b": [item.passage.ends for item in part],
-            "answers": [item.answers for item in part],
-            "answerable": [None if item.answers is None else bool(item.answers) for item in part],
-            "first": [item.first for item in part],
-            "last": [item.last for item in part],
-        }
-
-    _write(path, _QUESTIONS, len(questions), build)
-
-
-def _cut_tokens(passage: Passage) -> list[str]:
-    bounds = zip(passage.starts.tolist(), passage.ends.tolist(), strict=True)
-    return [passage.text[start:end] for start, end in bounds]
-
-
-def _type_label(label: str | None, kind: str) -> str | float | None:
-    return float(label) if label is not None and kind.endswith("regression") else label
-
-
-def _write(
-    path: Path,
-    schema: pa.Schema,
-    num_rows: int,
-    build: Callable[[slice], dict[str, list[object]]],
-) -> None:
+    extras = sorted(rows[0].extras) if rows and not isinstance(rows[0], Question) else []
+    schema = build_schema(kind, extras)
     with pq.ParquetWriter(
         path,
         schema,
@@ -187,10 +62,73 @@ def _write(
         compression_level=ZSTD_LEVEL,
         store_schema=False,
     ) as writer:
-        for rows in _slice(num_rows):
-            values = build(rows)
+        for part in _slice(len(rows)):
+            values = {"id": [*ids[part]], **_build_columns(rows[part], kind, tokenize)}
             columns = [pa.array(values[field.name], field.type) for field in schema]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema), ROWS_A_GROUP)
+
+
+def _build_columns(rows: Rows, kind: Kind, tokenize: Tokenizer) -> Values:
+    questions = [row for row in rows if isinstance(row, Question)]
+    if questions:
+        return _build_questions(questions, tokenize)
+    sentences = [row for row in rows if isinstance(row, Sentence)]
+    examples = [row for row in rows if isinstance(row, Example)]
+    values = _build_sentences(sentences) if sentences else _build_examples(examples, kind, tokenize)
+    others = sentences or examples
+    return values | {name: [row.extras[name] for row in others] for name in others[0].extras}
+
+
+def _build_examples(rows: Sequence[Example], kind: Kind, tokenize: Tokenizer) -> Values:
+    labels: list[object] = [row.label for row in rows]
+    if kind.is_number:
+        labels = [None if row.label is None else float(row.label) for row in rows]
+    tokens: list[object] = [tokenize(row.text_a) for row in rows]
+    if kind.predicts_words:
+        tokens = [[BOUNDARY, *tokenize(row.text_a), BOUNDARY] for row in rows]
+    values: Values = {
+        "text": [row.text_a for row in rows],
+        "tokens": tokens,
+        LABEL: labels,
+        LABELS: [row.labels for row in rows],
+        GROUP: [row.group for row in rows],
+    }
+    if kind.num_texts > 1:
+        values |= {"text_a": values["text"], "tokens_a": tokens}
+        values["text_b"] = [row.text_b for row in rows]
+        values["tokens_b"] = [tokenize(row.text_b or "") for row in rows]
+    return values
+
+
+def _build_sentences(rows: Sequence[Sentence]) -> Values:
+    return {
+        "tokens": [row.tokens for row in rows],
+        TAGS: [row.tags for row in rows],
+        LABEL: [row.label for row in rows],
+    }
+
+
+def _build_questions(rows: Sequence[Question], tokenize: Tokenizer) -> Values:
+    # once for all questions on a passage, which would else need several times the memory
+    tokens = {id(row.passage): _cut_tokens(row.passage) for row in rows}
+    return {
+        "key": [row.key for row in rows],
+        "text_a": [row.text for row in rows],
+        "text_b": [row.passage.text for row in rows],
+        "tokens_a": [tokenize(row.text) for row in rows],
+        "tokens_b": [tokens[id(row.passage)] for row in rows],
+        "starts_b": [row.passage.starts for row in rows],
+        "ends_b": [row.passage.ends for row in rows],
+        ANSWERS: [row.answers for row in rows],
+        "answerable": [None if row.answers is None else bool(row.answers) for row in rows],
+        "first": [row.first for row in rows],
+        "last": [row.last for row in rows],
+    }
+
+
+def _cut_tokens(passage: Passage) -> list[str]:
+    bounds = zip(passage.starts.tolist(), passage.ends.tolist(), strict=True)
+    return [passage.text[start:end] for start, end in bounds]
 
 
 def _slice(num_rows: int) -> Iterator[slice]:

@@ -11,9 +11,9 @@ from nlp_core.data.corpus import CORPUS, HELD_OUT, TRAIN, Corpus, read_corpus
 from nlp_core.data.masked_text import read_held_out
 from nlp_core.data.source import MANIFEST
 from nlp_core.data.split_column import RawText
-from nlp_core.data.task import MASKED, Split, Task, list_footnotes, read_task
+from nlp_core.data.task import Split, Task, list_footnotes, read_task
+from nlp_core.kinds import MASKED, MASKED_LANGUAGE_MODEL
 
-KIND = "masked_language_model"
 METRICS = ["perplexity", "accuracy"]
 
 
@@ -55,7 +55,7 @@ def read_any_task(folder: Path) -> Task:
     corpus = read_corpus(folder)
     return CorpusTask(
         name=read_mapping(path)["task"],
-        kind=KIND,
+        kind=MASKED_LANGUAGE_MODEL,
         targets={MASKED: []},
         metrics=METRICS,
         select_split=HELD_OUT,

@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from nlp_core.config.dataset import PAIR_KINDS, REGRESSION_KINDS, TAGGED_KINDS, Kind
-from nlp_core.config.own_data import ANSWER_COLUMN, QUESTION_COLUMNS, DataConfig, Format
+from nlp_core.config.own_data import DataConfig, Format
 from nlp_core.data.choice_guess import assign_choices
 from nlp_core.data.column_guess import (
     GuessError,
@@ -28,9 +27,9 @@ from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.own import name_label, read_examples
 from nlp_core.data.readers.records import check_file, read_cells, read_records
 from nlp_core.data.scheme_detection import detect_scheme
-from nlp_core.data.task import TAGS
 from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
+from nlp_core.kinds import CLASSIFICATION, SPAN, TAGGING, TAGS, Kind
 
 SAMPLE = 1000
 SHOWN_LABELS = 6
@@ -91,7 +90,7 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
         DataError: the file is missing, empty or malformed, or has no columns for that kind.
     """
     check_file(path)
-    if kind == "span":
+    if kind.has_passages:
         return _guess_questions(path)
     found = guess_format(path, kind)
     if found != "parquet" and not any(line.text.strip() for line in read_lines(path)):
@@ -100,7 +99,7 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
         guess = _guess_columns(path, found)
     else:
         guess = _guess_table(path, kind, found, has_choices=has_choices)
-    if kind not in TAGGED_KINDS:
+    if not kind.has_tags:
         return guess
     if guess.data.has_spans:
         guess.reasons["scheme"] = SCHEMES["spans"]
@@ -124,14 +123,14 @@ def guess_texts(path: Path) -> DataConfig:
     if path.suffix.lower() == ".txt":
         # no text has the mark that would end a column
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
-        return _build("classification", {"format": "tsv", "label": NO_LABEL, **whole})
-    values: dict[str, Any] = {"format": guess_format(path, "classification")}
-    columns, _ = _read_sample(path, "classification", values)
+        return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
+    values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
+    columns, _ = _read_sample(path, CLASSIFICATION, values)
     if not columns:
         raise DataError(f"{path}: found no column of texts, expected one.")
     looks = {name: Look(cells) for name, cells in columns.items()}
     texts = choose_texts(looks, list(columns), 1, {})
-    return _build("classification", {**values, "texts": texts, "label": NO_LABEL})
+    return _build(CLASSIFICATION, {**values, "texts": texts, "label": NO_LABEL})
 
 
 def count_rows(path: Path, data: DataConfig) -> int:
@@ -148,8 +147,9 @@ def count_rows(path: Path, data: DataConfig) -> int:
 
 
 def _guess_questions(path: Path) -> Guess:
-    values = {"texts": QUESTION_COLUMNS, "label": ANSWER_COLUMN, "tokens": "plain_words"}
-    data = _build("span", {"format": "squad", **values, "max_tokens": MOST_CONTEXT_TOKENS})
+    usual = SPAN.user_file
+    values = {"texts": [*usual.texts], "label": usual.label, "tokens": "plain_words"}
+    data = _build(SPAN, {"format": "squad", **values, "max_tokens": MOST_CONTEXT_TOKENS})
     questions = read_questions(path, data)
     contexts = {question.passage.number: len(question.passage.ends) for question in questions}
     silent = sum(not question.answers for question in questions)
@@ -177,10 +177,10 @@ def guess_format(path: Path, kind: Kind) -> Format:
         DataError: it is of no form that is read.
     """
     known = SUFFIXES.get(path.suffix.lower())
-    if known in ("parquet", "jsonl") or (known == "conll" and kind == "tagging"):
+    if known in ("parquet", "jsonl") or (known == "conll" and known in kind.user_file.formats):
         return known
     lines = [line.text for line in islice(read_lines(path), SAMPLE)]
-    if kind == "tagging" and any(not line.strip() for line in lines[:-1]):
+    if "conll" in kind.user_file.formats and any(not line.strip() for line in lines[:-1]):
         return "conll"
     if known in ("tsv", "csv"):
         return known
@@ -219,13 +219,13 @@ def _guess_columns(path: Path, found: Format) -> Guess:
         "texts": f"the token, of {width} columns",
         "label": "the part of speech of CoNLL-U" if is_conllu else "the last column",
     }
-    return Guess(_build("tagging", values), reasons)
+    return Guess(_build(TAGGING, values), reasons)
 
 
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
     columns, nested = _read_sample(path, kind, values)
-    entities = find_entities(columns | nested) if kind in TAGGED_KINDS else None
+    entities = find_entities(columns | nested) if kind.has_tags else None
     if entities is not None:
         columns[entities] = (columns | nested)[entities]
         values |= {"scheme": "spans", "tokens": "plain_words"}
@@ -243,7 +243,7 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
     values |= {"texts": found_roles.texts, "label": found_roles.label}
     optional = ("tags", "group", "choices", "choice_labels")
     values |= {key: name for key in optional if (name := getattr(found_roles, key))}
-    if kind == "multi_label":
+    if kind.has_several_labels:
         odd = [v for v in columns[found_roles.label] if not isinstance(v, str | list | None)]
         if odd:
             raise DataError(
@@ -264,9 +264,8 @@ def _read_sample(
     if values["format"] in ("tsv", "csv"):
         columns = _read_delimited(path, values)
     else:
-        num_texts = 2 if kind in PAIR_KINDS else 1
-        roles = {"texts": ["a", "b"][:num_texts], "label": "c"}
-        tags = {"tags": "d"} if kind == "intent_slots" else {}
+        roles = {"texts": ["a", "b"][: kind.num_texts], "label": "c"}
+        tags = {"tags": "d"} if kind.user_file.tags else {}
         columns = {}
         for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
             for name, value in record.cells.items():
@@ -346,7 +345,7 @@ def _explain(
     if data.format in ("tsv", "csv"):
         reasons["header"] = "the first line names the columns" if data.header else "no header line"
         reasons["quoted"] = "cells in quotes stand in the first rows"
-    if data.kind == "tagging":
+    if not data.kind.has_label:
         return reasons, doubts
     words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]
     reasons["texts"] = f"{' and '.join(words)} words on average"
@@ -355,11 +354,11 @@ def _explain(
         reasons["label"] = f"the right one, by {', '.join(data.choice_names)}"
         return reasons, doubts
     values = columns[roles.label]
-    if data.kind in REGRESSION_KINDS:
+    if data.kind.is_number:
         numbers = [float(value) for value in values]
         reasons["label"] = f"numbers from {min(numbers):g} to {max(numbers):g}"
         return reasons, doubts
-    if data.kind == "multi_label":
+    if data.kind.has_several_labels:
         lists = [v.split(data.label_separator) if isinstance(v, str) else v or [] for v in values]
         values = [label for labels in lists for label in labels if label]
     names = sorted({name_label(value) for value in values})
@@ -373,6 +372,6 @@ def _explain(
 
 
 def _build(kind: Kind, values: dict[str, Any]) -> DataConfig:
-    if kind in TAGGED_KINDS:
+    if kind.has_tags:
         values = {"tokens": "spaces", "scheme": "plain", **values}
     return DataConfig.model_validate({"kind": kind, **values})

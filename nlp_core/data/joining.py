@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
-from nlp_core.data.task import TAGS, Split
+from nlp_core.data.task import Split
 from nlp_core.errors import DataError
+from nlp_core.kinds import TAGS
 
 
 def join_texts(split: Split, more: Split) -> Split:

@@ -139,7 +139,7 @@ def read_running_text(folder: Path, unknown: str) -> Iterator[Sequence[str]]:
         ConfigError: it is of another kind.
     """
     task = read_task(folder)
-    if task.kind != "language_model":
+    if not task.kind.predicts_words:
         raise ConfigError(
             f"{folder}: found the kind {task.kind}, expected language_model, such as "
             "data/processed/wikitext2; name one in the encoder's 'measured_on'."

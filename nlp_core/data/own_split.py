@@ -7,18 +7,18 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nlp_core.config.dataset import SPAN_LABELS
 from nlp_core.config.own_data import DataConfig
-from nlp_core.data.columns import write_questions
+from nlp_core.data.columns import write_rows
 from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.own import read_examples
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.readers.squad import fit_question, read_squad
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.store_writer import store_file
-from nlp_core.data.task import ANSWERS, Split, read_split_file
+from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import DataError
+from nlp_core.kinds import ANSWERS, SPAN, SPAN_LABELS
 
 Targets = dict[str, list[str]]
 
@@ -38,7 +38,7 @@ def read_own_split(
     Raises:
         DataError: the file is missing or malformed.
     """
-    if data.kind != "span":
+    if not data.kind.has_passages:
         return store_file(path, data, name, pieces)
     return build_question_split(name, read_questions(path, data, targets=targets), data)
 
@@ -79,7 +79,7 @@ def check_form(path: Path, data: DataConfig) -> None:
     Raises:
         DataError: the file is missing or malformed.
     """
-    if data.kind == "span":
+    if data.kind.has_passages:
         read_questions(path, data)
     else:
         next(read_examples(path, data), None)
@@ -113,5 +113,5 @@ def build_question_split(name: str, questions: Sequence[Question], data: DataCon
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.parquet"
         tokenize = TOKENIZERS.get(data.tokens)
-        write_questions(path, range(len(questions)), questions, tokenize)
-        return read_split_file(path, "span", [ANSWERS])
+        write_rows(path, SPAN, range(len(questions)), questions, tokenize)
+        return read_split_file(path, SPAN, [ANSWERS])

@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,47 +14,27 @@ from safetensors.numpy import save_file
 
 from nlp_core.config.dataset import (
     HELD_OUT,
-    LANGUAGE_MODEL,
-    REGRESSION_KINDS,
-    SPAN_LABELS,
-    TAGGED_KINDS,
     DatasetConfig,
     HeldOutConfig,
-    SplitConfig,
     TaskConfig,
 )
-from nlp_core.config.reader import (
-    NUMBERS,
-    SYMBOLS,
-    TOKEN_NUMBERS,
-    ConllReaderConfig,
-    LinesReaderConfig,
-    MrpcReaderConfig,
-    ParallelReaderConfig,
-    SquadReaderConfig,
-    TsvReaderConfig,
-)
-from nlp_core.data.columns import write_examples, write_questions, write_sentences
+from nlp_core.config.reader import NUMBERS, SquadReaderConfig, TsvReaderConfig
+from nlp_core.data.columns import write_rows
 from nlp_core.data.corpus import write_corpus
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
-from nlp_core.data.readers.conll import read_conll
-from nlp_core.data.readers.example import Example, Question, Sentence
+from nlp_core.data.official_reader import OFFICIAL_READERS
+from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.readers.lines import refuse
-from nlp_core.data.readers.mrpc import read_mrpc
-from nlp_core.data.readers.parallel import read_parallel
-from nlp_core.data.readers.passage import read_passages
-from nlp_core.data.readers.squad import fit_question, read_squad
-from nlp_core.data.readers.tsv import read_tsv
+from nlp_core.data.readers.squad import fit_question
 from nlp_core.data.readers.vectors import read_piece_vectors, read_vectors
-from nlp_core.data.readers.wikiqa import read_wikiqa
 from nlp_core.data.source import MANIFEST, read_members
 from nlp_core.data.tagging_scheme import list_tags
-from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
+from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, replacing_folder, write_json, write_text
+from nlp_core.kinds import SPAN_LABELS
 
 log = logging.getLogger(__name__)
-Rows = Sequence[Example | Sentence | Question]
 
 
 class _Split(NamedTuple):
@@ -125,15 +104,7 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, obje
     entries: dict[str, object] = {}
     for split, (ids, rows) in splits.items():
         path = folder / f"{split}.parquet"
-        examples = [row for row in rows if isinstance(row, Example)]
-        sentences = [row for row in rows if isinstance(row, Sentence)]
-        questions = [row for row in rows if isinstance(row, Question)]
-        if task.kind in TAGGED_KINDS:
-            write_sentences(path, task.kind, ids, sentences)
-        elif task.kind == "span":
-            write_questions(path, ids, questions, tokenize)
-        else:
-            write_examples(path, task.kind, ids, examples, tokenize)
+        write_rows(path, task.kind, ids, rows, tokenize)
         entries[split] = {
             "rows": len(rows),
             "sha256": digest_file(path),
@@ -161,14 +132,14 @@ def _name_targets(task: TaskConfig) -> dict[str, object]:
 def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
     split = task.splits[name]
     path = raw_dir / split.file
-    rows = _read_rows(task, name, split, path)
+    rows = OFFICIAL_READERS.get(task.reader.name)(task, name, path)
     if len(rows) != split.rows:
         raise DataError(
             f"{path}: found {len(rows)} examples for {name}, expected the official {split.rows}. "
             f"The file is cut short or not the official one: run "
             f"`python -m stages.download {raw_dir.name}`."
         )
-    if split.labelled and task.kind != LANGUAGE_MODEL:
+    if split.labelled and task.kind.has_label:
         for row in rows:
             if isinstance(row, Example):
                 _check_label(row, task, path)
@@ -176,62 +147,6 @@ def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
         if isinstance(row, Example) and row.extras:
             _check_extras(row, TOKENIZERS.get(task.tokens)(row.text_a), path)
     return _Split(list(range(len(rows))), rows)
-
-
-def _read_rows(task: TaskConfig, name: str, split: SplitConfig, path: Path) -> Rows:
-    reader = task.reader
-    if isinstance(reader, TsvReaderConfig):
-        label = reader.label if split.labelled else None
-        return read_tsv(
-            path,
-            texts=reader.texts,
-            label=label,
-            columns=split.columns,
-            label_separator=reader.label_separator,
-            symbols={SYMBOLS + name: name for name in reader.features},
-            numbers={
-                **{NUMBERS + name: name for name in reader.dense},
-                **{TOKEN_NUMBERS + name: name for name in reader.token_dense},
-            },
-        )
-    if isinstance(reader, MrpcReaderConfig):
-        return read_mrpc(path, split=name, dev_ids_path=path.with_name(reader.dev_ids))
-    if isinstance(reader, ConllReaderConfig):
-        assert task.scheme is not None
-        return read_conll(
-            path,
-            num_columns=reader.columns,
-            separator=reader.separator,
-            source_scheme=reader.scheme,
-            target_scheme=task.scheme,
-            tags=list_tags(task.labels, task.scheme),
-            bare_type=reader.bare_type,
-            keep_docstart=reader.docstart == "keep",
-            extras={SYMBOLS + name: number for name, number in reader.features.items()},
-        )
-    if isinstance(reader, ParallelReaderConfig):
-        assert task.scheme is not None
-        assert split.tags_file is not None
-        assert split.label_file is not None
-        return read_parallel(
-            path,
-            tags_path=path.with_name(split.tags_file),
-            label_path=path.with_name(split.label_file),
-            source_scheme=reader.scheme,
-            target_scheme=task.scheme,
-            tags=list_tags(task.slots or [], task.scheme),
-            labels=task.labels,
-        )
-    if isinstance(reader, LinesReaderConfig):
-        return read_passages(path)
-    if isinstance(reader, SquadReaderConfig):
-        return read_squad(
-            path,
-            locate=LOCATORS.get(task.tokens),
-            labelled=split.labelled,
-            unanswerable=task.labels == SPAN_LABELS,
-        )
-    return read_wikiqa(path)
 
 
 def _fit_for_training(train: _Split, max_tokens: int | None) -> _Split:
@@ -248,7 +163,7 @@ def _fit_for_training(train: _Split, max_tokens: int | None) -> _Split:
 
 
 def _check_label(row: Example, task: TaskConfig, path: Path) -> None:
-    if task.kind not in REGRESSION_KINDS:
+    if not task.kind.is_number:
         for found in [row.label] if row.labels is None else row.labels:
             if found not in task.labels:
                 allowed = ", ".join(f"'{label}'" for label in task.labels)
@@ -330,7 +245,7 @@ def _partition(all_rows: Rows, held_out: HeldOutConfig) -> Partition:
 def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
     """Count labels and tags; nothing for regression and for rows without labels."""
     counts: Counter[str] = Counter()
-    if task.kind in REGRESSION_KINDS:
+    if task.kind.is_number:
         return {}
     for row in rows:
         if isinstance(row, Question):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nlp_core.data.readers.own import OwnExample
 from nlp_core.data.tagging_scheme import CLOSED, LETTERS, OUTSIDE, TagError, read_spans
-from nlp_core.data.task import TAGS
 from nlp_core.errors import DataError
+from nlp_core.kinds import TAGS
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.base import parse_config, read_mapping
 from nlp_core.config.distillation import AlterationConfig
-from nlp_core.data.task import TAGS, Split
+from nlp_core.data.task import Split
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json, replacing
+from nlp_core.kinds import TAGS
 
 MANIFEST = "manifest.json"
 

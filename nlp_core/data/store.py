@@ -29,8 +29,9 @@ from nlp_core.data.split_column import (
     TextColumn,
     WordText,
 )
-from nlp_core.data.task import LABEL, LABELS, join_answers
+from nlp_core.data.task import join_answers
 from nlp_core.errors import DataError, suggest
+from nlp_core.kinds import LABEL, LABELS
 
 DROPPED = 0
 """Number of the words that were too rare to be told apart."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from nlp_core.config.dataset import REGRESSION_KINDS
 from nlp_core.config.own_data import DataConfig
 from nlp_core.config.reader import NUMBERS, SYMBOLS, WHOLE_TEXTS
 from nlp_core.data.cache import keep
@@ -19,10 +18,10 @@ from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.scheme_detection import suggest_scheme
 from nlp_core.data.store import DROPPED, DROPPED_WORD, NOTE, RAW, StoredSplit, read_store
 from nlp_core.data.tagging_scheme import TagError, convert_tags
-from nlp_core.data.task import LABEL, TAGS
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json
+from nlp_core.kinds import LABEL, TAGS
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +249,7 @@ class _TargetWriter:
 
     def __init__(self, folder: Path, path: Path, data: DataConfig) -> None:
         self._folder, self._path, self._data = folder, path, data
-        self._is_number = data.kind in REGRESSION_KINDS
+        self._is_number = data.kind.is_number
         self._columns: dict[str, _ColumnWriter] = {}
         self._lines: dict[str, dict[str, int]] = {}
         self._values = array("d")

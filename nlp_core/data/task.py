@@ -25,15 +25,10 @@ from nlp_core.data.split_column import (
 )
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
+from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, Kind
 
 DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split", "tags")
 NO_EXAMPLES = {"vectors": "word vectors", "encoder": "an encoder", "corpus": "a corpus"}
-LABEL = "label"
-LABELS = "labels"
-TAGS = "tags"
-NEXT_WORD = "next_word"
-ANSWERS = "answers"
-MASKED = "masked"
 
 
 class Examples(Protocol):
@@ -161,7 +156,7 @@ class Task:
 
     Attributes:
         name: its name under datasets/.
-        kind: classification, regression, tagging ...
+        kind: what sort of task it is.
         targets: by column (label, tags) all labels that can be predicted, sorted; none for the
             values of a regression.
         metrics: names of its metrics; the first one chooses the epoch.
@@ -174,7 +169,7 @@ class Task:
     """
 
     name: str
-    kind: str
+    kind: Kind
     targets: dict[str, list[str]]
     metrics: list[str]
     select_split: str
@@ -202,7 +197,7 @@ class Task:
         return read_split_file(path, self.kind, self.targets)
 
 
-def read_split_file(path: Path, kind: str, targets: Collection[str]) -> Split:
+def read_split_file(path: Path, kind: Kind, targets: Collection[str]) -> Split:
     """Read the columns of a split, which is called as its file is.
 
     Args:
@@ -228,21 +223,14 @@ def read_split_file(path: Path, kind: str, targets: Collection[str]) -> Split:
         answers[NEXT_WORD] = [float(size - 1) for size in texts["tokens"].lengths]
     if LABELS in answers:
         answers[LABELS] = [None if row is None else tuple(row) for row in answers[LABELS]]
-    group = table.column("group").to_pylist() if "group" in table.column_names else None
+    group = table.column(GROUP).to_pylist() if kind.is_grouped else None
     ids = np.asarray(table.column("id").to_pylist())
     group = None if group is None else np.asarray(group)
-    passages = Passages.read(table) if kind == "span" else None
-    raw = None if kind in ("span", "language_model") else _read_raw(table)
+    passages = Passages.read(table) if kind.has_passages else None
+    names = [name for name in kind.texts if name in table.column_names]
+    given = [table.column(name).to_pylist() for name in names]
+    raw = RawText(given[0], given[1] if given[1:] else None) if given else None
     return Split(path.stem, ids, texts, answers, group, numbers, passages, raw)
-
-
-def _read_raw(table: pa.Table) -> RawText | None:
-    """Return the texts before they were cut into tokens, where the table has them."""
-    names = [name for name in ("text", "text_a", "text_b") if name in table.column_names]
-    if not names:
-        return None
-    first, *second = (table.column(name).to_pylist() for name in names)
-    return RawText(first, second[0] if second else None)
 
 
 def _read_tokens(lists: pa.ListArray) -> list[str]:
@@ -252,18 +240,14 @@ def _read_tokens(lists: pa.ListArray) -> list[str]:
     return [distinct[idx] for idx in found.indices.to_pylist()]
 
 
-def list_targets(kind: str, note: Mapping[str, Any]) -> dict[str, list[str]]:
+def list_targets(kind: Kind, note: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return by column what a task of some kind predicts, and all labels of it.
 
     Args:
         kind: the task's kind.
-        note: its "labels" and, for intent_slots, its "tags", as a manifest has them.
+        note: the lists of labels that its targets name, as a manifest has them.
     """
-    if kind == "intent_slots":
-        return {LABEL: note["labels"], TAGS: note["tags"]}
-    names = {"tagging": TAGS, "multi_label": LABELS, "language_model": NEXT_WORD, "span": ANSWERS}
-    names["masked_language_model"] = MASKED
-    return {names.get(kind, LABEL): note["labels"]}
+    return {target.name: note[target.source] for target in kind.targets}
 
 
 def join_answers(answers: Mapping[str, list[Any]]) -> list[Any]:
@@ -291,11 +275,12 @@ def read_task(folder: Path) -> Task:
             f"{path}: found {NO_EXAMPLES[manifest['kind']]}, expected a task with examples; name "
             "vectors or an encoder in 'init' and a task in 'data'."
         )
+    kind = KINDS.get(manifest["kind"])
     splits = {name: split["sha256"] for name, split in manifest["splits"].items()}
     return Task(
         name=manifest["task"],
-        kind=manifest["kind"],
-        targets=list_targets(manifest["kind"], manifest),
+        kind=kind,
+        targets=list_targets(kind, manifest),
         metrics=manifest["metrics"],
         select_split=manifest["select_split"],
         report_split=manifest["report_split"],

@@ -113,7 +113,7 @@ def _write_manifest(
     }
     note = {
         "format": FORMAT,
-        "kind": trained.task.kind,
+        "kind": trained.task.kind.name,
         "variant": variant,
         "tokenizer": tokenizer,
         "texts": trained.texts,

@@ -29,7 +29,7 @@ class TorchSubject:
     """
 
     def __init__(self, trained: TrainedModel, *, compiled: bool) -> None:
-        if trained.task.kind == "span":
+        if trained.task.kind.has_passages:
             raise ConfigError("--against: found a model of kind span, which is not timed in torch.")
         self._trained = trained
         self._tokenize = TOKENIZERS.get(trained.tokenizer)

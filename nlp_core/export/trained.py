@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.dataset import PAIR_KINDS
 from nlp_core.config.reader import SYMBOLS
 from nlp_core.data.own_split import read_own_split
 from nlp_core.data.store import StoredSplit
@@ -50,8 +49,7 @@ class TrainedModel:
     @property
     def texts(self) -> list[str]:
         """The columns of the task's texts."""
-        is_pair = self.task.kind in (*PAIR_KINDS, "span")
-        return ["text_a", "text_b"] if is_pair else ["text"]
+        return [name.replace("tokens", "text") for name in self.task.kind.tokens]
 
     def list_examples(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Return examples as a caller of the exported model gives them: texts where there are any.
@@ -157,6 +155,6 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
         featurizer=featurizer,
         task=build_task(data, targets, folder.name),
         tokenizer=data.tokens,
-        max_tokens=None if data.kind == "span" else data.max_tokens,
+        max_tokens=None if data.kind.has_passages else data.max_tokens,
         examples=read_own_split(path, data, "test", targets, list_pieces(found.plan)),
     )

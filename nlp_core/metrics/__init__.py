@@ -1,7 +1,6 @@
 """Metrics of each kind of task, in points (0 to 100) where they have no unit of their own."""
 
 from nlp_core.metrics.base import (
-    METRICS,
     Predictions,
     check_metrics,
     check_selecting_metric,
@@ -12,7 +11,6 @@ from nlp_core.metrics.base import (
 from nlp_core.metrics.measurement import measure
 
 __all__ = [
-    "METRICS",
     "Predictions",
     "check_metrics",
     "check_selecting_metric",

@@ -6,7 +6,7 @@ task with one number an example the area of those that are 0.5 or above.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,63 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.errors import ConfigError, suggest
+from nlp_core.kinds import KINDS
 
 LABEL = "@LABEL"
 PRECISION = "@PRECISION"
 THRESHOLD = "@THRESHOLD"
-
-_AVERAGED = tuple(
-    f"{average}_{name}"
-    for average in ("macro", "micro", "weighted")
-    for name in ("auc", "f1", "precision", "recall")
-)
-_OPERATING_POINT = (
-    "recall_at_precision@PRECISION",
-    "recall_at_precision@PRECISION@LABEL",
-    "threshold_at_precision@PRECISION",
-    "threshold_at_precision@PRECISION@LABEL",
-)
-_CLASSIFICATION = tuple(
-    sorted(
-        (
-            *("accuracy", "auc", "auc@LABEL", "average_precision", "average_precision@LABEL"),
-            *("expected_calibration_error", "f1", "f1@LABEL", "matthews"),
-            *("precision", "precision@LABEL", "recall", "recall@LABEL"),
-            *_AVERAGED,
-            *_OPERATING_POINT,
-        )
-    )
-)
-_MULTI_LABEL = tuple(
-    sorted(
-        (
-            *("auc@LABEL", "average_precision", "average_precision@LABEL", "exact_match"),
-            *("f1@LABEL", "precision@LABEL", "recall@LABEL"),
-            *_AVERAGED,
-            *_OPERATING_POINT,
-        )
-    )
-)
-_REGRESSION = ("auc@THRESHOLD", "mae", "mse", "pearson", "rmse", "spearman")
-
-METRICS: Mapping[str, tuple[str, ...]] = {
-    "classification": _CLASSIFICATION,
-    "pair_classification": _CLASSIFICATION,
-    "multi_label": _MULTI_LABEL,
-    "regression": _REGRESSION,
-    "pair_regression": _REGRESSION,
-    "ranking": ("accuracy", "auc", "map", "mrr"),
-    "tagging": (
-        *("accuracy", "f1", "f1@LABEL", "precision", "precision@LABEL", "recall", "recall@LABEL"),
-    ),
-    "language_model": ("perplexity",),
-    "masked_language_model": ("accuracy", "perplexity"),
-    "intent_slots": (
-        *("frame_accuracy", "intent_accuracy", "slot_f1", "slot_precision", "slot_recall"),
-    ),
-    "span": ("exact_match", "exact_match@LABEL", "f1", "f1@LABEL"),
-}
-"""The metrics that each kind of task can be measured by, with their parameters in capitals."""
 
 LOWER_IS_BETTER = frozenset({"expected_calibration_error", "mae", "mse", "perplexity", "rmse"})
 """Metrics of which less is better; of all others more is, but for those without a direction."""
@@ -112,7 +60,7 @@ class MetricCall(NamedTuple):
     """A metric's name taken apart.
 
     Attributes:
-        pattern: its name in METRICS, such as `auc@LABEL`.
+        pattern: its name among the metrics of a kind, such as `auc@LABEL`.
         number: the precision or the threshold that it names, or None.
         label: the label that it names, or None.
     """
@@ -142,20 +90,20 @@ def parse_metric(
         ConfigError: the kind, the metric or its label is unknown (the nearest name is given), or
             its precision is no number above 0 and at most 1, or its threshold no finite one.
     """
-    _require_kind(kind, where)
+    patterns, has_tags = KINDS.get(kind).metrics, KINDS.get(kind).has_tags
     base, at, rest = name.partition("@")
     precision: float | None = None
-    if at and f"{base}{PRECISION}" in METRICS[kind]:
+    if at and f"{base}{PRECISION}" in patterns:
         number, at, rest = rest.partition("@")
         precision = _read_precision(number, name, where)
-    if at and f"{base}{THRESHOLD}" in METRICS[kind]:
+    if at and f"{base}{THRESHOLD}" in patterns:
         return MetricCall(f"{base}{THRESHOLD}", _read_threshold(rest, name, where), None)
     label = rest if at else None
     pattern = base + (PRECISION if precision is not None else "") + (LABEL if at else "")
-    if pattern not in METRICS[kind]:
-        hint = suggest(name, METRICS[kind])
+    if pattern not in patterns:
+        hint = suggest(name, patterns)
         raise ConfigError(f"{where}: unknown metric '{name}' of the kind '{kind}'. {hint}")
-    if labels is not None and kind == "tagging":
+    if labels is not None and has_tags:
         labels = list_types(labels)
     if label is not None and labels is not None and label not in labels:
         raise ConfigError(
@@ -188,7 +136,6 @@ def check_metrics(
     Raises:
         ConfigError: see `parse_metric`.
     """
-    _require_kind(kind, where)
     for name in metrics:
         parse_metric(kind, name, labels=labels, where=where)
 
@@ -228,11 +175,6 @@ def is_better(metric: str, score: float, other: float) -> bool:
 def scale(metric: str, value: float) -> float:
     """Return a value as it is reported: in points, or in the task's own units."""
     return value if _name_base(metric) in IN_OWN_UNITS else 100.0 * value
-
-
-def _require_kind(kind: str, where: str) -> None:
-    if kind not in METRICS:
-        raise ConfigError(f"{where}: nothing measures the kind '{kind}'. {suggest(kind, METRICS)}")
 
 
 def _name_base(metric: str) -> str:

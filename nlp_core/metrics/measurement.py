@@ -9,24 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 from nlp_core.errors import DataError
+from nlp_core.kinds import KINDS
 from nlp_core.metrics.base import Predictions, parse_metric, scale
 
 Metric = Callable[..., float]
-
-MODULES: Mapping[str, str] = {
-    "classification": "nlp_core.metrics.classification",
-    "pair_classification": "nlp_core.metrics.classification",
-    "multi_label": "nlp_core.metrics.multi_label",
-    "regression": "nlp_core.metrics.regression",
-    "pair_regression": "nlp_core.metrics.regression",
-    "ranking": "nlp_core.metrics.ranking",
-    "tagging": "nlp_core.metrics.tagging",
-    "language_model": "nlp_core.metrics.language_model",
-    "masked_language_model": "nlp_core.metrics.masked_language_model",
-    "intent_slots": "nlp_core.metrics.intent_slots",
-    "span": "nlp_core.metrics.span",
-}
-"""Where the metrics of a kind are computed."""
 
 
 def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict[str, float]:
@@ -34,7 +20,7 @@ def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict
 
     Args:
         kind: the task's kind.
-        metrics: names of metrics, see `nlp_core.metrics.METRICS`.
+        metrics: names of metrics, see `Kind.metrics`.
         predictions: at least one example.
 
     Returns:
@@ -47,7 +33,7 @@ def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict
     """
     calls = {name: parse_metric(kind, name, labels=predictions.labels) for name in metrics}
     _check_lengths(predictions)
-    compute: Mapping[str, Metric] = import_module(MODULES[kind]).COMPUTE
+    compute: Mapping[str, Metric] = import_module(KINDS.get(kind).metrics_module).COMPUTE
     return {
         name: scale(name, compute[call.pattern](predictions, *call.arguments))
         for name, call in calls.items()

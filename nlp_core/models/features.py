@@ -19,9 +19,10 @@ from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
 from nlp_core.data.split_column import Column, Rows, Text, TextColumn
-from nlp_core.data.task import NEXT_WORD, Examples, Task
+from nlp_core.data.task import Examples, Task
 from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, suggest
+from nlp_core.kinds import NEXT_WORD
 from nlp_core.models.plan import LayerPlan, ModelPlan
 
 IGNORED = -1

@@ -14,6 +14,7 @@ from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import Decoded, Head, LanguageModelHead, MaskedLanguageModelHead
+from nlp_core.kinds import Kind
 from nlp_core.models.features import Batch, Featurizer, raw_layers
 from nlp_core.models.learner import Learner
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
@@ -185,7 +186,7 @@ class GraphModel(Learner):
         return head
 
 
-def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphModel:
+def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: Kind) -> GraphModel:
     """Build the model of one task; see `build_shared_model`.
 
     Args:
@@ -197,7 +198,7 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: str) -> GraphM
 
 
 def build_shared_model(
-    plan: ModelPlan, featurizers: Mapping[str | None, Featurizer], kinds: Mapping[str | None, str]
+    plan: ModelPlan, featurizers: Mapping[str | None, Featurizer], kinds: Mapping[str | None, Kind]
 ) -> GraphModel:
     """Build a model; its random weights come from torch's global generator.
 
@@ -262,16 +263,16 @@ def _build_head(
     plan: ModelPlan,
     head: HeadPlan,
     featurizer: Featurizer,
-    kind: str,
+    kind: Kind,
     blocks: Mapping[str, nn.Module],
 ) -> Head:
     place = f"{plan.where}: head '{head.name}'"
-    if kind not in head.head.kinds:
+    if kind.name not in head.head.kinds:
         raise ConfigError(
             f"{place}: found a head for {', '.join(sorted(head.head.kinds))}, expected one for a "
             f"task of kind {kind}."
         )
-    if kind == "span" and head.axes != (PASSAGE,):
+    if kind.has_passages and head.axes != (PASSAGE,):
         raise ConfigError(
             f"{place}: inputs: found a layer over {' and '.join(head.axes)}, expected one over "
             f"{PASSAGE}, the text that has the answers."
@@ -288,7 +289,7 @@ def _build_head(
         raise ConfigError(f"{place}: {err}") from err
 
 
-def _check_targets(featurizer: Featurizer, kind: str) -> None:
+def _check_targets(featurizer: Featurizer, kind: Kind) -> None:
     """Refuse a model that leaves a target of the task out, or predicts one twice."""
     plan = featurizer.plan
     for target in featurizer.targets:

@@ -14,11 +14,12 @@ from nlp_core.data.corpus_task import DocumentSplit
 from nlp_core.data.masked_text import MEASURED_WINDOWS, RULE, SEED, MaskedText, mask_text
 from nlp_core.data.masking import MaskingRule
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.data.task import MASKED, Split
+from nlp_core.data.task import Split
 from nlp_core.data.window import NUM_SPECIAL, cut_windows, encode_documents
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads import MaskedLanguageModelHead
+from nlp_core.kinds import MASKED
 from nlp_core.models.features import IGNORED, Batch, EncodedSplit, Featurizer, raw_layers
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan

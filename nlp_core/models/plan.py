@@ -7,7 +7,6 @@ from typing import Any
 
 from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config.dataset import PAIR_KINDS
 from nlp_core.config.model import (
     HeadConfig,
     LayerConfig,
@@ -18,6 +17,7 @@ from nlp_core.config.model import (
 from nlp_core.config.reader import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
+from nlp_core.kinds import KINDS
 from nlp_core.models.options import check_options
 from nlp_core.models.order import (
     refuse_heads_without_tasks,
@@ -136,16 +136,16 @@ class ModelPlan:
     def kinds(self) -> list[str]:
         """The kinds of task that all heads serve: those on pairs where it reads two texts."""
         heads = [head.head for head in self.heads.values()]
-        kinds = frozenset.intersection(*(head.kinds for head in heads))
-        if len({head.target for head in heads}) == 1:
-            kinds -= {"intent_slots"}
-        has_two = any(column.startswith("tokens_b") for column in self.inputs.values())
-        if any(column in SINGLE_TEXTS for column in self.inputs.values()):
-            return sorted(kinds & {*PAIR_KINDS})
-        if TEXTS in self.inputs.values():
-            return sorted(kinds - {"span"})
-        on_pairs = {kind for kind in kinds if kind in (*PAIR_KINDS, "span")}
-        return sorted(on_pairs if has_two else kinds - on_pairs)
+        names = frozenset.intersection(*(head.kinds for head in heads))
+        targets = {head.target for head in heads}
+        kinds = [kind for kind in map(KINDS.get, sorted(names)) if targets >= {*kind.target_names}]
+        columns = {*self.inputs.values()}
+        if columns & {*SINGLE_TEXTS}:
+            return [kind.name for kind in kinds if columns & {*kind.texts}]
+        if TEXTS in columns:
+            return [kind.name for kind in kinds if kind.texts]
+        num_texts = 2 if any(column.startswith("tokens_b") for column in columns) else 1
+        return [kind.name for kind in kinds if kind.num_texts == num_texts]
 
 
 def read_plan(path: Path) -> ModelPlan:

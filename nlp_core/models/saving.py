@@ -13,9 +13,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nlp_core.data.task import TAGS, list_targets
+from nlp_core.data.task import list_targets
 from nlp_core.errors import DataError
 from nlp_core.files import replacing, write_json
+from nlp_core.kinds import TAGS, Kind
 from nlp_core.models.features import Featurizer, choose_vocabulary, raw_layers
 from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.plan import ModelPlan
@@ -59,7 +60,7 @@ def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
 
 
 def load_model(
-    folder: Path, plan: ModelPlan, *, kind: str, init: Path
+    folder: Path, plan: ModelPlan, *, kind: Kind, init: Path
 ) -> tuple[GraphModel, Featurizer]:
     """Read a trained model of one task back.
 
@@ -77,7 +78,7 @@ def load_model(
 
 
 def load_shared_model(
-    folder: Path, plan: ModelPlan, *, kinds: Mapping[str | None, str], init: Path
+    folder: Path, plan: ModelPlan, *, kinds: Mapping[str | None, Kind], init: Path
 ) -> tuple[GraphModel, dict[str | None, Featurizer]]:
     """Read a trained model back, with what reads the texts of each of its tasks.
 

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from nlp_core.config.distillation import DistillationConfig, KlConfig, MseLogitsConfig
 from nlp_core.data.soft_labels import SoftColumn
-from nlp_core.data.task import TAGS
 from nlp_core.errors import ConfigError
 from nlp_core.heads import CRFTaggingHead, RegressionHead
+from nlp_core.kinds import TAGS
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.divergence import kl

@@ -13,7 +13,7 @@ from nlp_core.config.params import Params
 from nlp_core.errors import DataError
 from nlp_core.files import digest_json
 from nlp_core.metrics import Predictions
-from nlp_core.report.results import CellResult, Record, read_record
+from nlp_core.report.results import CellResult, Record, RunDigests, read_record
 
 
 class CellTask(Record):
@@ -28,7 +28,7 @@ class CellTask(Record):
     footnotes: list[str]
 
 
-class CellRun(Record):
+class CellRun(RunDigests):
     """One seed of a cell."""
 
     epochs: dict[str, float]

@@ -1,5 +1,7 @@
 """Measure the cells of a table from their predictions: artifacts/finetune -> results/<table>.json.
 
+The predictions themselves go to results/examples/<table>/ in a small form.
+
 No model is needed: training wrote down what each seed predicted. A table of students has those of
 artifacts/distill too, and their teachers, of whatever table; all are measured by further metrics.
 """
@@ -13,7 +15,8 @@ from nlp_core.config.params import GRID, Params, StudentConfig, read_params
 from nlp_core.data.soft_labels import refuse_other_teachers
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
-from nlp_core.metrics import METRICS, has_metric, measure
+from nlp_core.kinds import KINDS
+from nlp_core.metrics import has_metric, measure
 from nlp_core.report.cell import (
     Cell,
     CellTask,
@@ -23,7 +26,8 @@ from nlp_core.report.cell import (
     read_cell,
     read_predictions,
 )
-from nlp_core.report.results import CellResult, Results, Score, TaskSplits, read_results
+from nlp_core.report.examples import find_examples, write_examples
+from nlp_core.report.results import CellResult, Results, RunDigests, Score, TaskSplits, read_results
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +54,7 @@ def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
     distilled = params.distilled_tables.get(table)
     metrics = distilled.metrics if distilled else []
     for metric in metrics:
-        if not any(has_metric(kind, metric) for kind in METRICS):
+        if not any(has_metric(kind, metric) for kind in KINDS.names()):
             raise ConfigError(
                 f"params.yaml: distilled_tables.{table}.metrics: found '{metric}', which no kind "
                 "of task is measured by."
@@ -72,8 +76,23 @@ def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
         folder = find_folder(name, params)
         cell = evaluate_cell(root / folder, name, params, further_metrics=metrics)
         cells[name] = cell.model_copy(update={"folder": str(folder) if distilled else None})
+    _write_examples(table, only or names, params, root)
     found = Results(table=table, cells=cells).model_dump(exclude_defaults=True)
     write_json(path, found)
+
+
+def _write_examples(table: str, names: Sequence[str], params: Params, root: Path) -> None:
+    """Write the predictions of some cells of a table, and remove those of cells it has no more."""
+    own = {name for name, cell in params.cells.items() if cell.table == table}
+    # DVC expects the folder even of a table whose answers are not kept
+    find_examples(table, "cell", root).parent.mkdir(parents=True, exist_ok=True)
+    for name in sorted(own.intersection(names)):
+        folder = root / find_folder(name, params)
+        trained = read_cell(folder, name, params)
+        write_examples(find_examples(table, name, root), folder, trained)
+    for path in find_examples(table, "cell", root).parent.glob("*.parquet"):
+        if path.stem not in own:
+            path.unlink()
 
 
 def list_cells(table: str, params: Params) -> list[str]:
@@ -103,7 +122,7 @@ def evaluate_cell(
         DataError: the cell is not finished, or was trained otherwise than the grid says.
     """
     cell = _add_metrics(read_cell(folder, name, params), further_metrics)
-    runs = [_measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
+    runs = [measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     log.info("evaluate cell=%s seeds=%d metrics=%d", name, len(runs), len(runs[0]))
     epochs = {key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections}
@@ -139,12 +158,24 @@ def build_result(
         footnotes=sorted({note for task in cell.tasks.values() for note in task.footnotes}),
         fingerprint=cell.fingerprint,
         numerics=cell.numerics,
+        runs={
+            seed: RunDigests(**run.model_dump(include=set(RunDigests.model_fields)))
+            for seed, run in cell.runs.items()
+            if run.weights
+        },
     )
 
 
 def _read_kept(path: Path, names: Sequence[str], params: Params) -> dict[str, CellResult]:
+    """Return what was measured of cells before, current or of an older `numerics`.
+
+    The report names the older ones: they stay until they are retrained.
+    """
     measured = read_results(path).cells if names else {}
-    for name in names:
+    older = [n for n in names if n in measured and measured[n].numerics < params.numerics]
+    if older:
+        log.warning("evaluate kept cells of older numerics: %s", ", ".join(older))
+    for name in (name for name in names if name not in older):
         difference = (
             find_difference(measured[name], name, params)
             if name in measured
@@ -184,7 +215,12 @@ def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
     return {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
 
 
-def _measure_seed(folder: Path, cell: Cell) -> Metrics:
+def measure_seed(folder: Path, cell: Cell) -> Metrics:
+    """Return the metrics of one seed from its predictions, rounded as results are.
+
+    Raises:
+        DataError: predictions are missing.
+    """
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
         path = folder / "predictions" / f"{name}.parquet"

@@ -89,8 +89,8 @@ def check_golden(table: str, root: Path) -> None:
     )
     raise DataError(
         f"{path}: a number moved: {listed}. {advice}, say so in CHANGELOG.md and keep the new "
-        f"numbers with `{command}`. Another kind of processor may also move a number; then "
-        "change nothing."
+        f"numbers with `{command}`. If `reglue doctor` says that this machine computes "
+        "differently, change nothing."
     )
 
 

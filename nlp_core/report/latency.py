@@ -178,7 +178,8 @@ def _describe_cell(name: str, params: Params, root: Path, hardware: str) -> Cell
     cell = read_cell(root / find_folder(trained, params), trained, params)
     fingerprint = {**cell.fingerprint, "processor": hardware}
     described = build_result(cell, {}, {})
-    return described.model_copy(update={"seeds": [export.seed], "fingerprint": fingerprint})
+    changes = {"seeds": [export.seed], "fingerprint": fingerprint, "runs": {}}
+    return described.model_copy(update=changes)
 
 
 def _render_models(cells: Mapping[str, CellResult]) -> str:

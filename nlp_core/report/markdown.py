@@ -345,16 +345,23 @@ def render_data(cells: Mapping[str, CellResult]) -> str:
 
 
 def render_machines(cells: Mapping[str, CellResult]) -> str:
-    """Return on what sort of machine the cells were trained."""
+    """Return the fingerprints of the cells, and which cells older code trained."""
     machines: dict[str, list[str]] = {}
     for name, cell in cells.items():
         facts = ", ".join(f"{key} {value}" for key, value in sorted(cell.fingerprint.items()))
         machines.setdefault(f"{facts}; numerics {cell.numerics}", []).append(name)
+    newest = max(cell.numerics for cell in cells.values())
+    older = [name for name, cell in cells.items() if cell.numerics < newest]
     if len(machines) == 1:
-        return f"Machine of all cells: {next(iter(machines))}."
-    return "\n".join(
-        ["Machines:", "", *(f"- {facts}: {', '.join(names)}" for facts, names in machines.items())]
-    )
+        return f"Fingerprint of all cells: {next(iter(machines))}."
+    lines = [
+        "Fingerprints:",
+        "",
+        *(f"- {facts}: {', '.join(names)}" for facts, names in machines.items()),
+    ]
+    if older:
+        lines += ["", f"Trained by code before numerics {newest}: {', '.join(older)}."]
+    return "\n".join(lines)
 
 
 def render_commands(table: str, cells: Mapping[str, CellResult]) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 from nlp_core.config.params import Params, read_params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import DataError
-from nlp_core.files import write_json
+from nlp_core.files import digest_json, write_json
+from nlp_core.kinds import MASKED_LANGUAGE_MODEL
 from nlp_core.report.curve import Curves, draw_curves
 from nlp_core.report.evaluation import summarise
 from nlp_core.report.markdown import (
@@ -15,13 +16,11 @@ from nlp_core.report.markdown import (
     render_recipes,
     render_rows,
 )
-from nlp_core.report.results import CellResult, Record, Results, TaskSplits, read_record
+from nlp_core.report.results import CellResult, Results, RunDigests, TaskSplits, read_record
 from nlp_core.report.table import Picture, read_comparison, write_files
 
-KIND = "masked_language_model"
 
-
-class EncoderNote(Record):
+class EncoderNote(RunDigests):
     """The content of encoder.json, which pre-training writes."""
 
     encoder: str
@@ -107,13 +106,16 @@ def _evaluate(folder: Path, name: str, params: Params) -> CellResult:
                 f"{path}: {key}: not as params.yaml says; train the encoder as it is described now "
                 f"with `{command}`."
             )
-    splits = TaskSplits(kind=KIND, select_split="", report_split=config.measured_on)
+    splits = TaskSplits(
+        kind=MASKED_LANGUAGE_MODEL.name, select_split="", report_split=config.measured_on
+    )
     return CellResult(
         metrics={key: summarise([value]) for key, value in sorted(note.metrics.items())},
         seeds=[config.seed],
         epochs={},
         model=config.init,
         recipe=name,
+        recipe_digest=digest_json(config.describe()),
         data=note.data,
         init=note.init,
         tasks={config.data: splits},
@@ -121,6 +123,7 @@ def _evaluate(folder: Path, name: str, params: Params) -> CellResult:
         footnotes=note.footnotes,
         fingerprint=note.fingerprint,
         numerics=note.numerics,
+        runs={str(config.seed): RunDigests(weights=note.weights, validations=note.validations)},
     )
 
 

@@ -36,6 +36,17 @@ class TaskSplits(Record):
     report_split: str
 
 
+class RunDigests(Record):
+    """What one seed of a cell gave, to compare a second run with."""
+
+    weights: str | None = None
+    """sha256 of the chosen weights; null of a cell that was trained before digests were kept."""
+    predictions: dict[str, str] = {}
+    """sha256 of the predictions, by task."""
+    validations: list[str] = []
+    """Digests of the weights at each validation (nlp_core.training.weight_digest)."""
+
+
 class CellResult(Record):
     """What was measured of one cell, and what it was made of."""
 
@@ -54,6 +65,8 @@ class CellResult(Record):
     footnotes: list[str]
     fingerprint: dict[str, str]
     numerics: int
+    runs: dict[str, RunDigests] = {}
+    """By seed."""
     folder: str | None = None
     """Where its seeds lie, of the cells of a table with students; null: where any cell's do."""
 
@@ -71,8 +84,25 @@ def read_results(path: Path) -> Results:
     Raises:
         DataError: it is missing, or is not what the evaluate stage writes.
     """
+    return read_record(path, Results, command=_name_command(path))
+
+
+def parse_results(content: bytes, path: Path) -> Results:
+    """Return the results of a file's content, such as that of an older commit.
+
+    Args:
+        content: JSON.
+        path: the file, for messages.
+
+    Raises:
+        DataError: it is not what the evaluate stage writes.
+    """
+    return _parse_record(content, path, Results, command=_name_command(path))
+
+
+def _name_command(path: Path) -> str:
     # Snakemake's name, since the stage of DVC depends on the sort of the table.
-    return read_record(path, Results, command=f"snakemake --cores 1 results/{path.name}")
+    return f"snakemake --cores 1 results/{path.name}"
 
 
 def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
@@ -88,8 +118,12 @@ def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
     """
     if not path.exists():
         raise DataError(f"{path}: there is no such file; run `{command}`, which writes it.")
+    return _parse_record(path.read_bytes(), path, model, command=command)
+
+
+def _parse_record(content: bytes, path: Path, model: type[RecordT], *, command: str) -> RecordT:
     try:
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(content)
     except ValidationError as err:
         faults = "; ".join(_explain(dict(item)) for item in err.errors(include_url=False))
         raise DataError(

@@ -8,6 +8,7 @@ given one seed more trains that one alone. The cell's own folder appears whole, 
 import logging
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from nlp_core.data.soft_labels import (
     read_soft_labels,
     refuse_other_teachers,
 )
-from nlp_core.data.task import NEXT_WORD, Task, list_footnotes
+from nlp_core.data.task import Task, list_footnotes
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import (
@@ -37,6 +38,7 @@ from nlp_core.files import (
     write_json,
     write_text,
 )
+from nlp_core.kinds import NEXT_WORD
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
@@ -175,7 +177,7 @@ def read_cell(name: str, params: Params) -> Cell:
     tasks = [read_any_task(folder / member if is_group else folder) for member in members]
     for task in tasks:
         where = str(task.folder / "manifest.json")
-        check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
+        check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
         check_selecting_metric(task.metrics[0], where=where)
     plan = read_plan(Path(experiment.model))
     _check_tasks(plan, tasks)
@@ -231,14 +233,15 @@ def train_cell(cell: Cell) -> Path:
     processes = find_processes()
     with locked(work, "cell") if processes.is_first else nullcontext():
         finished = {
-            seed: _train_seed(cell, seed, work, processes) for seed in cell.experiment.seeds
+            seed: train_seed(cell, seed, work, processes, notes=Path("runs") / place)
+            for seed in cell.experiment.seeds
         }
         if not processes.is_first:
             return target
         with replacing_folder(target) as folder:
             for seed, done in finished.items():
                 shutil.copytree(done, folder / f"seed-{seed}")
-            write_json(folder / "cell.json", _describe(cell, finished))
+            write_json(folder / "cell.json", describe_cell(cell, finished))
         for other in work.parent.iterdir():
             if other != work:
                 shutil.rmtree(other)
@@ -246,8 +249,18 @@ def train_cell(cell: Cell) -> Path:
     return target
 
 
-def _train_seed(cell: Cell, seed: int, work: Path, processes: Processes) -> Path:
-    """Train one seed unless it is finished, and return the folder that holds it."""
+def train_seed(
+    cell: Cell, seed: int, work: Path, processes: Processes, *, notes: Path | None = None
+) -> Path:
+    """Train one seed unless it is finished, and return the folder that holds it.
+
+    Args:
+        cell: what is trained.
+        seed: of the run.
+        work: folder of finished seeds and of checkpoints, from which a killed run goes on.
+        processes: those that take part in each step.
+        notes: folder for the times of the run; None: they are not kept.
+    """
     done = work / cell.name_seed(seed)
     processes.wait()
     if done.exists():
@@ -269,10 +282,10 @@ def _train_seed(cell: Cell, seed: int, work: Path, processes: Processes) -> Path
         _write_history(folder, trained.progress)
         for item in tasks:
             _write_predictions(item, model, trained, folder)
-        write_json(folder / "seed.json", _describe_seed(folder, model, trained))
+        write_json(folder / "seed.json", _describe_seed(folder, model, trained, cell.tasks))
     checkpoint.unlink(missing_ok=True)
-    place = Path("runs") / cell.experiment.table / cell.name
-    write_run_note(place / f"seed-{seed}.json", started)
+    if notes is not None:
+        write_run_note(notes / f"seed-{seed}.json", started)
     return done
 
 
@@ -347,7 +360,12 @@ def _write_predictions(item: TaskRun, model: GraphModel, trained: Trained, folde
         predictions[selection] = [
             predict(item.model, item.splits[name], task.targets) for name in names
         ]
-    write_predictions(folder / "predictions" / f"{task.name}.parquet", task, predictions)
+    write_predictions(folder / name_predictions(task.name), task, predictions)
+
+
+def name_predictions(task: str) -> str:
+    """Return the path of a task's predictions in the folder of a seed."""
+    return f"predictions/{task}.parquet"
 
 
 def _write_history(folder: Path, progress: Progress) -> None:
@@ -355,16 +373,29 @@ def _write_history(folder: Path, progress: Progress) -> None:
     write_text(folder / "history.jsonl", lines)
 
 
-def _describe_seed(folder: Path, model: GraphModel, trained: Trained) -> dict[str, Any]:
+def _describe_seed(
+    folder: Path, model: GraphModel, trained: Trained, tasks: list[Task]
+) -> dict[str, Any]:
+    events = trained.progress.events
     return {
         "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
+        "predictions": {
+            task.name: f"sha256:{digest_file(folder / name_predictions(task.name))}"
+            for task in tasks
+        },
+        "validations": [event["digest"] for event in events if event["event"] == "weights"],
         "epochs": {name: best.epoch for name, best in trained.progress.best.items()},
         "parameters": count_parameters(model),
     }
 
 
-def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
-    """Return cell.json: what the cell is, without times, hosts or paths of this machine."""
+def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
+    """Return cell.json: what the cell is, without times, hosts or paths of this machine.
+
+    Args:
+        cell: what was trained.
+        finished: the folder of each trained seed.
+    """
     seeds = {str(seed): read_mapping(path / "seed.json") for seed, path in finished.items()}
     experiment = cell.experiment
     return {
@@ -384,7 +415,7 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
         "parameters": next(iter(seeds.values()))["parameters"],
         "tasks": {
             task.name: {
-                "kind": task.kind,
+                "kind": task.kind.name,
                 "labels": task.labels,
                 "metrics": task.metrics,
                 "select_split": task.select_split,
@@ -394,7 +425,10 @@ def _describe(cell: Cell, finished: dict[int, Path]) -> dict[str, Any]:
             }
             for task in cell.tasks
         },
-        "runs": {seed: {k: note[k] for k in ("weights", "epochs")} for seed, note in seeds.items()},
+        "runs": {
+            seed: {key: note[key] for key in ("weights", "predictions", "validations", "epochs")}
+            for seed, note in seeds.items()
+        },
     }
 
 

@@ -1,12 +1,15 @@
 """What makes two runs give the same bytes, and the few facts that a number depends on."""
 
+import platform
 import random
 
 import numpy as np
 import torch
 
-from nlp_core import PINNED_ENVIRONMENT
+from nlp_core import arithmetic
 from nlp_core.training.device import describe_device
+
+ISA = "AVX2"
 
 
 def seed_everything(seed: int) -> None:
@@ -16,6 +19,7 @@ def seed_everything(seed: int) -> None:
     rare words draw from torch's global generator, whose state is part of each checkpoint. The
     order of the data has a generator of its own (nlp_core.data.batching).
     """
+    arithmetic.install()
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -27,9 +31,15 @@ def seed_everything(seed: int) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return the fingerprint that stands beside each result: device, torch, instruction set."""
+    """Return the fingerprint of each result: device, probe, torch and instruction set."""
     return {
         **describe_device(),
         "torch": torch.__version__.partition("+")[0],
-        "isa": PINNED_ENVIRONMENT["ATEN_CPU_CAPABILITY"],
+        "isa": name_instruction_set(),
     }
+
+
+def name_instruction_set() -> str:
+    """Return "avx2", the pinned instruction set, or what an older or other processor has."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return ISA.lower() if capability == ISA else f"{platform.machine()}-{capability}".lower()

@@ -5,7 +5,7 @@ import os
 import torch
 
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.processor import name_vendor
+from nlp_core.probe import run_probe
 
 VARIABLE = "REGLUE_DEVICE"
 CPU, CUDA = "cpu", "cuda"
@@ -35,14 +35,10 @@ _CPU = torch.device(CPU)
 
 
 def describe_device() -> dict[str, str]:
-    """Return what a number depends on: the device, for a GPU by its name and its library.
-
-    For the CPU its vendor: MKL adds up the products of matrices otherwise on each, and training
-    makes much of the last bits.
-    """
+    """Return what a number depends on: for a CPU its probe, for a GPU its name and its library."""
     device = find_device()
     if device.type == CPU:
-        return {"device": CPU, "vendor": name_vendor()}
+        return {"device": CPU, "probe": run_probe().digest}
     return {
         "device": torch.cuda.get_device_name(device),
         "cuda": str(torch.version.cuda),

@@ -13,10 +13,10 @@ from nlp_core.config.model import parse_model
 from nlp_core.data.guess import guess_texts
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.readers.records import Record
-from nlp_core.data.task import LABEL
 from nlp_core.encoders.folder import read_size
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing
+from nlp_core.kinds import CLASSIFICATION, LABEL
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import plan_model
@@ -63,7 +63,7 @@ def open_encoder(folder: Path, source: Path) -> Predictor:
     layer = plan.layers[0]
     vocabulary = PieceVocabulary.learn([], layer.options, folder)
     featurizer = Featurizer(plan, {"encoder": vocabulary}, {LABEL: ["0", "1"]})
-    built = build_model(plan, featurizer, kind="classification")
+    built = build_model(plan, featurizer, kind=CLASSIFICATION)
     return Predictor(built, featurizer, guess_texts(source))
 
 

@@ -16,9 +16,10 @@ from nlp_core.data.soft_labels import (
     join_columns,
     join_members,
 )
-from nlp_core.data.task import TAGS, Split, Task, read_task
+from nlp_core.data.task import Split, Task, read_task
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json
+from nlp_core.kinds import TAGS
 from nlp_core.models.saving import VOCABULARY
 from nlp_core.objectives import Lesson
 

@@ -35,6 +35,7 @@ from nlp_core.training.prediction import score_predictions
 from nlp_core.training.processes import Processes
 from nlp_core.training.task_run import TaskRun
 from nlp_core.training.threshold import predict_with_best_threshold
+from nlp_core.training.weight_digest import digest_weights
 
 log = logging.getLogger(__name__)
 
@@ -320,6 +321,14 @@ class Trainer:
         if self.losses:
             self._log_loss()
         raw = {name: value.clone() for name, value in self.model.state_dict().items()}
+        progress.events.append(
+            {
+                "event": "weights",
+                "epoch": epoch,
+                "step": progress.step,
+                "digest": digest_weights(self._name_weights()),
+            }
+        )
         if self.average is not None:
             self.model.load_state_dict({**raw, **self.average.state})
         progress.stale += 1
@@ -330,6 +339,11 @@ class Trainer:
             }
             self._keep_best(selection, scores, epoch)
         self.model.load_state_dict(raw)
+
+    def _name_weights(self) -> dict[str, Tensor]:
+        """Return the weights by name, and their averages if there are any."""
+        average = {} if self.average is None else self.average.state
+        return self.model.state_dict() | {f"average/{name}": v for name, v in average.items()}
 
     def _measure(self, item: TaskRun, selection: str, epoch: float) -> float:
         """Return the first metric of a task on the split that a way of choosing looks at."""

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.dataset import PAIR_KINDS, TAGGED_KINDS
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
 from nlp_core.config.own_data import DataConfig, TrainingConfig
-from nlp_core.config.reader import PIECES, SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
+from nlp_core.config.reader import PIECES, TEXTS, WHOLE_TEXTS
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
@@ -114,7 +113,7 @@ def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
     splits, targets = read_splits(run.files, config.data, list_pieces(plan), run.seed)
     task = build_task(config.data, targets, run.output.name)
     where = f"{run.name}: data.metrics"
-    check_metrics(task.kind, task.metrics, labels=task.labels, where=where)
+    check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
     for name, split in splits.items():
         for target, labels in task.targets.items():
             split.encode_target(target, labels)
@@ -161,20 +160,19 @@ def check_model(
     if data is None:
         raise ConfigError(f"{where}: data: found nothing, expected how the files are read.")
     try:
-        (LOCATORS if data.kind == "span" or data.has_spans else TOKENIZERS).get(data.tokens)
+        (LOCATORS if data.kind.has_passages or data.has_spans else TOKENIZERS).get(data.tokens)
     except ConfigError as err:
         raise ConfigError(f"{where}: data.tokens: {err}") from err
-    check_metrics(data.kind, data.metrics_or_usual, where=f"{where}: data.metrics")
+    check_metrics(data.kind.name, data.metrics_or_usual, where=f"{where}: data.metrics")
     check_selecting_metric(data.metrics_or_usual[0], where=f"{where}: data")
     for head in plan.heads.values():
-        if data.kind not in head.head.kinds:
+        if data.kind.name not in head.head.kinds:
             raise ConfigError(
                 f"{where}: head '{head.name}': serves {', '.join(sorted(head.head.kinds))}, and "
                 f"data.kind is {data.kind}; expected one that fits the other."
             )
     for name, column in plan.inputs.items():
-        has_texts = column == TEXTS and data.kind not in (*TAGGED_KINDS, "span")
-        has_texts |= column in SINGLE_TEXTS and data.kind in PAIR_KINDS
+        has_texts = bool(data.kind.texts) if column == TEXTS else column in data.kind.texts
         is_known = has_texts or column in data.extras
         if not is_known and column.partition(".")[0] not in data.text_names:
             raise ConfigError(
@@ -305,7 +303,7 @@ def _keep_vectors(init: Path, plan: ModelPlan, folder: Path) -> None:
 def _describe(run: OwnRun, task: Task) -> dict[str, Any]:
     return {
         "format": FORMAT_VERSION,
-        "kind": task.kind,
+        "kind": task.kind.name,
         "targets": task.targets,
         "plugins": [plugin._asdict() for plugin in run.plugins],
         "seed": run.seed,

@@ -18,8 +18,9 @@ from nlp_core.data.readers.example import Question
 from nlp_core.data.store import FileColumn, StoredSplit
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
-from nlp_core.data.task import TAGS, Split
+from nlp_core.data.task import Split
 from nlp_core.errors import DataError
+from nlp_core.kinds import TAGS
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def read_splits(
     Raises:
         DataError: a file is missing or malformed, or too small.
     """
-    if data.kind == "span":
+    if data.kind.has_passages:
         return _read_question_splits(files, data, seed)
     splits = {name: store_file(path, data, name, pieces) for name, path in files.items()}
     splits = splits if "dev" in splits else splits | _hold_out(splits["train"], seed)
@@ -84,7 +85,7 @@ def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
         if len(found) < 2 and isinstance(train.targets[name], FileColumn):
             one = f"the label '{found[0]}' alone" if found else "no labels"
             raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
-        if data.kind == "ranking":
+        if data.kind.is_grouped:
             targets[name] = sorted(found, key=_is_right)
             if tuple(label.lower() for label in targets[name]) not in WRONG_AND_RIGHT:
                 many = f"the labels {', '.join(found[:MANY_LABELS])}"

@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import torch
 
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.task import ANSWERS, LABEL, TAGS, Examples, Split, Task, join_answers
+from nlp_core.data.columns import TYPES
+from nlp_core.data.task import Examples, Split, Task, join_answers
 from nlp_core.files import replacing
+from nlp_core.kinds import ANSWERS
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
@@ -77,7 +79,7 @@ def predict(
 
 def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, float]:
     """Measure the task's metrics, in points."""
-    return measure(task.kind, task.metrics, describe_predictions(task, predictions))
+    return measure(task.kind.name, task.metrics, describe_predictions(task, predictions))
 
 
 def describe_predictions(task: Task, predictions: SplitPredictions) -> Predictions:
@@ -96,8 +98,8 @@ def write_predictions(
     path: Path, task: Task, by_selection: Mapping[str, list[SplitPredictions]]
 ) -> None:
     """Write the predictions of each way of choosing the epoch as one parquet file."""
-    answer = _type_answer(task.kind)
-    right = pa.list_(pa.string()) if task.kind == "span" else answer
+    answer = _join_types({item.name: TYPES[item.answer] for item in task.kind.targets})
+    right = _join_types({item.name: TYPES[item.right] for item in task.kind.targets})
     tables = []
     for selection, splits in by_selection.items():
         for item in splits:
@@ -118,14 +120,9 @@ def write_predictions(
         pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
 
 
-def _type_answer(kind: str) -> pa.DataType:
-    several = pa.list_(pa.string())
-    if kind == "intent_slots":
-        return pa.struct([(LABEL, pa.string()), (TAGS, several)])
-    if kind in ("tagging", "multi_label"):
-        return several
-    is_number = kind.endswith(("regression", "language_model"))
-    return pa.float64() if is_number else pa.string()
+def _join_types(types: dict[str, pa.DataType]) -> pa.DataType:
+    """Return the type of what `join_answers` makes."""
+    return pa.struct([*types.items()]) if len(types) > 1 else next(iter(types.values()))
 
 
 def _cut_answer(split: Examples, row: int, ends: list[int]) -> str:

@@ -46,7 +46,7 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
         ConfigError: the model has no such label.
         DataError: the source is malformed, or has a column that is to be written.
     """
-    if confidence_of and predictor.data.has_spans and predictor.data.kind == "tagging":
+    if confidence_of and predictor.data.has_spans and not predictor.data.kind.has_label:
         raise ConfigError(
             "--confidence-of: found a model of entities in texts, whose tags belong to tokens that "
             "the file does not have; leave it out."

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from nlp_core.blocks import SEQUENCE, VECTOR
-from nlp_core.config.dataset import LABELLED_KINDS, TAGGED_KINDS
-from nlp_core.config.own_data import OWN_KINDS, DataConfig, Format, describe_files
+from nlp_core.config.own_data import DataConfig, Format, describe_files
 from nlp_core.config.reader import SYMBOLS
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.guess import guess_format
@@ -21,10 +20,11 @@ from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates, lo
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.tagging_scheme import Span, find_spans
-from nlp_core.data.task import ANSWERS, Split
+from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
+from nlp_core.kinds import ANSWERS, list_user_kinds
 from nlp_core.metrics import measure
 from nlp_core.metrics.confusion import Confusion, count_confusions
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
@@ -137,13 +137,13 @@ class Predictor:
     @classmethod
     def _load_cell(cls, found: TrainedSeed, file: Path | None) -> "Predictor":
         kind = found.described.kind
-        if kind not in OWN_KINDS:
+        if not kind.user_file.formats:
             raise ConfigError(
                 f"{found.cell.folder}: found a model of the kind {kind}, expected one of "
-                f"{', '.join(OWN_KINDS)}."
+                f"{', '.join(list_user_kinds())}."
             )
         form: Format = "tsv"
-        if file is not None and kind != "span":
+        if file is not None and not kind.has_passages:
             check_file(file)
             form = guess_format(file, kind)
         inputs = found.featurizer.plan.inputs.values()
@@ -188,7 +188,7 @@ class Predictor:
         """Predict examples whose texts are tokens already."""
         if not examples:
             return []
-        if self.data.kind == "span":
+        if self.data.kind.has_passages:
             return self._answer_texts(examples)
         if self.data.choices:
             return self._choose_candidates(examples)
@@ -254,7 +254,7 @@ class Predictor:
             ConfigError: there is no such layer, it has a grid for each input, or the model reads
                 several texts of which none is the input: a passage, or candidates.
         """
-        if self.data.kind == "span" or self.data.choices:
+        if self.data.kind.has_passages or self.data.choices:
             raise ConfigError(
                 "embed: found a model that chooses among candidates or finds answers in contexts, "
                 "expected one whose input is a text or a pair of texts."
@@ -302,8 +302,8 @@ class Predictor:
         encoded = self._featurizer.encode(split)
         task = build_task(self.data, targets, path.stem)
         found = describe_predictions(task, predict(self._model, encoded, targets))
-        confusion = count_confusions(found) if task.kind in LABELLED_KINDS else None
-        return Comparison(measure(task.kind, task.metrics, found), confusion)
+        confusion = count_confusions(found) if task.kind.has_confusion else None
+        return Comparison(measure(task.kind.name, task.metrics, found), confusion)
 
     def _read_all(self, inputs: Sequence[Input]) -> list[OwnExample]:
         self.require_texts_alone()
@@ -315,7 +315,7 @@ class Predictor:
         texts = [item] if isinstance(item, str) else list(item)
         if self.data.has_spans and isinstance(item, str):
             return locate_text([idx], item, self.data)
-        if self.data.kind in TAGGED_KINDS:
+        if self.data.kind.has_tags:
             tokens = self.tokenize(item) if isinstance(item, str) else texts
             return OwnExample([idx], [tokens or [EMPTY_TOKEN]], {})
         names = self.data.input_columns
@@ -324,7 +324,7 @@ class Predictor:
                 f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
                 f"{' and '.join(names)}."
             )
-        if self.data.kind == "span":
+        if self.data.kind.has_passages:
             return OwnExample([idx], [], {}, raw=texts)
         return cut_texts([idx], texts, self.data, self.tokenize)
 

@@ -134,15 +134,25 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     return digest_json(manifest["files"])
 
 
-def pretrain_encoder(plan: EncoderPlan) -> Path:
+def pretrain_encoder(
+    plan: EncoderPlan,
+    root: Path = Path("artifacts"),
+    *,
+    notes: Path | None = Path("runs/pretrain"),
+) -> Path:
     """Pretrain an encoder, or go on with it, and return its folder.
+
+    Args:
+        plan: what is trained.
+        root: folder of the finished encoders and of the work folders.
+        notes: folder for the times of the run; None: they are not kept.
 
     Raises:
         ConfigError: tokenizer or architecture cannot be what params.yaml says.
         TrainingError: a loss is not finite, or another process trains this encoder.
     """
-    work = Path("artifacts/work/pretrain") / plan.name / plan.key[:16]
-    target = Path("artifacts/pretrain") / plan.name
+    work = root / "work/pretrain" / plan.name / plan.key[:16]
+    target = root / "pretrain" / plan.name
     started = time.time()
     with locked(work, "encoder"):
         tokenizer = _prepare_tokenizer(plan, work)
@@ -158,7 +168,8 @@ def pretrain_encoder(plan: EncoderPlan) -> Path:
             _write_history(folder, plan, model, progress)
         for other in work.parent.iterdir():
             shutil.rmtree(other)
-    write_run_note(Path("runs/pretrain") / f"{plan.name}.json", started)
+    if notes is not None:
+        write_run_note(notes / f"{plan.name}.json", started)
     log.info("pretrain done encoder=%s steps=%d", plan.name, progress.step)
     return target
 
@@ -284,6 +295,9 @@ def _write_history(
         "footnotes": footnotes,
         "metrics": summarise_history(progress.events),
         "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
+        "validations": [
+            event["digest"] for event in progress.events if event["event"] == "weights"
+        ],
     }
     write_json(folder / "encoder.json", note, exact=True)
 

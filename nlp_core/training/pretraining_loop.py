@@ -27,6 +27,7 @@ from nlp_core.training.lamb import Lamb
 from nlp_core.training.masked_learner import MaskedLearner, Seen, cut_part
 from nlp_core.training.masked_perplexity import measure_masked
 from nlp_core.training.optimizer import LearningRate, set_learning_rate, update_weights
+from nlp_core.training.weight_digest import digest_weights
 
 log = logging.getLogger(__name__)
 
@@ -274,7 +275,10 @@ class Pretrainer:
         log.info("pretrain step step=%d %s pieces_per_s=%.0f", step, text, speed)
 
     def _draw_point(self) -> None:
-        """Add a point of the curve, on a part of each text."""
+        """Add a point of the curve: the digest of the weights, and a part of each text."""
+        digest = digest_weights(self.model.state_dict())
+        step = self.progress.step
+        self.progress.events.append({"event": "weights", "step": step, "digest": digest})
         for text in self.curve_texts:
             self._note("point", text, {})
 

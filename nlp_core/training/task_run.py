@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nlp_core.data.corpus_task import KIND as MASKED_KIND
 from nlp_core.data.task import Task
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
@@ -45,7 +44,7 @@ class TaskRun:
     @property
     def is_auxiliary(self) -> bool:
         """Whether it only serves other tasks: it chooses no epoch and is not perturbed."""
-        return self.task.kind == MASKED_KIND
+        return self.task.kind.is_auxiliary
 
     @property
     def group(self) -> NDArray[np.int64] | None:

@@ -20,10 +20,11 @@ from nlp_core.data.alteration import read_texts
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.joining import strip_targets
 from nlp_core.data.soft_labels import MANIFEST, find_split_digest, name_file, write_seed
-from nlp_core.data.task import TAGS, Split, Task, read_task
+from nlp_core.data.task import Split, Task, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json, replacing_folder, write_json
 from nlp_core.heads import CRFTaggingHead, Head
+from nlp_core.kinds import TAGS
 from nlp_core.models.features import EncodedSplit, find_source
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import WEIGHTS, load_shared_model
@@ -96,7 +97,7 @@ def read_teacher(name: str, params: Params) -> Teacher:
     task = next(item for item in cell.tasks if item.name == config.taught)
     texts = read_task(Path("data/processed") / config.data)
     for head in cell.plan.for_task(task.name).heads.values():
-        if not head.head.comparable or task.kind == "span":
+        if not head.head.comparable or task.kind.has_passages:
             raise ConfigError(
                 f"{cell.plan.where}: head '{head.name}': found {head.head.__name__}, expected one "
                 f"whose outputs a student can learn from; '{cell.name}' cannot teach."

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.params import read_params
-from nlp_core.data.corpus_task import KIND as MASKED_KIND
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError, suggest
+from nlp_core.kinds import Kind
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import load_model, load_shared_model
@@ -54,7 +54,7 @@ def open_seed(folder: Path, seed: int | None = None, task: str | None = None) ->
         DataError: see `load_seed`.
     """
     cell, seed = find_seed(folder, seed)
-    names = [item.name for item in cell.tasks if item.kind != MASKED_KIND]
+    names = [item.name for item in cell.tasks if not item.kind.is_auxiliary]
     if task is None and len(names) > 1:
         raise ConfigError(
             f"{folder}: found a model of several tasks; name one with --task: {', '.join(names)}."
@@ -98,7 +98,7 @@ def load_seed(cell: Cell, seed: int, task: str) -> TrainedSeed:
     kinds = {item.name: item.kind for item in cell.tasks}
     if task not in kinds:
         raise ConfigError(f"'{cell.name}': found no task '{task}'. {suggest(task, kinds)}")
-    if kinds[task] == MASKED_KIND:
+    if kinds[task].is_auxiliary:
         raise ConfigError(
             f"'{cell.name}': found '{task}', a corpus whose hidden pieces trained the encoder; "
             "nothing is predicted of it. Name a task with examples."
@@ -108,6 +108,6 @@ def load_seed(cell: Cell, seed: int, task: str) -> TrainedSeed:
     if not cell.plan.tasks:
         found = load_model(folder, cell.plan, kind=kinds[task], init=cell.init)
         return TrainedSeed(cell, chosen, *found)
-    named: dict[str | None, str] = {item.name: item.kind for item in cell.tasks}
+    named: dict[str | None, Kind] = {item.name: item.kind for item in cell.tasks}
     model, featurizers = load_shared_model(folder, cell.plan, kinds=named, init=cell.init)
     return TrainedSeed(cell, chosen, model.select(featurizers[task].plan), featurizers[task])

@@ -14,23 +14,26 @@ DEFAULTS = Settings()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what a service is told."""
+    """Add the options of the service."""
     parser.add_argument(
         "bundles",
         nargs="+",
         metavar="BUNDLE",
         help="a folder that `reglue export` wrote, or NAME=FOLDER",
     )
-    parser.add_argument("--host", default=DEFAULTS.host, help="address; %(default)s")
+    parser.add_argument("--host", default=DEFAULTS.host, help="address (default: %(default)s)")
     parser.add_argument(
-        "--port", type=_read_port, default=DEFAULTS.port, help="0: a free one; %(default)s"
+        "--port",
+        type=_read_port,
+        default=DEFAULTS.port,
+        help="port, 0 for a free one (default: %(default)s)",
     )
     counts = {
-        "--max-batch": "examples that are predicted at once; 1: no batching; %(default)s",
-        "--max-queue": "examples of a bundle that may wait (429); %(default)s",
-        "--max-body": "bytes of a request (413); %(default)s",
-        "--max-text": "characters of an example (422); %(default)s",
-        "--threads": "of one run of a graph; %(default)s",
+        "--max-batch": "examples per batch, 1 for no batching (default: %(default)s)",
+        "--max-queue": "examples that may wait for a bundle; more get 429 (default: %(default)s)",
+        "--max-body": "largest request in bytes; larger ones get 413 (default: %(default)s)",
+        "--max-text": "longest example in characters; longer ones get 422 (default: %(default)s)",
+        "--threads": "threads per prediction (default: %(default)s)",
     }
     for name, text in counts.items():
         default = getattr(DEFAULTS, name[2:].replace("-", "_"))
@@ -40,14 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_read_time,
         default=DEFAULTS.max_wait_ms,
         metavar="MS",
-        help="how long an example waits for others at most; %(default)g",
+        help="longest wait for a batch to fill, in milliseconds (default: %(default)g)",
     )
     parser.add_argument(
         "--timeout",
         type=_read_time,
         default=DEFAULTS.timeout,
         metavar="S",
-        help="seconds for a request to arrive (408), and to be answered (503); %(default)g",
+        help="seconds for a request to arrive, else 408, and to be answered, else 503 (default: "
+        "%(default)g)",
     )
 
 

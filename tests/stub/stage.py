@@ -76,6 +76,7 @@ def main(name: str) -> None:
     elif STAGE == "evaluate":
         folders = [Path("artifacts", stage, name) for stage in ("finetune", "distill")]
         write(results, digest(STAGE, [folder for folder in folders if folder.exists()]))
+        write(Path("results/examples", name, "cell.parquet"), digest(STAGE, [results]))
     else:
         write(Path("reports", f"{name}.md"), digest(STAGE, [results, published]))
         write(Path("reports", f"{name}.svg"), "<svg/>", digest(STAGE, [results]))

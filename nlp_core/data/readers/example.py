@@ -89,3 +89,7 @@ class Question(NamedTuple):
     answers: tuple[str, ...] | None
     first: int | None = None
     last: int | None = None
+
+
+Rows = Sequence[Example | Sentence | Question]
+"""All that a reader gives of one file."""

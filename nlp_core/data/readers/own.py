@@ -8,14 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from nlp_core.config.dataset import TAGGED_KINDS
 from nlp_core.config.own_data import DataConfig
 from nlp_core.config.reader import NUMBERS, SYMBOLS
 from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
 from nlp_core.data.readers.records import Record, read_records, refuse
 from nlp_core.data.tagging_scheme import write_tags
-from nlp_core.data.task import LABEL, LABELS, TAGS
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
+from nlp_core.kinds import LABEL, LABELS, TAGS
 from reglue_runtime.text import EMPTY_TOKEN, Stretch
 
 READ_SCHEME = "BIO"
@@ -126,7 +125,7 @@ def parse_record(
         found = locate_text(record.lines, text, data)
         if labelled:
             found = _tag_text(found, text, record, data, path)
-    elif data.kind in TAGGED_KINDS:
+    elif data.kind.has_tags:
         found = OwnExample(record.lines, [_split_list(cells[0], line, data.texts[0], path)], {})
     else:
         named = zip(cells, data.input_columns, strict=True)
@@ -134,7 +133,7 @@ def parse_record(
         found = cut_texts(record.lines, raw, data, tokenize)
     targets = _read_targets(record, data, path, found) if labelled else {}
     group = None
-    if data.kind == "ranking" and not data.choices:
+    if data.kind.is_grouped and not data.choices:
         group = str(cells[0] if data.group is None else record.get(data.group, path))
     extras = {
         name: _read_extra(name, record.get(column, path), column, record, len(found.texts[0]), path)
@@ -197,9 +196,9 @@ def _read_targets(
 ) -> dict[str, list[str]]:
     line, num_tokens = record.lines[0], len(example.texts[0])
     targets: dict[str, list[str]] = {}
-    if data.kind != "tagging":
+    if data.kind.has_label:
         cell = record.get(data.label, path)
-        if data.kind == "multi_label":
+        if data.kind.has_several_labels:
             targets[LABELS] = _read_labels(cell, data, line, path)
         else:
             targets[LABEL] = [_read_label(cell, line, data.label, path)]

@@ -1,0 +1,73 @@
+"""`reglue diff`: the scores that moved between two commits."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from nlp_core.cli import Subparsers, add_command
+
+if TYPE_CHECKING:
+    from nlp_core.report.difference import MovedScore
+
+HEADER = ["table", "cell", "metric", "before", "after", "difference", "95 % interval"]
+EXIT_MOVED = 1
+WIDTH = 160
+"""Columns of the table where the output is no terminal."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `diff`."""
+    parser = add_command(
+        subparsers,
+        "diff",
+        description="Show every reported score in results/ that differs between two commits, with "
+        "the 95 % confidence interval of the difference over seeds.",
+    )
+    parser.add_argument("before", metavar="REV1", help="a commit")
+    parser.add_argument("after", metavar="REV2", nargs="?", help="a commit; default: the files now")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--exit-code", action="store_true", help="leave with 1 if a score moved")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the scores that moved.
+
+    Raises:
+        ConfigError: git knows no such commit.
+        DataError: a results file is damaged.
+        SystemExit: with 1 if a score moved and --exit-code was given.
+    """
+    from nlp_core.report.difference import list_moved, read_revision  # scipy: a second
+    from nlp_core.report.markdown import render_rows
+
+    root = Path()
+    states = [read_revision(root, revision) for revision in (options.before, options.after)]
+    rows = [_describe(item) for item in list_moved(*states)]
+    if options.markdown:
+        print(render_rows(HEADER, rows) if rows else "No score moved.")
+    elif rows:
+        table = Table(box=box.SIMPLE_HEAD)
+        for name in HEADER:
+            table.add_column(name, no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
+        width = None if sys.stdout.isatty() else WIDTH
+        Console(markup=False, highlight=False, width=width).print(table)
+    else:
+        print("No score moved.")
+    if rows and options.exit_code:
+        raise SystemExit(EXIT_MOVED)
+
+
+def _describe(moved: "MovedScore") -> list[str]:
+    before, after, interval = moved.before, moved.after, moved.interval
+    scores = [f"{s.mean:.2f} ± {s.sd:.2f} ({s.n})" if s else "" for s in (before, after)]
+    change = f"{after.mean - before.mean:+.2f}" if before and after else ""
+    bounds = f"{interval.low:+.2f} to {interval.high:+.2f}" if interval else ""
+    return [moved.table, moved.cell, moved.metric, *scores, change, bounds]

@@ -1,0 +1,73 @@
+"""`reglue doctor`: whether this machine gives the committed bytes."""
+
+import argparse
+import platform
+from pathlib import Path
+
+from nlp_core.cli import Subparsers, add_command
+from nlp_core.errors import ConfigError
+from nlp_core.files import write_json
+from nlp_core.processor import name_processor
+
+PROBE = Path("reports/probe.json")
+EXIT_DIFFERENT = 1
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `doctor`."""
+    parser = add_command(
+        subparsers,
+        "doctor",
+        description="Run the numeric probe (about a second) and compare it with the committed one, "
+        f"{PROBE}. Exit code 1 if an operation differs.",
+    )
+    parser.add_argument(
+        "--accept", action="store_true", help="keep this machine's probe as the committed one"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Compare the probe of this machine with the committed one.
+
+    Raises:
+        ConfigError: there is no committed probe.
+        DataError: the file of the committed probe is damaged.
+        SystemExit: with 1 if an operation differs.
+    """
+    # two seconds of torch
+    from nlp_core.probe import run_probe
+    from nlp_core.report.results import Record, read_record
+    from nlp_core.training.determinism import describe_machine, name_instruction_set
+
+    class CommittedProbe(Record):
+        """The content of reports/probe.json."""
+
+        digest: str
+        operations: dict[str, str]
+
+    found = run_probe()
+    machine = ", ".join(f"{key} {value}" for key, value in sorted(describe_machine().items()))
+    print(f"Processor: {name_processor()}. Fingerprint: {machine}.")
+    if options.accept:
+        note = {"digest": found.digest, "operations": dict(found.operations)}
+        write_json(PROBE, note)
+        print(f"{PROBE}: kept.")
+        return
+    if not PROBE.exists():
+        raise ConfigError(
+            f"{PROBE.resolve()}: found no committed probe. Go to the root of a project with tables."
+        )
+    committed = read_record(PROBE, CommittedProbe, command="reglue doctor --accept")
+    names = [*committed.operations, *(set(found.operations) - set(committed.operations))]
+    moved = [n for n in names if found.operations.get(n) != committed.operations.get(n)]
+    if "probe" not in describe_machine():
+        print("REGLUE_DEVICE asks for a GPU: its numbers are its own and carry its name.")
+    if not moved:
+        print(f"All {len(names)} operations agree: this machine gives the committed bytes.")
+        return
+    print(f"{len(moved)} of {len(names)} operations differ: {', '.join(moved)}.")
+    if name_instruction_set() != "avx2":
+        print(f"This processor ({platform.machine()}) has no AVX2, which the committed bytes need.")
+    print("Cells trained here get another fingerprint; `reglue verify` compares their scores only.")
+    raise SystemExit(EXIT_DIFFERENT)

@@ -1,0 +1,56 @@
+"""`reglue explain`: where a cell's numbers come from, and how to get them again."""
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from nlp_core.cli import Subparsers, add_command
+from nlp_core.config.params import read_params
+from nlp_core.errors import ConfigError, suggest
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `explain`."""
+    parser = add_command(
+        subparsers,
+        "explain",
+        description="Show a cell's scores, data with digests and licences, model, recipe and where "
+        "its values come from, seeds, fingerprint, the commands that train it and its commit.",
+    )
+    parser.add_argument("table", metavar="TABLE", help="a table of params.yaml")
+    parser.add_argument("cell", metavar="CELL", help="one of its cells")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what is known of a cell.
+
+    Raises:
+        ConfigError: there is no such table or cell.
+        DataError: a results file is damaged.
+    """
+    from nlp_core.report.explanation import explain  # scipy: a second
+    from nlp_core.report.table import read_comparison
+
+    root = Path()
+    params = read_params(root / "params.yaml")
+    if options.table not in params.all_tables:
+        hint = suggest(options.table, params.all_tables)
+        raise ConfigError(f"table '{options.table}': unknown. {hint}")
+    comparison = read_comparison(options.table, root, allow_missing=True)
+    sections = explain(comparison, options.cell, params, root)
+    if options.json:
+        print(json.dumps(sections, indent=2, ensure_ascii=False))
+        return
+    console = Console(markup=False, highlight=False)
+    for name, facts in sections.items():
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for key, value in facts.items():
+            table.add_row(Text(key, style="dim"), value)
+        console.print(Text(f"\n{name}", style="bold"))
+        console.print(table)

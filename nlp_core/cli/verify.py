@@ -1,0 +1,107 @@
+"""`reglue verify`: train cells again and compare every byte with what is committed."""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.output import show_log
+from nlp_core.config.params import read_params
+from nlp_core.errors import ConfigError, DataError
+
+EXIT_DIFFERENT = 1
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `verify`."""
+    parser = add_command(
+        subparsers,
+        "verify",
+        description="Train cells of a table again, in a folder of their own, and compare weights, "
+        "predictions and scores with results/. Exit code 1 if anything differs.",
+    )
+    parser.add_argument("table", metavar="TABLE", nargs="?", help="a table of params.yaml")
+    parser.add_argument("cells", metavar="CELL", nargs="*", help="its cells; default: all")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        action="append",
+        default=[],
+        help="a seed; may be repeated; default: all",
+    )
+    parser.add_argument(
+        "--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead"
+    )
+    parser.add_argument(
+        "--draw-seed", type=int, default=1, metavar="N", help="seed of --draw; default: 1"
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the trained seeds there; a killed run goes on; default: a temporary folder",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print only the verdicts")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Verify, print one line a seed, and leave with 1 if one differs.
+
+    Raises:
+        ConfigError: neither or both of TABLE and --draw were given, or a name is unknown.
+        DataError: a cell cannot be verified.
+        SystemExit: with 1 if a seed differs.
+    """
+    if (options.table is None) == (options.draw is None):
+        raise ConfigError("reglue verify: expected either a table or --draw COUNT.")
+    # two seconds of torch, after the command line has been checked
+    from nlp_core.report.verification import (
+        draw_places,
+        list_missing_stages,
+        list_places,
+        verify,
+    )
+
+    show_log("WARNING" if options.quiet else "INFO")
+    root = Path()
+    params = read_params(root / "params.yaml")
+    if options.draw is not None:
+        places = draw_places(params, root, count=options.draw, seed=options.draw_seed)
+    else:
+        places = list_places(
+            params, root, table=options.table, cells=options.cells, seeds=options.seed
+        )
+    stages = list_missing_stages(places, params, root)
+    if stages:
+        done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet", *stages])
+        if done.returncode:
+            raise DataError(
+                f"`dvc repro {' '.join(stages)}` failed, so there are no data to train on; its "
+                "error is above. Without a network, REGLUE_MIRROR names a folder of archives."
+            )
+    console = Console(markup=False, highlight=False)
+    num_different = 0
+    kept = nullcontext(options.work) if options.work else tempfile.TemporaryDirectory()
+    with kept as work:
+        for verdict in verify(places, params, root, Path(work)):
+            num_different += not verdict.has_passed
+            console.print(f"{verdict.place}: {verdict.outcome}")
+            for detail in verdict.details:
+                console.print(f"  {detail}")
+            if verdict.moved:
+                columns = ("metric", "committed", "here", "difference", "sd of our seeds")
+                table = Table(*columns, box=None)
+                for item in verdict.moved:
+                    values = (item.committed, item.found, item.found - item.committed, item.sd)
+                    table.add_row(item.metric, *(f"{value:.4f}" for value in values))
+                console.print(table)
+    console.print(f"{len(places) - num_different} of {len(places)} seeds verified.")
+    if num_different:
+        raise SystemExit(EXIT_DIFFERENT)

@@ -1,0 +1,15 @@
+"""The hidden pieces of a corpus, which only train an encoder for other tasks."""
+
+from nlp_core.kinds.base import MASKED, Column, Kind, Target, register
+
+MASKED_LANGUAGE_MODEL = register(
+    Kind(
+        name="masked_language_model",
+        columns=(Column("text", "text"), Column("tokens", "texts")),
+        targets=(Target(MASKED, "number", "number"),),
+        texts=("text",),
+        metrics=("accuracy", "perplexity"),
+        metrics_module="nlp_core.metrics.masked_language_model",
+        is_auxiliary=True,
+    )
+)

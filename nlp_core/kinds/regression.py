@@ -1,0 +1,16 @@
+"""A number of a text."""
+
+from nlp_core.kinds.base import LABEL, TEXT_COLUMNS, Column, Kind, Target, UserFile, register
+
+REGRESSION = register(
+    Kind(
+        name="regression",
+        columns=(*TEXT_COLUMNS, Column(LABEL, "number")),
+        targets=(Target(LABEL, "number", "number"),),
+        texts=("text",),
+        readers=("tsv",),
+        metrics=("auc@THRESHOLD", "mae", "mse", "pearson", "rmse", "spearman"),
+        metrics_module="nlp_core.metrics.regression",
+        user_file=UserFile(("pearson", "spearman")),
+    )
+)

@@ -1,0 +1,31 @@
+"""Where in a passage the answer to a question is, if it has one."""
+
+from nlp_core.kinds.base import ANSWERS, PAIR_COLUMNS, Column, Kind, Target, UserFile, register
+
+SPAN_LABELS = ["answerable", "unanswerable"]
+"""The sorts of questions; a task has the first, or both."""
+
+SPAN = register(
+    Kind(
+        name="span",
+        columns=(
+            PAIR_COLUMNS[0],
+            Column("key", "text"),
+            *PAIR_COLUMNS[1:],
+            Column("starts_b", "places"),
+            Column("ends_b", "places"),
+            Column(ANSWERS, "texts"),
+            Column("answerable", "flag"),
+            Column("first", "count"),
+            Column("last", "count"),
+        ),
+        targets=(Target(ANSWERS, "text", "texts"),),
+        readers=("squad",),
+        cuts=("row", "article", "paragraph"),
+        metrics=("exact_match", "exact_match@LABEL", "f1", "f1@LABEL"),
+        metrics_module="nlp_core.metrics.span",
+        user_file=UserFile(
+            ("f1", "exact_match"), texts=("question", "context"), label=ANSWERS, formats=("squad",)
+        ),
+    )
+)

@@ -1,0 +1,188 @@
+"""What each seed of a cell predicted on the reported split, small enough to commit.
+
+`results/examples/<table>/<cell>.parquet` has a row for each example, seed and way of choosing the
+epoch: right and predicted labels, and the probabilities of the labels. So a clone can compute
+scores, intervals and tests between cells without training. No text is stored, so neither are
+answers that are parts of a text (reading comprehension).
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from nlp_core.errors import DataError
+from nlp_core.files import replacing
+from nlp_core.kinds import KINDS, LABEL, TAGS
+from nlp_core.metrics import Predictions, measure
+from nlp_core.report.cell import Cell, CellTask
+from nlp_core.report.results import Record
+
+FACTS = b"tasks"
+
+
+class TaskFacts(Record):
+    """What measuring a task needs."""
+
+    kind: str
+    labels: list[str]
+    metrics: list[str]
+    report_split: str
+    scheme: str | None
+
+
+def find_examples(table: str, cell: str, root: Path) -> Path:
+    """Return the path of a cell's predictions.
+
+    Args:
+        table: its name.
+        cell: its name.
+        root: the project's root.
+    """
+    return root / "results" / "examples" / table / f"{cell}.parquet"
+
+
+def write_examples(path: Path, folder: Path, cell: Cell) -> None:
+    """Write what all seeds of a cell predicted; nothing if its answers are parts of texts.
+
+    Args:
+        path: the file.
+        folder: the trained cell.
+        cell: what training left there.
+    """
+    tables = [
+        table
+        for seed in cell.seeds
+        for name, task in sorted(cell.tasks.items())
+        if (table := _read_seed(folder, seed, name, task)) is not None
+    ]
+    if not tables:
+        path.unlink(missing_ok=True)
+        return
+    names = set(pc.unique(pa.concat_tables(tables)["task"]).to_pylist())
+    facts = {
+        name: TaskFacts(**task.model_dump(include=set(TaskFacts.model_fields))).model_dump()
+        for name, task in sorted(cell.tasks.items())
+        if name in names
+    }
+    whole = pa.concat_tables(tables)
+    whole = whole.replace_schema_metadata({FACTS: json.dumps(facts, sort_keys=True)})
+    with replacing(path) as temporary:
+        pq.write_table(whole, temporary, compression="zstd", compression_level=19)
+
+
+def measure_examples(path: Path) -> dict[str, list[float]]:
+    """Return the metrics of the reported split, by the names of results, a value for each seed.
+
+    Raises:
+        DataError: the file is missing.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file; measure the cell again.")
+    table = pq.read_table(path)
+    facts = {
+        name: TaskFacts.model_validate(note)
+        for name, note in json.loads(table.schema.metadata[FACTS]).items()
+    }
+    found: dict[str, list[float]] = {}
+    for name, selection, rows in _split_runs(table):
+        task = facts[name]
+        prefix = f"{name}." if len(facts) > 1 else ""
+        suffix = "" if selection == "honest" else f".{selection}"
+        for metric, value in measure(task.kind, task.metrics, _build(rows, task)).items():
+            key = f"{prefix}{task.report_split}.{metric}{suffix}"
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table | None:
+    table = pq.read_table(folder / f"seed-{seed}" / "predictions" / f"{name}.parquet")
+    if not task.labels and pa.types.is_string(table.schema.field("prediction").type):
+        return None
+    table = table.filter(pc.equal(table["split"], task.report_split))
+    size = len(table)
+    columns: dict[str, pa.Array] = {
+        "seed": pa.array([seed] * size, pa.int16()),
+        "task": pa.array([name] * size, pa.string()),
+        "selection": table["selection"],
+        "id": table["id"].cast(pa.int32()),
+        "target": _list_labels(table["target"]),
+        "prediction": _list_labels(table["prediction"]),
+        "number": _list_numbers(table, ["target", "prediction"]),
+        "group": table["group"].cast(pa.int32())
+        if "group" in table.column_names
+        else pa.nulls(size, pa.int32()),
+        "score": _list_scores(table),
+    }
+    return pa.table(columns)
+
+
+def _list_labels(column: pa.ChunkedArray) -> pa.Array:
+    """Return the labels of each example as a list: one, several, or an intent and its slots."""
+    kind, texts = column.type, pa.list_(pa.string())
+    if pa.types.is_string(kind):
+        return pa.array([[value] for value in column.to_pylist()], texts)
+    if pa.types.is_struct(kind):
+        return pa.array([[row["label"], *row["tags"]] for row in column.to_pylist()], texts)
+    return column.cast(texts) if pa.types.is_list(kind) else pa.nulls(len(column), texts)
+
+
+def _list_numbers(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    """Return right and predicted number of each example of a regression."""
+    columns = [table[name] for name in names]
+    if not all(pa.types.is_floating(column.type) for column in columns):
+        return pa.nulls(len(table), pa.list_(pa.float32()))
+    pairs = np.stack([column.to_numpy() for column in columns], 1)
+    return pa.array(list(pairs.astype(np.float32)), pa.list_(pa.float32()))
+
+
+def _list_scores(table: pa.Table) -> pa.Array:
+    """Return the probabilities of the labels; of two labels only that of the second."""
+    floats = pa.list_(pa.float32())
+    if "score" not in table.column_names or not len(table):
+        return pa.nulls(len(table), floats)
+    score = np.asarray(table["score"].to_pylist(), dtype=np.float32)
+    return pa.array(list(score[:, 1:] if score.shape[1] == 2 else score), floats)
+
+
+def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
+    keys = table.select(["seed", "task", "selection"]).to_pylist()
+    runs = dict.fromkeys((key["seed"], key["task"], key["selection"]) for key in keys)
+    for seed, task, selection in sorted(runs):
+        chosen = pc.and_(pc.equal(table["seed"], seed), pc.equal(table["task"], task))
+        chosen = pc.and_(chosen, pc.equal(table["selection"], selection))
+        yield task, selection, table.filter(chosen)
+
+
+def _build(rows: pa.Table, task: TaskFacts) -> Predictions:
+    score = None
+    if rows["score"].null_count == 0:
+        score = np.asarray(rows["score"].to_pylist(), dtype=np.float64)
+        score = np.concatenate([1 - score, score], 1) if score.shape[1] == 1 else score
+    target, prediction = _read_answers(rows, task)
+    return Predictions(
+        labels=task.labels,
+        target=target,
+        prediction=prediction,
+        score=score,
+        group=rows["group"].to_numpy() if rows["group"].null_count == 0 else None,
+        scheme=task.scheme,
+    )
+
+
+def _read_answers(rows: pa.Table, task: TaskFacts) -> list[list[Any]]:
+    """Return right and predicted answers in the form that metrics take."""
+    if rows["number"].null_count == 0:
+        return [list(column) for column in zip(*rows["number"].to_pylist(), strict=True)]
+    columns = [rows[name].to_pylist() for name in ("target", "prediction")]
+    kind = KINDS.get(task.kind)
+    if len(kind.targets) > 1:
+        return [[{LABEL: row[0], TAGS: row[1:]} for row in column] for column in columns]
+    if kind.targets[0].answer == "texts":
+        return columns
+    return [[row[0] for row in column] for column in columns]

@@ -1,0 +1,324 @@
+"""Train a cell again and compare weights, predictions and scores with the committed ones.
+
+Where the machine's fingerprint is the committed one, every byte must be the same. Elsewhere the
+scores are compared by statistics: ours are expected within the spread of the committed seeds.
+"""
+
+import logging
+import math
+import random
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from safetensors import safe_open
+from scipy.stats import t as student
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.params import ExperimentConfig, Params, StudentConfig
+from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.files import digest_json
+from nlp_core.models.saving import WEIGHTS
+from nlp_core.report.cell import Cell as TrainedCell
+from nlp_core.report.cell import find_difference
+from nlp_core.report.evaluation import list_cells, measure_seed
+from nlp_core.report.gain import CONFIDENCE
+from nlp_core.report.pretraining import EncoderNote
+from nlp_core.report.results import CellResult, RunDigests, read_results
+from nlp_core.training.cell import describe_cell, name_stage, read_cell, train_seed
+from nlp_core.training.determinism import describe_machine
+from nlp_core.training.pretraining import pretrain_encoder, read_encoder
+from nlp_core.training.processes import find_processes
+from nlp_core.training.weight_digest import find_first_difference
+
+log = logging.getLogger(__name__)
+
+Outcome = Literal["identical", "different", "consistent", "inconsistent"]
+PASSED: tuple[Outcome, ...] = ("identical", "consistent")
+
+
+class Place(NamedTuple):
+    """A seed of a cell of a table."""
+
+    table: str
+    cell: str
+    seed: int
+
+    def __str__(self) -> str:
+        """Return `table/cell seed k`."""
+        return f"{self.table}/{self.cell} seed {self.seed}"
+
+
+class MovedScore(NamedTuple):
+    """A metric whose value is not the committed one, in points."""
+
+    metric: str
+    committed: float
+    found: float
+    sd: float
+    """Standard deviation of the committed seeds; 0 for one seed."""
+
+
+@dataclass(frozen=True)
+class SeedVerdict:
+    """What came of training one seed again.
+
+    Attributes:
+        place: which seed.
+        outcome: `identical` or `different` where the fingerprint is the committed one, else
+            `consistent` or `inconsistent` with the committed seeds.
+        details: what differs, one sentence each.
+        moved: the scores that differ.
+    """
+
+    place: Place
+    outcome: Outcome
+    details: list[str] = field(default_factory=list)
+    moved: list[MovedScore] = field(default_factory=list)
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.outcome in PASSED
+
+
+def list_places(
+    params: Params, root: Path, *, table: str, cells: Sequence[str], seeds: Sequence[int]
+) -> list[Place]:
+    """Return the seeds to verify, in the order of the results file.
+
+    Args:
+        params: params.yaml and grid/.
+        root: the project's root.
+        table: its name.
+        cells: some of its cells; all that it trains if empty.
+        seeds: some of their seeds; all if empty.
+
+    Raises:
+        ConfigError: there is no such table, cell or seed.
+    """
+    tables = [*params.all_tables, *params.encoder_tables]
+    if table not in tables:
+        raise ConfigError(f"table '{table}': unknown. {suggest(table, tables)}")
+    names = sorted(params.encoders)
+    if table in params.all_tables:
+        names = [name for name in list_cells(table, params) if params.cells[name].table == table]
+    for name in cells:
+        if name not in names:
+            raise ConfigError(f"table '{table}': unknown cell '{name}'. {suggest(name, names)}")
+    measured = read_results(root / "results" / f"{table}.json").cells
+    places = [
+        Place(table, name, seed)
+        for name in (cells or names)
+        if name in measured
+        for seed in measured[name].seeds
+        if not seeds or seed in seeds
+    ]
+    if not places:
+        raise ConfigError(
+            f"results/{table}.json: found no measured cell with the seeds asked for. Leave out "
+            "--seed, or train and measure the cell first."
+        )
+    return places
+
+
+def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Place]:
+    """Return one random seed of each of some random cells that can be verified.
+
+    Args:
+        params: params.yaml and grid/.
+        root: the project's root.
+        count: how many cells.
+        seed: of the draw.
+    """
+    cells = []
+    for table in sorted(params.all_tables):
+        path = root / "results" / f"{table}.json"
+        for name, result in sorted(read_results(path).cells.items() if path.exists() else []):
+            is_own = name in params.cells and params.cells[name].table == table
+            # others start from trained cells, which a draw cannot promise
+            is_plain = is_own and _starts_from_data(params.cells[name])
+            if is_plain and result.numerics == params.numerics and result.runs:
+                cells.append((table, name, result.seeds))
+    draw = random.Random(seed)
+    chosen = draw.sample(cells, min(count, len(cells)))
+    return [Place(table, name, draw.choice(seeds)) for table, name, seeds in chosen]
+
+
+def _starts_from_data(cell: ExperimentConfig) -> bool:
+    return not isinstance(cell, StudentConfig) and cell.init.startswith("data/")
+
+
+def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> list[str]:
+    """Return the DVC stages that make the data and the starting weights that are not there.
+
+    Args:
+        places: the seeds to verify.
+        params: params.yaml and grid/.
+        root: the project's root.
+    """
+    stages: dict[str, None] = {}
+    for name in dict.fromkeys(place.cell for place in places):
+        cell = params.cells[name] if name in params.cells else params.encoders[name]
+        if not (root / "data/processed" / cell.data / "manifest.json").exists():
+            is_group = cell.data in params.groups
+            stages[f"gather_{cell.data}" if is_group else f"preprocess@{cell.data}"] = None
+        if (
+            isinstance(cell, EncoderConfig)
+            and not (root / "data/processed" / cell.measured_on / "manifest.json").exists()
+        ):
+            stages[f"preprocess@{cell.measured_on}"] = None
+        init = Path(cell.init)
+        if not (root / init).exists():
+            stages[name_stage(init)] = None
+    return list(stages)
+
+
+def verify(
+    places: Sequence[Place], params: Params, root: Path, work: Path
+) -> Iterator[SeedVerdict]:
+    """Train seeds again and yield what came of each.
+
+    Args:
+        places: the seeds.
+        params: params.yaml and grid/.
+        root: the project's root.
+        work: an empty folder, or that of a killed run, which goes on.
+
+    Raises:
+        DataError: a cell is not measured, was trained by older code or another recipe, or its data
+            are not there.
+    """
+    for place in places:
+        committed = read_results(root / "results" / f"{place.table}.json").cells[place.cell]
+        _require_current(committed, place, params)
+        is_encoder = place.table in params.encoder_tables
+        retrain = _retrain_encoder if is_encoder else _retrain_cell
+        yield _compare(place, committed, retrain(place, params, work))
+
+
+def _require_current(committed: CellResult, place: Place, params: Params) -> None:
+    where = f"results/{place.table}.json: {place.cell}"
+    if place.table not in params.encoder_tables:
+        difference = find_difference(committed, place.cell, params)
+    else:
+        said = digest_json(params.encoders[place.cell].describe()), params.numerics
+        is_current = said == (committed.recipe_digest, committed.numerics)
+        difference = None if is_current else "trained by another recipe or older code"
+    if difference:
+        raise DataError(
+            f"{where}: {difference}. Train and measure the cell as the grid describes it now; "
+            "until then there is nothing to compare with."
+        )
+    if str(place.seed) not in committed.runs:
+        raise DataError(f"{where}: found no digests of seed {place.seed}; measure the cell again.")
+
+
+class Retrained(NamedTuple):
+    """What the second training of a seed gave."""
+
+    digests: RunDigests
+    scores: Mapping[str, float]
+    data: Mapping[str, str]
+    weights: Path
+
+
+def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
+    cell = read_cell(place.cell, params)
+    folder = train_seed(cell, place.seed, work / place.table / place.cell, find_processes())
+    trained = TrainedCell.model_validate(describe_cell(cell, {place.seed: folder}))
+    scores = measure_seed(folder, trained)
+    return Retrained(trained.runs[str(place.seed)], scores, trained.data, folder / WEIGHTS)
+
+
+def _retrain_encoder(place: Place, params: Params, work: Path) -> Retrained:
+    folder = pretrain_encoder(read_encoder(place.cell, params), work, notes=None)
+    note = EncoderNote.model_validate(read_mapping(folder / "encoder.json"))
+    return Retrained(note, note.metrics, note.data, folder / WEIGHTS)
+
+
+def _compare(place: Place, committed: CellResult, found: Retrained) -> SeedVerdict:
+    idx = committed.seeds.index(place.seed)
+    moved = [
+        MovedScore(name, score.values[idx], found.scores[name], score.sd)
+        for name, score in sorted(committed.metrics.items())
+        if name in found.scores
+        and not math.isclose(score.values[idx], found.scores[name], abs_tol=1e-6)
+    ]
+    if describe_machine() != committed.fingerprint:
+        return _compare_statistics(place, committed, found.scores, moved)
+    details = _list_data_differences(committed.data, found.data)
+    details += _list_differences(committed.runs[str(place.seed)], found.digests, found.weights)
+    return SeedVerdict(place, "different" if details or moved else "identical", details, moved)
+
+
+def _list_data_differences(expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    return [
+        f"the data of {task} are not the committed ones: {found.get(task)}, committed {digest}"
+        for task, digest in expected.items()
+        if found.get(task) != digest
+    ]
+
+
+def _list_differences(expected: RunDigests, found: RunDigests, weights: Path) -> list[str]:
+    pairs = zip(expected.validations, found.validations, strict=False)
+    names = _list_tensors(weights, found.validations)
+    differences = (
+        f"validation {number} of {len(expected.validations)} is the first that differs, in {name}"
+        for number, (one, two) in enumerate(pairs, 1)
+        if (name := find_first_difference(one, two, names))
+    )
+    first = next(differences, None)
+    details = [first] if first else []
+    if len(expected.validations) != len(found.validations):
+        details.append(
+            f"{len(found.validations)} validations, committed {len(expected.validations)}"
+        )
+    if expected.weights != found.weights:
+        details.append("the chosen weights differ")
+    details += [
+        f"the predictions of {task} differ"
+        for task, digest in expected.predictions.items()
+        if found.predictions.get(task) != digest
+    ]
+    return details
+
+
+def _list_tensors(path: Path, validations: Sequence[str]) -> list[str]:
+    """Return the names that a digest covers: the weights, and their averages if it has more."""
+    with safe_open(path, framework="np") as file:
+        kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+    averages = [f"average/{name}" for name, kind in kinds.items() if kind.startswith(("F", "BF"))]
+    count = len(validations[0].partition("-")[2]) // 4 if validations else 0
+    return [*kinds] if count == len(kinds) else [*kinds, *averages]
+
+
+def _compare_statistics(
+    place: Place, committed: CellResult, scores: Mapping[str, float], moved: list[MovedScore]
+) -> SeedVerdict:
+    """Compare one value with the committed seeds by a 95 % prediction interval.
+
+    m - q s sqrt(1 + 1/n) to m + q s sqrt(1 + 1/n), with q the quantile of Student's t for n - 1
+    degrees of freedom.
+    """
+    name = next(iter(sorted(committed.metrics)))
+    task = next(iter(committed.tasks.values()))
+    reported = [key for key in committed.metrics if key.startswith(f"{task.report_split}.")]
+    name = reported[0] if reported else name
+    values = committed.metrics[name].values
+    facts = "the machine's fingerprint is not the committed one, so scores are compared"
+    if len(values) < 2:
+        return SeedVerdict(place, "consistent", [f"{facts}; one seed has no spread"], moved)
+    mean, sd, count = statistics.fmean(values), statistics.stdev(values), len(values)
+    quantile = float(student.ppf((1 + CONFIDENCE) / 2, count - 1))
+    reach = quantile * sd * math.sqrt(1 + 1 / count)
+    is_within = abs(scores[name] - mean) <= reach
+    detail = (
+        f"{facts}: {name} {scores[name]:.2f} is {'within' if is_within else 'outside'} the 95 % "
+        f"prediction interval of the {count} committed seeds, {mean - reach:.2f} to "
+        f"{mean + reach:.2f}"
+    )
+    return SeedVerdict(place, "consistent" if is_within else "inconsistent", [detail], moved)

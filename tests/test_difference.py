@@ -1,0 +1,91 @@
+"""`reglue diff`: moved, new and removed scores between two commits."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.errors import ConfigError
+from nlp_core.files import write_json
+from nlp_core.report.difference import list_moved, read_revision
+from nlp_core.report.gain import find_interval
+from nlp_core.report.results import Score
+
+
+def write(root: Path, **cells: list[float]) -> None:
+    """Write results whose cells have the given test scores, and the same dev score each."""
+    note = {
+        name: {
+            "metrics": {
+                "test.f1": score(values).model_dump(),
+                "dev.f1": score([sum(values), 1.0]).model_dump(),
+            },
+            "seeds": [*range(1, len(values) + 1)],
+            "epochs": {},
+            "model": "zoo/a.json",
+            "recipe": "quick",
+            "data": {},
+            "init": None,
+            "tasks": {"a": {"kind": "tagging", "select_split": "dev", "report_split": "test"}},
+            "parameters": {},
+            "footnotes": [],
+            "fingerprint": {},
+            "numerics": 1,
+        }
+        for name, values in cells.items()
+    }
+    write_json(root / "results/trial.json", {"table": "trial", "cells": note})
+
+
+def score(values: list[float]) -> Score:
+    mean = sum(values) / len(values)
+    sd = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
+    return Score(mean=mean, sd=sd, n=len(values), values=values)
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A commit with two cells; since then one score has moved, one cell went and one came."""
+    monkeypatch.chdir(tmp_path)
+    git(tmp_path, "init", "-q")
+    write(tmp_path, kept=[80.0, 81.0], moved=[70.0, 71.0], removed=[50.0, 52.0])
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    write(tmp_path, kept=[80.0, 81.0], moved=[75.0, 76.5], added=[60.0, 61.0])
+    return tmp_path
+
+
+def test_moved_new_and_removed_scores_are_listed(repository: Path) -> None:
+    before, after = read_revision(repository, "HEAD"), read_revision(repository, None)
+    found = {item.cell: item for item in list_moved(before, after)}
+    assert list(found) == ["added", "moved", "removed"]
+    assert {item.metric for item in found.values()} == {"test.f1"}
+    assert found["added"].before is None
+    assert found["removed"].after is None
+    interval = find_interval(score([75.0, 76.5]), score([70.0, 71.0]))
+    assert found["moved"].interval == pytest.approx(interval, abs=1e-4)  # six decimal places
+    assert list(list_moved(before, before)) == []
+
+
+def test_the_command_prints_them(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["diff", "HEAD", "--markdown"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("| table | cell | metric | before | after |")
+    assert "| trial | moved | test.f1 | 70.50 ± 0.71 (2) | 75.75 ± 1.06 (2) | +5.25 |" in lines[3]
+    with pytest.raises(SystemExit) as caught:
+        main(["diff", "HEAD", "--exit-code"])
+    assert caught.value.code == 1
+    capsys.readouterr()
+    main(["diff", "HEAD", "HEAD", "--exit-code"])
+    assert capsys.readouterr().out == "No score moved.\n"
+
+
+def test_an_unknown_commit_is_the_users_mistake(repository: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Not a valid object name nowhere\. Name a commit"):
+        read_revision(repository, "nowhere")

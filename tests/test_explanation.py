@@ -1,0 +1,65 @@
+"""`reglue explain`: every cell of every table has its scores, data, recipe and commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.config.params import read_params
+from nlp_core.errors import ConfigError
+from nlp_core.report.explanation import explain
+from nlp_core.report.table import read_comparison
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("table", read_params(ROOT / "params.yaml").all_tables)
+def test_every_cell_of_a_table_is_explained(table: str) -> None:
+    params = read_params(ROOT / "params.yaml")
+    comparison = read_comparison(table, ROOT, allow_missing=True)
+    cells = [name for name, cell in params.cells.items() if cell.table == table]
+    assert cells
+    for cell in cells:
+        found = explain(comparison, cell, params, ROOT)
+        stage = params.cells[cell].stage
+        assert found["commands"]["train"] == f"dvc repro {stage}@{cell}"
+        assert found["commands"]["verify"] == f"reglue verify {table} {cell}"
+        assert sorted(set(found["data"]) & set(params.tasks))
+        assert Path(found["model"]["file"]).is_file()
+        assert found["recipe"]["values from"]
+        if cell in comparison.results.cells:
+            assert any("over" in score for score in found["scores"].values())
+            assert found["training"]["seeds"]
+
+
+def test_scores_are_those_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["explain", "wikiqa", "cnn", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    score = json.loads(Path("results/wikiqa.json").read_text())["cells"]["cnn"]["metrics"][
+        "test.auc"
+    ]
+    expected = f"{score['mean']:.2f} ± {score['sd']:.2f} over {score['n']} seeds"
+    assert found["scores"]["CNN, AUC, test.auc"].startswith(f"{expected}; published 74.79: ")
+    run = json.loads(Path("results/wikiqa.json").read_text())["cells"]["cnn"]["runs"]["1"]
+    assert run["weights"][7:23] in found["training"]["weights of seed 1"]
+
+
+def test_a_cell_of_older_code_is_marked() -> None:
+    params = read_params(ROOT / "params.yaml")
+    newer = params.model_copy(update={"numerics": params.numerics + 1})
+    found = explain(read_comparison("wikiqa", ROOT), "cnn", newer, ROOT)
+    assert "to be retrained" in found["training"]["numerics"]
+
+
+def test_an_unknown_cell_gets_the_nearest_name() -> None:
+    params = read_params(ROOT / "params.yaml")
+    with pytest.raises(ConfigError, match=r"unknown cell 'cn'\. Did you mean 'cnn'"):
+        explain(read_comparison("wikiqa", ROOT), "cn", params, ROOT)
+    with pytest.raises(SystemExit):
+        main(["explain", "wikiqua", "cnn"])

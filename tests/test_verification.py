@@ -1,0 +1,165 @@
+"""`reglue verify`: a cell that is trained again is identical, and a planted change is named."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import Tensor
+
+from nlp_core.blocks.recurrent import BiLSTM
+from nlp_core.config.base import read_mapping
+from nlp_core.config.params import Params
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.files import digest_file, write_json
+from nlp_core.heads.sentence import ClassificationHead
+from nlp_core.metrics.classification import COMPUTE
+from nlp_core.probe import Probe
+from nlp_core.report.evaluation import evaluate_cell
+from nlp_core.report.pretraining import evaluate_encoders
+from nlp_core.report.results import Results, read_results
+from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
+from nlp_core.training import device
+from nlp_core.training.cell import read_cell, train_cell
+from nlp_core.training.pretraining import pretrain_encoder, read_encoder
+from tests.test_training import make_params, project
+from tests.tiny import make_recipe, write_task
+from tests.tiny_corpus import make_params as make_encoder_params
+from tests.tiny_corpus import write_project
+
+__all__ = ["project"]
+CELL = "tiny"
+PLACE = Place("sample", CELL, 1)
+
+
+@pytest.fixture
+def params(project: Path) -> Params:
+    """A project with one cell that is trained and measured."""
+    write_task(project, "classification")
+    found = make_params("classification", make_recipe(epochs=2))
+    measure(found, project)
+    return found
+
+
+def measure(params: Params, root: Path) -> None:
+    folder = train_cell(read_cell(CELL, params))
+    results = Results(table="sample", cells={CELL: evaluate_cell(folder, CELL, params)})
+    write_json(root / "results/sample.json", results.model_dump(exclude_defaults=True))
+
+
+def verify_one(params: Params, root: Path, name: str = "again") -> SeedVerdict:
+    (verdict,) = verify([PLACE], params, root, root / name)
+    return verdict
+
+
+def test_a_cell_trained_again_is_identical(params: Params, project: Path) -> None:
+    verdict = verify_one(params, project)
+    assert verdict == SeedVerdict(PLACE, "identical")
+    assert verdict.has_passed
+    assert not (project / "again/sample/tiny/seed-1.safetensors").exists()
+
+
+def test_a_changed_block_is_found_at_the_first_validation(
+    params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = BiLSTM.forward
+
+    def shift(self: BiLSTM, x: Tensor, mask: Tensor) -> Tensor:
+        return forward(self, x, mask) * 1.01
+
+    monkeypatch.setattr(BiLSTM, "forward", shift)
+    verdict = verify_one(params, project)
+    assert verdict.outcome == "different"
+    assert verdict.place.cell == CELL
+    first, *others = verdict.details
+    assert first.startswith("validation 1 of 2 is the first that differs, in average/")
+    assert "the chosen weights differ" in others
+    assert not verdict.has_passed
+
+
+def test_a_changed_metric_is_found_though_the_weights_are_the_same(
+    params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = COMPUTE["accuracy"]
+    monkeypatch.setitem(COMPUTE, "accuracy", lambda found: metric(found) - 0.01)
+    verdict = verify_one(params, project)
+    assert verdict.outcome == "different"
+    assert verdict.details == []
+    assert {item.metric for item in verdict.moved} == {"dev.accuracy", "test.accuracy"}
+    assert [round(item.found - item.committed, 4) for item in verdict.moved] == [-1.0, -1.0]
+
+
+def test_changed_data_are_named_before_the_weights(params: Params, project: Path) -> None:
+    folder = project / "data/processed/tiny_classification"
+    path = folder / "train.parquet"
+    table = pq.read_table(path)
+    labels = table["label"].to_pylist()
+    labels[0] = {"0": "1", "1": "0"}[labels[0]]
+    idx = table.column_names.index("label")
+    pq.write_table(table.set_column(idx, "label", pa.array(labels)), path)
+    manifest = read_mapping(folder / "manifest.json")
+    manifest["splits"]["train"]["sha256"] = digest_file(path)
+    write_json(folder / "manifest.json", manifest)
+    verdict = verify_one(params, project)
+    assert verdict.outcome == "different"
+    assert verdict.details[0].startswith("the data of tiny_classification are not the committed")
+
+
+def test_another_machine_is_compared_by_the_spread_of_the_seeds(
+    params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "run_probe", lambda: Probe({}, "1" * 16))
+    verdict = verify_one(params, project)
+    assert verdict.outcome == "consistent"
+    assert "prediction interval of the 2 committed seeds" in verdict.details[0]
+
+    def give_up(self: ClassificationHead, x: Tensor, mask: object = None) -> Tensor:
+        return torch.zeros(len(x), 2) * x.sum()
+
+    monkeypatch.setattr(ClassificationHead, "forward", give_up)
+    results = project / "results/sample.json"
+    note = read_mapping(results)
+    note["cells"][CELL]["metrics"]["test.accuracy"]["values"] = [95.0, 95.1]
+    write_json(results, note)
+    verdict = verify_one(params, project, "third")
+    assert verdict.outcome == "inconsistent"
+    assert not verdict.has_passed
+
+
+def test_what_cannot_be_verified_says_why(params: Params, project: Path) -> None:
+    root = project
+    with pytest.raises(ConfigError, match=r"table 'samples': unknown\. Did you mean 'sample'"):
+        list_places(params, root, table="samples", cells=[], seeds=[])
+    with pytest.raises(ConfigError, match="unknown cell 'tyni'"):
+        list_places(params, root, table="sample", cells=["tyni"], seeds=[])
+    with pytest.raises(ConfigError, match="no measured cell with the seeds asked for"):
+        list_places(params, root, table="sample", cells=[], seeds=[9])
+    newer = params.model_copy(update={"numerics": 2})
+    with pytest.raises(DataError, match="numerics: found 1, but the grid says 2"):
+        list(verify([PLACE], newer, root, root / "again"))
+
+
+def test_places_are_all_seeds_or_a_repeatable_draw(params: Params, project: Path) -> None:
+    found = list_places(params, project, table="sample", cells=[], seeds=[])
+    assert found == [PLACE, Place("sample", CELL, 2)]
+    assert list_places(params, project, table="sample", cells=[CELL], seeds=[2]) == found[1:]
+    drawn = draw_places(params, project, count=5, seed=3)
+    assert drawn == draw_places(params, project, count=5, seed=3)
+    assert [place.cell for place in drawn] == [CELL]
+
+
+def test_an_encoder_trained_again_is_identical(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_project(tmp_path)
+    params = make_encoder_params(tmp_path, tiny={"steps": 4, "validate_every": 2})
+    pretrain_encoder(read_encoder("tiny", params))
+    evaluate_encoders("pretrain", tmp_path)
+    place = Place("pretrain", "tiny", params.encoders["tiny"].seed)
+    assert list_places(params, tmp_path, table="pretrain", cells=[], seeds=[]) == [place]
+    (verdict,) = verify([place], params, tmp_path, tmp_path / "again")
+    assert verdict == SeedVerdict(place, "identical")
+    committed = read_results(tmp_path / "results/pretrain.json").cells["tiny"]
+    assert len(committed.runs[str(place.seed)].validations) >= 2
