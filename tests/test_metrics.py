@@ -4,12 +4,16 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from seqeval.metrics import f1_score as seqeval_f1
 from seqeval.scheme import IOBES
 
+from nlp_core.data.tagging_scheme import find_spans, write_tags
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import Predictions, check_metrics, measure
+from reglue_runtime.decoding import find_entities
 
 
 def binary(target: str, prediction: str, scores: list[float] | None = None) -> Predictions:
@@ -136,9 +140,9 @@ def test_entity_f1_wants_type_and_both_ends() -> None:
     target = [["B-PER", "E-PER", "O", "S-LOC"], ["S-ORG", "O"]]
     prediction = [["B-PER", "E-PER", "O", "S-ORG"], ["O", "S-ORG"]]
     bioes = Predictions(["O"], target, prediction, scheme="BIOES")
-    found = measure("tagging", ["f1", "accuracy"], bioes)
-    assert found == pytest.approx({"f1": 100 / 3, "accuracy": 50.0})
-    assert found["f1"] == 100 * seqeval_f1(target, prediction, mode="strict", scheme=IOBES)
+    found = measure("tagging", ["f1", "f1_strict", "accuracy"], bioes)
+    assert found == pytest.approx({"f1": 100 / 3, "f1_strict": 100 / 3, "accuracy": 50.0})
+    assert found["f1_strict"] == 100 * seqeval_f1(target, prediction, mode="strict", scheme=IOBES)
 
 
 def test_the_scheme_is_read_off_the_tags() -> None:
@@ -149,9 +153,24 @@ def test_the_scheme_is_read_off_the_tags() -> None:
     assert measure("tagging", ["f1"], Predictions(["B-A", "I-A", "O"], bio, bio)) == {"f1": 100.0}
 
 
-def test_a_tag_the_scheme_forbids_makes_no_entity() -> None:
-    predictions = Predictions(["B-A", "I-A", "O"], [["O", "O"]], [["I-A", "I-A"]])
-    assert measure("tagging", ["f1"], predictions) == {"f1": 0.0}
+def test_a_sequence_the_scheme_forbids_is_an_entity_except_in_strict_f1() -> None:
+    tags = [["I-A", "I-A", "O"]], [["B-A", "I-A", "O"]]
+    predictions = Predictions(["B-A", "I-A", "O"], tags[1], tags[0])
+    assert measure("tagging", ["f1", "f1_strict"], predictions) == {"f1": 100.0, "f1_strict": 0.0}
+
+
+TAGS = ["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in ("A", "B"))]
+
+
+@given(st.lists(st.sampled_from(TAGS), min_size=1, max_size=12))
+def test_f1_counts_the_entities_that_prediction_delivers(tags: list[str]) -> None:
+    spans = find_spans(tags)
+    delivered = write_tags(spans, len(tags), "BIOES")
+    predictions = Predictions(TAGS, [delivered], [tags], scheme="BIOES")
+    assert measure("tagging", ["f1"], predictions) == {"f1": 100.0 if spans else 0.0}
+    words = [str(idx) for idx in range(len(tags))]
+    shipped = [(e["first"], e["last"] + 1, e["type"]) for e in find_entities(words, tags)]
+    assert shipped == [tuple(span) for span in spans]
 
 
 def test_an_unknown_scheme_is_named() -> None:
@@ -162,7 +181,7 @@ def test_an_unknown_scheme_is_named() -> None:
 
 def test_a_tag_of_another_scheme_is_an_error() -> None:
     predictions = Predictions(["O"], [["S-A"]], [["O"]], scheme="BIO")
-    with pytest.raises(DataError, match=r"scheme BIO does not have \(Invalid token .* S-A"):
+    with pytest.raises(DataError, match=r"'S-A', which the scheme BIO does not have"):
         measure("tagging", ["f1"], predictions)
 
 

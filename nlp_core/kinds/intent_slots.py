@@ -23,7 +23,10 @@ INTENT_SLOTS = register(
         targets=(Target(LABEL, "text", "text"), Target(TAGS, "texts", "texts", source="tags")),
         readers=("parallel",),
         cuts=ROW_CUTS,
-        metrics=("frame_accuracy", "intent_accuracy", "slot_f1", "slot_precision", "slot_recall"),
+        metrics=(
+            *("frame_accuracy", "intent_accuracy", "slot_f1", "slot_f1_strict"),
+            *("slot_precision", "slot_recall"),
+        ),
         metrics_module="nlp_core.metrics.intent_slots",
         user_file=UserFile(
             ("frame_accuracy", "intent_accuracy", "slot_f1"),

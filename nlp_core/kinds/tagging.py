@@ -10,7 +10,7 @@ TAGGING = register(
         readers=("conll",),
         cuts=ROW_CUTS,
         metrics=(
-            *("accuracy", "f1", "f1@LABEL", "precision", "precision@LABEL"),
+            *("accuracy", "f1", "f1@LABEL", "f1_strict", "precision", "precision@LABEL"),
             *("recall", "recall@LABEL"),
         ),
         metrics_module="nlp_core.metrics.tagging",

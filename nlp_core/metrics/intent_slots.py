@@ -20,7 +20,7 @@ def measure_slots(name: str, predictions: Predictions) -> float:
     """Return F1, precision or recall of whole slots, as those of the kind tagging.
 
     Args:
-        name: f1, precision or recall.
+        name: f1, f1_strict, precision or recall.
         predictions: of utterances.
 
     Raises:
@@ -51,6 +51,7 @@ COMPUTE = {
     "frame_accuracy": measure_frame_accuracy,
     "intent_accuracy": measure_intent_accuracy,
     "slot_f1": partial(measure_slots, "f1"),
+    "slot_f1_strict": partial(measure_slots, "f1_strict"),
     "slot_precision": partial(measure_slots, "precision"),
     "slot_recall": partial(measure_slots, "recall"),
 }

@@ -13,38 +13,41 @@ from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.metrics.base import LABEL, Predictions
 
 SCHEMES = {"BIO": IOB2, "BIOES": IOBES}
+PREFIXES = {"BIO": ("B-", "I-"), "BIOES": ("B-", "I-", "E-", "S-")}
 
 
 def measure_entities(
-    score: Callable[..., float], predictions: Predictions, label: str | None = None
+    score: Callable[..., float],
+    predictions: Predictions,
+    label: str | None = None,
+    *,
+    strict: bool = False,
 ) -> float:
     """Return precision, recall or F1 of whole entities: a hit has the right type and both ends.
 
-    Tags that the scheme forbids (an I without a B before it) make no entity.
+    Entities are read as conlleval and the runtime read them: an I after an O starts one.
 
     Args:
         score: of seqeval.
         predictions: of sentences.
-        label: the one type of entities that counts; None: all of them.
+        label: the one entity type to count; None counts all of them.
+        strict: whether a sequence that breaks the scheme's rules makes no entity.
 
     Raises:
         ConfigError: the scheme is not one that entities can be read from.
         DataError: a tag is not of the scheme.
+
+    Source: Tjong Kim Sang and De Meulder 2003 (CoNLL-2003 shared task), its program conlleval.
     """
     name = predictions.scheme or _guess_scheme(predictions.labels)
     if name not in SCHEMES:
         raise ConfigError(f"metrics: unknown tagging scheme '{name}'. {suggest(name, SCHEMES)}")
     target, prediction = _tags(predictions.target), _tags(predictions.prediction)
+    _check_tags({*chain.from_iterable(target), *chain.from_iterable(prediction)}, name)
     if label is not None:
         target, prediction = _keep_type(target, label), _keep_type(prediction, label)
-    try:
-        value = score(target, prediction, mode="strict", scheme=SCHEMES[name], zero_division=0)
-    except ValueError as err:
-        raise DataError(
-            f"metrics: found a tag that the scheme {name} does not have ({err}) Check the "
-            "task's scheme."
-        ) from err
-    return float(value)
+    mode = {"mode": "strict", "scheme": SCHEMES[name]} if strict else {}
+    return float(score(target, prediction, zero_division=0, **mode))
 
 
 def measure_accuracy(predictions: Predictions) -> float:
@@ -52,6 +55,16 @@ def measure_accuracy(predictions: Predictions) -> float:
     target = list(chain.from_iterable(_tags(predictions.target)))
     prediction = list(chain.from_iterable(_tags(predictions.prediction)))
     return float(accuracy_score(target, prediction))
+
+
+def _check_tags(tags: set[str], scheme: str) -> None:
+    """Refuse a tag that the scheme does not have: seqeval would read it as a type of its own."""
+    strange = sorted(tag for tag in tags if tag != "O" and tag[:2] not in PREFIXES[scheme])
+    if strange:
+        raise DataError(
+            f"metrics: found the tag '{strange[0]}', which the scheme {scheme} does not have. "
+            "Check the task's scheme."
+        )
 
 
 def _guess_scheme(labels: Sequence[str]) -> str:
@@ -78,4 +91,5 @@ COMPUTE: dict[str, Callable[..., float]] = {
         )
         for suffix in ("", LABEL)
     },
+    "f1_strict": partial(measure_entities, f1_score, strict=True),
 }
