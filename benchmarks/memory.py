@@ -18,7 +18,7 @@ from typing import NamedTuple
 from nlp_core import dag
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ["params.yaml", "grid", "datasets", "zoo", "stages", "nlp_core", "reports", "results"]
+COPIED = ["params.yaml", "grid", "sources", "zoo", "stages", "nlp_core", "reports", "results"]
 KIB_A_MIB = 1024
 
 

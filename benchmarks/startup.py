@@ -35,7 +35,7 @@ def measure(cell: str) -> float:
         root = Path(folder)
         shutil.copy2(ROOT / "params.yaml", root)
         shutil.copytree(ROOT / "grid", root / "grid")
-        for name in ["zoo", "datasets", "stages", "nlp_core"]:
+        for name in ["zoo", "sources", "stages", "nlp_core"]:
             (root / name).symlink_to(ROOT / name)
         (root / "data").symlink_to(ROOT / "data")
         started = time.perf_counter()

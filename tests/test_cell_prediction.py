@@ -153,16 +153,14 @@ def test_mistakes_are_one_paragraph_and_write_nothing(
 
 def test_every_task_of_datasets_has_a_form() -> None:
     found = {}
-    for name, dataset in read_registry(ROOT / "datasets").items():
+    for name, dataset in read_registry(ROOT / "sources").items():
         if dataset.task is not None and dataset.task.kind.user_file.formats:
             found[name] = describe_files(dataset.task, "tsv")
     assert {item.kind.name for item in found.values()} == set(list_user_kinds()) - {"multi_label"}
     assert found["squad"].format == "squad"
     assert (found["rte"].texts, found["rte"].label) == (["text_a", "text_b"], "label")
     assert found["atis"].tag_column == "tags"
-    assert describe_files(read_registry(ROOT / "datasets")["conll2003"].task, "conll").texts == [
-        "1"
-    ]
+    assert describe_files(read_registry(ROOT / "sources")["conll2003"].task, "conll").texts == ["1"]
 
 
 def test_a_model_of_ones_own_goes_on_from_a_cell(project: Path, tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from nlp_core.cli import COMMANDS, _build_parser, main
 from nlp_core.report.evaluation import evaluate_table
 
 ROOT = Path(__file__).resolve().parent.parent
-DATASETS = ROOT / "datasets"
+SOURCES = ROOT / "sources"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    main(["data", "list", "--datasets-dir", str(DATASETS), *arguments])
+    main(["data", "list", "--sources-dir", str(SOURCES), *arguments])
     return capsys.readouterr().out
 
 
@@ -29,7 +29,7 @@ def test_data_list_shows_licence_citation_and_labels_of_all(
     (tmp_path / "raw" / "cola" / "manifest.json").write_text("{}")
     rows = json.loads(run(capsys, "--json", "--data-dir", str(tmp_path)))
     found = {row["name"]: row for row in rows}
-    assert len(found) == len(list(DATASETS.glob("*.yaml")))
+    assert len(found) == len(list(SOURCES.glob("*.yaml")))
     assert all(row["licence"] and row["citation"] and row["from"] for row in rows)
     assert found["cola"]["present"] == {"raw": True, "processed": False}
     assert found["sst2"]["splits"] == {"train": 67349, "dev": 872, "test": 1821}
@@ -50,11 +50,11 @@ def test_data_list_shows_a_card_for_each(
 def test_a_wrong_registry_is_one_paragraph_and_exit_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    shutil.copy(DATASETS / "cola.yaml", tmp_path / "cola.yaml")
+    shutil.copy(SOURCES / "cola.yaml", tmp_path / "cola.yaml")
     with (tmp_path / "cola.yaml").open("a") as file:
         file.write("licencex: x\n")
     with pytest.raises(SystemExit) as caught:
-        main(["data", "list", "--datasets-dir", str(tmp_path)])
+        main(["data", "list", "--sources-dir", str(tmp_path)])
     assert caught.value.code == 2
     message = capsys.readouterr().err
     assert message.startswith("error: ")

@@ -45,13 +45,13 @@ def test_user_error_is_one_paragraph_and_exit_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_: argparse.Namespace) -> None:
-        raise DataError("datasets/cola.yaml: no 'members'.\n  Add them.")
+        raise DataError("sources/cola.yaml: no 'members'.\n  Add them.")
 
     start(monkeypatch, "cola")
     with pytest.raises(SystemExit) as stopped:
         run_stage(fail, parser())
     assert stopped.value.code == 2
-    assert capsys.readouterr().err == "error: datasets/cola.yaml: no 'members'. Add them.\n"
+    assert capsys.readouterr().err == "error: sources/cola.yaml: no 'members'. Add them.\n"
 
 
 def test_interrupt_is_exit_130(

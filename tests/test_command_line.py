@@ -39,7 +39,7 @@ def is_shown(line: str, text: str) -> bool:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the files that the page speaks of."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("zoo", "datasets", "reports", "results", "params.yaml", "grid"):
+    for name in ("zoo", "sources", "reports", "results", "params.yaml", "grid"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "names.txt").write_text(NAMES)
     model = json.loads((ROOT / "zoo" / "sample" / "sentence_bilstm.json").read_text())

@@ -8,12 +8,12 @@ import pytest
 from stages import download, preprocess
 from stages._cli import run_stage
 
-DATASETS = Path(__file__).parent.parent / "datasets"
+SOURCES = Path(__file__).parent.parent / "sources"
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(DATASETS, tmp_path / "datasets")
+    shutil.copytree(SOURCES, tmp_path / "sources")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGLUE_MIRROR", raising=False)
     return tmp_path

@@ -9,7 +9,7 @@ from nlp_core.config.dataset import DatasetConfig, read_dataset, read_registry
 from nlp_core.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
-DATASETS = ROOT / "datasets"
+SOURCES = ROOT / "sources"
 BIOMEDICAL = ["bc5cdr_chem", "bc5cdr_disease", "gad", "ncbi_disease"]
 GLUE = ["ax", "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
 SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_vectors"]
@@ -52,12 +52,12 @@ def test_registry_holds_every_source() -> None:
     others += ["minilm_words", "neuronblocks_query"]
     corpora = ["classic_books", "enwiki"]
     names = sorted([*BIOMEDICAL, *GLUE, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
-    assert sorted(read_registry(DATASETS)) == names
+    assert sorted(read_registry(SOURCES)) == names
 
 
 @pytest.mark.parametrize("name", GLUE)
 def test_glue_is_selected_off_the_reported_split(name: str) -> None:
-    task = read_dataset(name, DATASETS).task
+    task = read_dataset(name, SOURCES).task
     assert task is not None
     expected = (None, None) if name == "ax" else ("held_out", "dev")
     report = task.report_split.split("_")[0] if task.report_split else None
@@ -66,7 +66,7 @@ def test_glue_is_selected_off_the_reported_split(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["conll2003", "wikiqa", "sample_ner", "sample_answer", *SLU])
 def test_others_are_selected_on_dev_and_reported_on_test(name: str) -> None:
-    task = read_dataset(name, DATASETS).task
+    task = read_dataset(name, SOURCES).task
     assert task is not None
     assert (task.select_split, task.report_split) == ("dev", "test")
 
@@ -76,7 +76,7 @@ def test_others_are_selected_on_dev_and_reported_on_test(name: str) -> None:
     [("ncbi_disease", "Disease"), ("bc5cdr_disease", "Disease"), ("bc5cdr_chem", "Chemical")],
 )
 def test_biomedical_names_have_the_one_type_of_their_file(name: str, label: str) -> None:
-    task = read_dataset(name, DATASETS).task
+    task = read_dataset(name, SOURCES).task
     assert task is not None
     assert task.reader.name == "conll"
     assert (task.reader.bare_type, task.labels) == (label, [label])
@@ -84,7 +84,7 @@ def test_biomedical_names_have_the_one_type_of_their_file(name: str, label: str)
 
 
 def test_gad_reports_its_test_part_with_equal_sentences_kept_together() -> None:
-    task = read_dataset("gad", DATASETS).task
+    task = read_dataset("gad", SOURCES).task
     assert task is not None
     assert task.held_out is not None
     assert (task.select_split, task.report_split) == ("held_out", "test")
@@ -123,17 +123,17 @@ def test_wrong_bare_type_is_refused(changes: dict[str, Any], message: str) -> No
 
 def test_unknown_dataset_is_named_with_its_neighbour() -> None:
     with pytest.raises(ConfigError, match=r"no dataset 'sst-2'\. Did you mean 'sst2'"):
-        read_dataset("sst-2", DATASETS)
+        read_dataset("sst-2", SOURCES)
 
 
 @pytest.mark.parametrize("name", ["../secrets", "", "/etc/passwd"])
 def test_dataset_name_is_no_path(name: str) -> None:
     with pytest.raises(ConfigError, match="there is no dataset"):
-        read_dataset(name, DATASETS)
+        read_dataset(name, SOURCES)
 
 
 def test_label_that_means_two_things_is_refused(tmp_path: Path) -> None:
-    text = (DATASETS / "rte.yaml").read_text().replace('"entailment"', "no")
+    text = (SOURCES / "rte.yaml").read_text().replace('"entailment"', "no")
     (tmp_path / "rte.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"task\.labels\[0\]: YAML 1\.1 reads False"):
         read_dataset("rte", tmp_path)
@@ -179,16 +179,16 @@ def test_label_that_means_two_things_is_refused(tmp_path: Path) -> None:
 )
 def test_wrong_dataset_is_refused_with_its_key(value: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        parse_config(value, DatasetConfig, where="datasets/d.yaml")
-    assert str(caught.value).startswith("datasets/d.yaml: ")
+        parse_config(value, DatasetConfig, where="sources/d.yaml")
+    assert str(caught.value).startswith("sources/d.yaml: ")
     assert "\n" not in str(caught.value)
 
 
 def test_members_know_their_names() -> None:
-    glove = read_dataset("glove", DATASETS)
+    glove = read_dataset("glove", SOURCES)
     assert glove.member_names == ["glove.6B.100d.txt", "glove.6B.50d.txt"]
     assert glove.kind == "vectors"
-    assert read_dataset("minilm", DATASETS).kind == "encoder"
+    assert read_dataset("minilm", SOURCES).kind == "encoder"
 
 
 JOINT: dict[str, Any] = {
@@ -270,7 +270,7 @@ def test_wrong_task_of_answers_is_refused(changes: dict[str, Any], message: str)
 
 @pytest.mark.parametrize(("name", "num_intents", "num_slots"), [("atis", 26, 83), ("snips", 7, 39)])
 def test_slu_names_every_intent_and_slot(name: str, num_intents: int, num_slots: int) -> None:
-    dataset = read_dataset(name, DATASETS)
+    dataset = read_dataset(name, SOURCES)
     assert dataset.task is not None
     assert len(dataset.task.labels) == num_intents
     assert len(dataset.task.slots or []) == num_slots

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 INPUTS = [
     "params.yaml",
     "grid",
-    "datasets",
+    "sources",
     "zoo/sample",
     "stages",
     "nlp_core",

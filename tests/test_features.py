@@ -226,7 +226,7 @@ def test_symbols_of_a_tsv_file_are_one_for_each_token(root: Path) -> None:
 )
 def test_features_that_cannot_be_are_refused(task: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        parse_config(task, TaskConfig, where="datasets/d.yaml: task")
+        parse_config(task, TaskConfig, where="sources/d.yaml: task")
     assert "\n" not in str(caught.value)
 
 

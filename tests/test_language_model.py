@@ -265,4 +265,4 @@ def test_layers_that_only_look_back_are_taken(root: Path, change: Change) -> Non
 )
 def test_tasks_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        parse_config(TASK | change, TaskConfig, where="datasets/d.yaml: task")
+        parse_config(TASK | change, TaskConfig, where="sources/d.yaml: task")

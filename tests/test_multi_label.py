@@ -184,7 +184,7 @@ def test_a_separator_belongs_to_several_labels_alone(kind: str, separator: str |
     task = deepcopy(TASK) | {"kind": kind}
     task["reader"]["label_separator"] = separator
     with pytest.raises(ConfigError, match="label_separator"):
-        parse_config(task, TaskConfig, where="datasets/d.yaml: task")
+        parse_config(task, TaskConfig, where="sources/d.yaml: task")
 
 
 def test_targets_are_an_indicator_of_the_labels(tmp_path: Path) -> None:

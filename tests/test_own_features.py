@@ -215,7 +215,7 @@ def test_wrong_descriptions_are_refused(data: dict[str, Any], message: str) -> N
 
 
 def test_other_columns_of_a_source_are_described() -> None:
-    task = read_dataset("conll2003_pos", ROOT / "datasets").task
+    task = read_dataset("conll2003_pos", ROOT / "sources").task
     assert task is not None
     read = ["tokens", "features.pos", "features.chunk"]
     columns = describe_files(task, "conll", read)

@@ -113,7 +113,7 @@ def test_a_label_that_the_site_does_not_know_is_refused() -> None:
 
 def test_the_files_have_the_labels_and_splits_of_the_tasks() -> None:
     for sheet in SHEETS:
-        task = read_dataset(sheet.task, ROOT / "datasets").task
+        task = read_dataset(sheet.task, ROOT / "sources").task
         assert task is not None
         assert list(sheet.answers) == task.labels
         assert sheet.split in task.splits

@@ -121,10 +121,10 @@ def write_cell(task: str, params: Params) -> None:
 def write_trained(root: Path) -> None:
     """Write a project, the working folder, with a cell of two seeds for each task of GLUE."""
     write_vectors(root)
-    Path("datasets").mkdir()
+    Path("sources").mkdir()
     for task in [*TASKS, "ax"]:
-        text = (ROOT / "datasets" / f"{task}.yaml").read_text()
-        Path(f"datasets/{task}.yaml").write_text(re.sub(r"rows: \d+", f"rows: {ROWS}", text))
+        text = (ROOT / "sources" / f"{task}.yaml").read_text()
+        Path(f"sources/{task}.yaml").write_text(re.sub(r"rows: \d+", f"rows: {ROWS}", text))
         write_task(task)
     Path("zoo").mkdir()
     experiments = {}

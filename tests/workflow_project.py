@@ -128,7 +128,7 @@ def make_stub_project(root: Path) -> Project:
     for stage in STAGES:
         shutil.copy2(STUB / "stage.py", root / "stages" / f"{stage}.py")
     models = [cell["model"] for table in tables for cell in table["experiments"].values()]
-    sources = [f"datasets/{name}.yaml" for name in params["sources"]]
+    sources = [f"sources/{name}.yaml" for name in params["sources"]]
     published = [f"reports/published/{name}.yaml" for name in params["tables"]]
     for path in {*models, *sources, *published}:
         (root / path).parent.mkdir(parents=True, exist_ok=True)

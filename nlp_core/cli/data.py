@@ -20,10 +20,10 @@ def add_parser(subparsers: Subparsers) -> None:
     listing = data.add_parser("list", help="list every dataset with licence and citation")
     listing.add_argument("--json", action="store_true", help="print JSON")
     listing.add_argument(
-        "--datasets-dir",
+        "--sources-dir",
         type=Path,
-        default=Path("datasets"),
-        help="folder of the dataset files (default: datasets)",
+        default=Path("sources"),
+        help="folder of the dataset files (default: sources)",
     )
     listing.add_argument(
         "--data-dir",
@@ -38,9 +38,9 @@ def run(options: argparse.Namespace) -> None:
     """Show every dataset.
 
     Raises:
-        ConfigError: a file under datasets/ is wrong.
+        ConfigError: a file under sources/ is wrong.
     """
-    datasets = read_registry(options.datasets_dir)
+    datasets = read_registry(options.sources_dir)
     rows = [describe(name, item, options.data_dir) for name, item in datasets.items()]
     if options.json:
         sys.stdout.write(json.dumps(rows, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
@@ -53,7 +53,7 @@ def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, obj
 
     Args:
         name: the dataset.
-        dataset: its file under datasets/.
+        dataset: its file under sources/.
         data_dir: the folder that holds raw/ and processed/.
     """
     task = dataset.task

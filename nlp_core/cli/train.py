@@ -134,7 +134,7 @@ def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
     if not kinds:
         raise ConfigError(
             f"{plan.where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
-            f"{', '.join(list_user_kinds())}; a task of another kind is described in datasets/ "
+            f"{', '.join(list_user_kinds())}; a task of another kind is described in sources/ "
             "and trained as a cell of grid/."
         )
     guess = guess_data(path, KINDS.get(kinds[0]))

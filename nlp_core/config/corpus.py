@@ -1,4 +1,4 @@
-"""The closed model of a corpus of documents for pre-training, a part of datasets/*.yaml."""
+"""The closed model of a corpus of documents for pre-training, a part of sources/*.yaml."""
 
 from typing import Annotated
 

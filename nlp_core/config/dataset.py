@@ -1,4 +1,4 @@
-"""The closed model of datasets/*.yaml: where a source comes from and how it is read as a task."""
+"""The closed model of sources/*.yaml: where a source comes from and how it is read as a task."""
 
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -285,7 +285,7 @@ class TaskConfig(ClosedModel):
 
 
 class DatasetConfig(ClosedModel):
-    """The whole of one datasets/<name>.yaml."""
+    """The whole of one sources/<name>.yaml."""
 
     title: str
     """What it is, in a few words."""
@@ -348,7 +348,7 @@ class DatasetConfig(ClosedModel):
         return used
 
 
-def read_dataset(name: str, folder: Path = Path("datasets")) -> DatasetConfig:
+def read_dataset(name: str, folder: Path = Path("sources")) -> DatasetConfig:
     """Read `<folder>/<name>.yaml`.
 
     Raises:
@@ -360,7 +360,7 @@ def read_dataset(name: str, folder: Path = Path("datasets")) -> DatasetConfig:
     return read_config(folder / f"{name}.yaml", DatasetConfig)
 
 
-def read_registry(folder: Path = Path("datasets")) -> dict[str, DatasetConfig]:
+def read_registry(folder: Path = Path("sources")) -> dict[str, DatasetConfig]:
     """Read every dataset of a folder, sorted by name.
 
     Raises:

@@ -99,7 +99,7 @@ class DataConfig(ClosedModel):
         if not self.kind.user_file.formats:
             raise ValueError(
                 f"kind: found {self.kind}, expected one of {', '.join(list_user_kinds())}; a task "
-                f"of kind {self.kind} is described in datasets/ and trained as a cell of grid/."
+                f"of kind {self.kind} is described in sources/ and trained as a cell of grid/."
             )
         return self
 
@@ -244,7 +244,7 @@ def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ())
     label, or labels; further ones as the source calls them. Column files are read as the source is.
 
     Args:
-        task: as datasets/ describes it, of a kind that a user's files can hold.
+        task: as sources/ describes it, of a kind that a user's files can hold.
         form: of the files; questions on passages have the JSON of SQuAD alone.
         inputs: the columns that the model reads.
     """

@@ -39,7 +39,7 @@ class ExperimentConfig(ClosedModel):
     model: Annotated[str, Field(pattern=r"^zoo/[a-z0-9_/]+\.json$")]
     """Path of the model file."""
     data: Name
-    """The task: a name under datasets/ and data/processed/; or a group of tasks."""
+    """The task: a name under sources/ and data/processed/; or a group of tasks."""
     init: Annotated[str, Field(pattern=r"^(data/processed|artifacts)/[a-z0-9_/]+$")]
     """Folder of the vectors or the encoder that the model starts from; or of a trained cell, whose
     layers it goes on with: artifacts/finetune/<table>/<cell>."""
@@ -79,7 +79,7 @@ class Params(ClosedModel):
     numerics: Count
     """Raised when a change of code moves a number; every trained cell depends on it."""
     sources: Annotated[list[Name], Field(min_length=1)]
-    """What the download stage fetches: names of files under datasets/."""
+    """What the download stage fetches: names of files under sources/."""
     tasks: Annotated[list[Name], Field(min_length=1)]
     """What the preprocess stage makes; each is also a source."""
     groups: dict[Name, Annotated[list[Name], Field(min_length=2)]] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The closed models of the readers that a task of datasets/*.yaml may name."""
+"""The closed models of the readers that a task of sources/*.yaml may name."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The closed models of tables of word vectors in datasets/*.yaml."""
+"""The closed models of tables of word vectors in sources/*.yaml."""
 
 from typing import Annotated
 

@@ -130,7 +130,7 @@ def _copy(stream: IO[bytes], path: Path, max_bytes: int, where: str) -> Unpacked
             if num_bytes > max_bytes:
                 raise DownloadError(
                     f"{where}: unpacks to more than the {max_bytes} bytes that are left of the "
-                    "cap; refused. If that size is right, raise max_bytes in its file in datasets/."
+                    "cap; refused. If that size is right, raise max_bytes in its file in sources/."
                 )
             sha.update(chunk)
             target.write(chunk)

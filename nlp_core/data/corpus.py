@@ -101,13 +101,13 @@ def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str,
     if missing:
         raise DataError(
             f"{where}: found no document {', '.join(sorted(missing))}, which corpus.left_out of "
-            f"datasets/{raw_dir.name}.yaml names; correct the ids there."
+            f"sources/{raw_dir.name}.yaml names; correct the ids there."
         )
     for part in (train, held_out):
         if not part.rows:
             raise DataError(
                 f"{where}: found no documents for {part.name}; choose another corpus.held_out "
-                f"share or seed in datasets/{raw_dir.name}.yaml."
+                f"share or seed in sources/{raw_dir.name}.yaml."
             )
     return {"splits": {part.name: part.describe() for part in (held_out, train)}}
 

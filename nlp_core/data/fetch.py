@@ -141,7 +141,7 @@ def _write_body(response: requests.Response, part: Path, have: int, max_bytes: i
         part.unlink()
         raise DownloadError(
             f"{response.url}: sends more than {max_bytes} bytes; refused. If that size is right, "
-            "raise max_bytes in its file in datasets/."
+            "raise max_bytes in its file in sources/."
         )
     if expected is not None and have != expected:
         raise PassingError(f"{response.url}: {have} of {expected} bytes came.")

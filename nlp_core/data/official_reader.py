@@ -1,4 +1,4 @@
-"""The readers that a task of datasets/ may name: a split of an official file, as rows."""
+"""The readers that a task of sources/ may name: a split of an official file, as rows."""
 
 from collections.abc import Callable
 from pathlib import Path

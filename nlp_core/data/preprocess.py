@@ -49,7 +49,7 @@ def preprocess_source(name: str, dataset: DatasetConfig, data_dir: Path = Path("
 
     Args:
         name: the source, which is also the task.
-        dataset: its file in datasets/.
+        dataset: its file in sources/.
         data_dir: the folder that holds raw/ and processed/.
 
     Raises:
@@ -69,7 +69,7 @@ def preprocess_source(name: str, dataset: DatasetConfig, data_dir: Path = Path("
             manifest = write_corpus(dataset.corpus, raw_dir, folder)
         else:
             raise DataError(
-                f"datasets/{name}.yaml: has neither task, vectors, encoder nor corpus, so there is "
+                f"sources/{name}.yaml: has neither task, vectors, encoder nor corpus, so there is "
                 "nothing to preprocess. Remove it from tasks in params.yaml."
             )
         manifest |= {"task": name, "kind": dataset.kind, "source": source}

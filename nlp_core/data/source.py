@@ -150,7 +150,7 @@ def _generate_members(name: str, dataset: DatasetConfig, folder: Path) -> dict[s
         found = digest_file(folder / member)
         if found != expected:
             raise DownloadError(
-                f"datasets/{name}.yaml: generator.sha256.{member}: the generator wrote {found}, "
+                f"sources/{name}.yaml: generator.sha256.{member}: the generator wrote {found}, "
                 f"expected {expected}. If the generator was changed on purpose, write the new "
                 "digest there and raise numerics in params.yaml."
             )

@@ -155,7 +155,7 @@ class Task:
     """A processed task.
 
     Attributes:
-        name: its name under datasets/.
+        name: its name under sources/.
         kind: what sort of task it is.
         targets: by column (label, tags) all labels that can be predicted, sorted; none for the
             values of a regression.

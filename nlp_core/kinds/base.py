@@ -76,7 +76,7 @@ class UserFile(NamedTuple):
         texts: what the columns of the texts are usually called.
         label: what the column of the label is usually called; of tagging that of the tags.
         tags: what the column of the tags is usually called, if there is a label too.
-        formats: the formats that can hold it; none where only datasets/ describes such tasks.
+        formats: the formats that can hold it; none where only sources/ describes such tasks.
         keys: the keys of `data` that only some kinds have, and this one does.
         plain_metrics: what is usually measured where tags write no entities.
     """
@@ -107,7 +107,7 @@ class Kind:
         columns: of the processed parquet files, in their order.
         targets: what is predicted; more than one where an example has several answers.
         texts: the columns of text that a model may read whole.
-        readers: the readers of datasets/ that give its examples.
+        readers: the readers of sources/ that give its examples.
         cuts: by what a part of train can be held out.
         metrics: all that it can be measured by, sorted, with parameters in capitals.
         metrics_module: where they are computed.

@@ -240,7 +240,7 @@ def _check_split(sheet: Sheet, task: Task) -> None:
     if not (task.folder / f"{sheet.split}.parquet").is_file():
         raise DataError(
             f"{task.folder}: found no split '{sheet.split}', whose rows {sheet.file} answers; name "
-            f"it in datasets/{sheet.task}.yaml and run `python -m stages.preprocess {sheet.task}`."
+            f"it in sources/{sheet.task}.yaml and run `python -m stages.preprocess {sheet.task}`."
         )
 
 

@@ -29,7 +29,7 @@ class TrainedSeed(NamedTuple):
 
     @property
     def described(self) -> TaskConfig:
-        """How datasets/ describes the task."""
+        """How sources/ describes the task."""
         found = read_dataset(self.task.name).task
         assert found is not None, self.task.name
         return found

@@ -61,7 +61,7 @@ def teach(name: str) -> None:
 
 def main(name: str) -> None:
     """Write what the stage of this file's name writes for `name`."""
-    described = Path("datasets", f"{name}.yaml")
+    described = Path("sources", f"{name}.yaml")
     raw, processed = Path("data/raw", name), Path("data/processed", name)
     results, published = Path("results", f"{name}.json"), Path("reports/published", f"{name}.yaml")
     if STAGE == "download":
