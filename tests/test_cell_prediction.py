@@ -11,7 +11,7 @@ import pytest
 
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_registry
-from nlp_core.config.own_data import describe_files
+from nlp_core.config.user_data import describe_files
 from nlp_core.kinds import list_user_kinds
 from nlp_core.training.predictor import Predictor
 from tests.tiny_glue import ROOT, WORDS, train_group, write_group, write_trained

@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.records import Record
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file
 from nlp_core.training import loop
-from nlp_core.training.own_splits import read_splits
 from nlp_core.training.prediction_file import ROWS_A_CHUNK, _write_parquet
 from nlp_core.training.predictor import Predictor
-from tests.own_files import (
+from nlp_core.training.user_splits import read_splits
+from tests.user_files import (
     QUICK,
     SMALL,
     make_texts,

@@ -11,8 +11,8 @@ import pytest
 
 from nlp_core.cli import COMMANDS, main, template
 from nlp_core.models.plugin import REGISTRIES
-from tests.own_files import WORDS, write_conll, write_tsv
 from tests.test_plugin import SCALE
+from tests.user_files import WORDS, write_conll, write_tsv
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "command-line.md"

@@ -15,15 +15,15 @@ from torch import nn
 from transformers import AutoModel
 
 from nlp_core.cli import main
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_texts
 from nlp_core.errors import ConfigError
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import read_plan
 from nlp_core.training.predictor import Predictor
-from tests.own_files import QUICK, SMALL, write_pairs, write_slots, write_tsv
 from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import make_tokenizer, write_encoder
+from tests.user_files import QUICK, SMALL, write_pairs, write_slots, write_tsv
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = ["the good film", "a sad film", "great", "the bad films fine nice poor sad awful"]

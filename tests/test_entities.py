@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlp_core.cli import main
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
-from nlp_core.data.readers.own import read_examples
+from nlp_core.data.readers.user import read_examples
 from nlp_core.data.tagging_scheme import Span, find_spans, write_tags
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGGING, TAGS

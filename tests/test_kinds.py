@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.preprocess import preprocess_source
-from nlp_core.data.readers.own import read_examples
+from nlp_core.data.readers.user import read_examples
 from nlp_core.data.task import read_task
 from nlp_core.kinds import KINDS, Kind
 from nlp_core.metrics import measure

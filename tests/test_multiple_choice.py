@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
-from nlp_core.data.readers.own import read_examples
+from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import RANKING
 from nlp_core.metrics import Predictions, measure
 from nlp_core.training.predictor import Predictor
-from tests.own_files import WORDS
 from tests.test_cli_train import learn, read_rows
+from tests.user_files import WORDS
 
 CHOICES = {"kind": "ranking", "format": "jsonl", "texts": ["premise"], "label": "label"}
 CHOICES |= {"choices": ["choice1", "choice2"]}

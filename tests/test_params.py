@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from nlp_core.config.base import parse_config, read_config, read_mapping
-from nlp_core.config.own_data import TrainingConfig
 from nlp_core.config.params import Params, read_params
+from nlp_core.config.user_data import TrainingConfig
 from nlp_core.errors import ConfigError
 from tests.tiny import make_recipe
 

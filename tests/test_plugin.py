@@ -8,13 +8,13 @@ import pytest
 
 from nlp_core.blocks import BLOCKS
 from nlp_core.cli import main
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError
 from nlp_core.models.plugin import load_plugins
 from nlp_core.training.predictor import Predictor
-from tests.own_files import SMALL, write_tsv
+from tests.user_files import SMALL, write_tsv
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -13,7 +13,7 @@ from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.headline import read_headline
 from nlp_core.report.headline_figure import draw_headline
 from nlp_core.report.summary import FIGURE, fill_markers, update_readme
-from tests.own_files import make_texts
+from tests.user_files import make_texts
 
 ROOT = Path(__file__).resolve().parent.parent
 README = """# Title

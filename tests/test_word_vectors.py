@@ -15,7 +15,7 @@ from nlp_core.data.vocabulary import read_vectors
 from nlp_core.data.word_vectors import TABLE, convert_vectors
 from nlp_core.errors import DataError
 from nlp_core.training.predictor import Predictor
-from tests.own_files import write_tsv
+from tests.user_files import write_tsv
 
 WORDS = {"the": [0.5, -1.0, 2.0], "soup": [1.0, 0.25, 0.0], ". . .": [0.125, 3.0, -4.0]}
 

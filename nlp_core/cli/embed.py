@@ -12,8 +12,8 @@ from nlp_core.cli.trained import add_trained, load_predictor, read_otherwise
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.training.embedding import FORMS, POOLS, embed_file, open_encoder
-from nlp_core.training.own_folder import is_own_folder
 from nlp_core.training.trained_seed import is_cell
+from nlp_core.training.user_folder import is_user_folder
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     layer, folder = options.layer, options.folder
     if options.output.resolve() == options.data.resolve():
         raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
-    if is_own_folder(folder) or is_cell(folder):
+    if is_user_folder(folder) or is_cell(folder):
         predictor = load_predictor(options)
     else:
         for name in ("task", "seed"):

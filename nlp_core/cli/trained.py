@@ -6,7 +6,7 @@ from pathlib import Path
 from nlp_core.cli.output import add_overrides
 from nlp_core.config.base import parse_config
 from nlp_core.config.model_file import set_value
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import Kind
 from nlp_core.training.predictor import Predictor

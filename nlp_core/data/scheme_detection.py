@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
-from nlp_core.data.readers.own import OwnExample
+from nlp_core.data.readers.user import UserExample
 from nlp_core.data.tagging_scheme import CLOSED, LETTERS, OUTSIDE, TagError, read_spans
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
@@ -25,7 +25,7 @@ class _Evidence:
         starts: how many entities begin with I- and with B-, not behind another of their type.
     """
 
-    def __init__(self, examples: Iterable[OwnExample]) -> None:
+    def __init__(self, examples: Iterable[UserExample]) -> None:
         self.letters: set[str] = set()
         self.first: dict[bool, tuple[int, str]] = {}
         self.broken: dict[str, tuple[int, str]] = {}
@@ -52,7 +52,7 @@ class _Evidence:
                 found = f"the tag {tag} begins an entity behind {before} (not IOB1)"
                 self.broken.setdefault("IOB1", (line, found))
 
-    def _test(self, scheme: str, example: OwnExample, tags: list[str]) -> None:
+    def _test(self, scheme: str, example: UserExample, tags: list[str]) -> None:
         if scheme in self.broken:
             return
         try:
@@ -61,7 +61,7 @@ class _Evidence:
             self.broken[scheme] = (example.line(err.index), str(err))
 
 
-def detect_scheme(examples: Iterable[OwnExample], path: Path) -> str:
+def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
     """Return the scheme that all the tags of a file obey.
 
     A file that is right in BIO is taken for BIO; IOB1 only allows B- behind an entity of the same
@@ -99,7 +99,7 @@ def detect_scheme(examples: Iterable[OwnExample], path: Path) -> str:
     )
 
 
-def suggest_scheme(examples: Iterable[OwnExample], scheme: str) -> str:
+def suggest_scheme(examples: Iterable[UserExample], scheme: str) -> str:
     """Return what to say of tags that break the rules of the scheme in the model file."""
     try:
         found = detect_scheme(examples, Path())

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nlp_core.config.own_data import DataConfig
 from nlp_core.config.reader import NUMBERS, SYMBOLS, WHOLE_TEXTS
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
-from nlp_core.data.readers.own import READ_SCHEME, OwnExample, read_examples
 from nlp_core.data.readers.records import check_file, refuse
+from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
 from nlp_core.data.scheme_detection import suggest_scheme
 from nlp_core.data.store import DROPPED, DROPPED_WORD, NOTE, RAW, StoredSplit, read_store
 from nlp_core.data.tagging_scheme import TagError, convert_tags
@@ -106,7 +106,7 @@ def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[s
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
 
 
-def _list_words(example: OwnExample, data: DataConfig, raw: Sequence[str]) -> dict[str, list[str]]:
+def _list_words(example: UserExample, data: DataConfig, raw: Sequence[str]) -> dict[str, list[str]]:
     """Return by column the tokens, the text as one word, or the symbols; numbers among them."""
     words = dict(zip(data.text_names, example.texts, strict=True))
     words |= {name: [text] for name, text in zip(raw, example.raw, strict=False)}
@@ -201,7 +201,7 @@ class _NumberWriter:
         self._folder, self._path, self._column = folder, path, column
         self._values, self._sizes = array("d"), array("i")
 
-    def add(self, example: OwnExample) -> None:
+    def add(self, example: UserExample) -> None:
         """Add the numbers of one example.
 
         Raises:
@@ -254,7 +254,7 @@ class _TargetWriter:
         self._lines: dict[str, dict[str, int]] = {}
         self._values = array("d")
 
-    def add(self, example: OwnExample) -> None:
+    def add(self, example: UserExample) -> None:
         """Add the targets of one example."""
         for name, words in example.targets.items():
             if self._is_number:
@@ -295,7 +295,7 @@ class _TargetWriter:
             raise refuse(self._path, line, f"{found} {self._data.kind}")
         return value
 
-    def _convert(self, example: OwnExample, tags: list[str]) -> list[str]:
+    def _convert(self, example: UserExample, tags: list[str]) -> list[str]:
         source = READ_SCHEME if self._data.has_spans else self._data.scheme
         target = self._data.target_scheme
         assert source is not None

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from nlp_core.config.reader import SYMBOLS
-from nlp_core.data.own_split import read_own_split
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.task import Examples, Split, Task
+from nlp_core.data.user_split import read_user_split
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.training.lesson import CELL
-from nlp_core.training.own_folder import RUN, is_own_folder, open_own_folder
-from nlp_core.training.own_run import build_task, list_pieces
 from nlp_core.training.trained_seed import is_cell, open_seed
+from nlp_core.training.user_folder import RUN, is_user_folder, open_user_folder
+from nlp_core.training.user_run import build_task, list_pieces
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def read_trained(
         ConfigError: an argument does not fit the folder.
         DataError: the folder is no trained model, or not a whole one.
     """
-    if is_own_folder(folder):
+    if is_user_folder(folder):
         return _read_run(folder, data, plugins)
     if is_cell(folder):
         if data is not None:
@@ -146,7 +146,7 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
             f"{folder}: found no file of examples; an export is checked on real ones. Give a file "
             "with labels, in the form of the training file, with --data."
         )
-    found = open_own_folder(folder, plugins)
+    found = open_user_folder(folder, plugins)
     model, featurizer = found.load()
     data, targets = found.data, featurizer.targets
     return TrainedModel(
@@ -156,5 +156,5 @@ def _read_run(folder: Path, path: Path | None, plugins: Sequence[Path]) -> Train
         task=build_task(data, targets, folder.name),
         tokenizer=data.tokens,
         max_tokens=None if data.kind.has_passages else data.max_tokens,
-        examples=read_own_split(path, data, "test", targets, list_pieces(found.plan)),
+        examples=read_user_split(path, data, "test", targets, list_pieces(found.plan)),
     )

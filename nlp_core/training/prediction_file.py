@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.own_data import DataConfig
-from nlp_core.data.own_split import read_questions
-from nlp_core.data.readers.own import OwnExample, parse_record
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.records import Record, read_records, refuse
+from nlp_core.data.readers.user import UserExample, parse_record
+from nlp_core.data.user_split import read_questions
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_text
 from nlp_core.training.predictor import Prediction, Predictor
@@ -122,7 +122,7 @@ def _say_rows(predictor: Predictor, source: Path, places: dict[str, int]) -> Ite
 
 def read_chunks(
     predictor: Predictor, source: Path
-) -> Iterator[tuple[list[Record], list[OwnExample]]]:
+) -> Iterator[tuple[list[Record], list[UserExample]]]:
     """Yield the rows of a file some at a time, with what a model reads of them."""
     data = predictor.data
     for records in _cut(read_records(source, data)):

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 
 from nlp_core.blocks import SEQUENCE, VECTOR
-from nlp_core.config.own_data import DataConfig, Format, describe_files
 from nlp_core.config.reader import SYMBOLS
+from nlp_core.config.user_data import DataConfig, Format, describe_files
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.guess import guess_format
-from nlp_core.data.own_split import build_question_split, read_own_split
 from nlp_core.data.readers.example import Passage, Question
-from nlp_core.data.readers.own import OwnExample, cut_texts, list_candidates, locate_text
 from nlp_core.data.readers.records import check_file
+from nlp_core.data.readers.user import UserExample, cut_texts, list_candidates, locate_text
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.tagging_scheme import Span, find_spans
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
+from nlp_core.data.user_split import build_question_split, read_user_split
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
 from nlp_core.kinds import ANSWERS, list_user_kinds
@@ -29,10 +29,10 @@ from nlp_core.metrics import measure
 from nlp_core.metrics.confusion import Confusion, count_confusions
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel
-from nlp_core.training.own_folder import RUN, is_own_folder, open_own_folder
-from nlp_core.training.own_run import build_task, list_pieces
 from nlp_core.training.prediction import EVALUATION_BATCH, describe_predictions, predict
 from nlp_core.training.trained_seed import TrainedSeed, is_cell, open_seed
+from nlp_core.training.user_folder import RUN, is_user_folder, open_user_folder
+from nlp_core.training.user_run import build_task, list_pieces
 from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
@@ -120,7 +120,7 @@ class Predictor:
         folder = Path(folder)
         if is_cell(folder):
             return cls._load_cell(open_seed(folder, seed, task), file)
-        if not is_own_folder(folder):
+        if not is_user_folder(folder):
             raise DataError(
                 f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
                 "`reglue train` made, or that of a trained cell (artifacts/finetune/TABLE/CELL)."
@@ -131,7 +131,7 @@ class Predictor:
                     f"--{name}: '{folder}' is a model of `reglue train`, which has one task and "
                     "one seed; leave it out."
                 )
-        found = open_own_folder(folder, plugins)
+        found = open_user_folder(folder, plugins)
         return cls(*found.load(), found.data)
 
     @classmethod
@@ -184,7 +184,7 @@ class Predictor:
                 "text, expected one that reads texts alone; give a file, whose columns hold them."
             )
 
-    def predict_examples(self, examples: Sequence[OwnExample]) -> list[Prediction]:
+    def predict_examples(self, examples: Sequence[UserExample]) -> list[Prediction]:
         """Predict examples whose texts are tokens already."""
         if not examples:
             return []
@@ -197,7 +197,7 @@ class Predictor:
             return [_cut_out(*item) for item in zip(found, examples, strict=True)]
         return found
 
-    def _choose_candidates(self, examples: Sequence[OwnExample]) -> list[Prediction]:
+    def _choose_candidates(self, examples: Sequence[UserExample]) -> list[Prediction]:
         """Return for each question which candidate is the right one."""
         candidates = [list(list_candidates(example, self.data)) for example in examples]
         said = iter(self._predict_all(list(chain.from_iterable(candidates))))
@@ -210,11 +210,11 @@ class Predictor:
             found.append(_choose(np.array(best), odds / odds.sum(), None, self.labels))
         return found
 
-    def _predict_all(self, examples: Sequence[OwnExample]) -> list[Prediction]:
+    def _predict_all(self, examples: Sequence[UserExample]) -> list[Prediction]:
         return self._map_batches(examples, self._predict_batch)
 
     def _map_batches(
-        self, examples: Sequence[OwnExample], say: Callable[[Batch], list[Said]]
+        self, examples: Sequence[UserExample], say: Callable[[Batch], list[Said]]
     ) -> list[Said]:
         """Return what is said of each example, in batches of like lengths."""
         found: dict[int, Said] = {}
@@ -238,7 +238,7 @@ class Predictor:
         """
         return self.embed_examples(self._read_all(inputs), self.find_layer(layer))
 
-    def embed_examples(self, examples: Sequence[OwnExample], layer: str) -> list[np.ndarray]:
+    def embed_examples(self, examples: Sequence[UserExample], layer: str) -> list[np.ndarray]:
         """Embed examples whose texts are tokens already; see `embed`."""
         if not examples:
             return []
@@ -298,26 +298,26 @@ class Predictor:
         """
         targets = self._featurizer.targets
         pieces = list_pieces(self._featurizer.plan)
-        split = read_own_split(path, self.data, "test", targets, pieces)
+        split = read_user_split(path, self.data, "test", targets, pieces)
         encoded = self._featurizer.encode(split)
         task = build_task(self.data, targets, path.stem)
         found = describe_predictions(task, predict(self._model, encoded, targets))
         confusion = count_confusions(found) if task.kind.has_confusion else None
         return Comparison(measure(task.kind.name, task.metrics, found), confusion)
 
-    def _read_all(self, inputs: Sequence[Input]) -> list[OwnExample]:
+    def _read_all(self, inputs: Sequence[Input]) -> list[UserExample]:
         self.require_texts_alone()
         if isinstance(inputs, str):
             raise ConfigError("predict: found a text, expected a list of inputs: [text].")
         return [self._read(item, idx) for idx, item in enumerate(inputs)]
 
-    def _read(self, item: Input, idx: int) -> OwnExample:
+    def _read(self, item: Input, idx: int) -> UserExample:
         texts = [item] if isinstance(item, str) else list(item)
         if self.data.has_spans and isinstance(item, str):
             return locate_text([idx], item, self.data)
         if self.data.kind.has_tags:
             tokens = self.tokenize(item) if isinstance(item, str) else texts
-            return OwnExample([idx], [tokens or [EMPTY_TOKEN]], {})
+            return UserExample([idx], [tokens or [EMPTY_TOKEN]], {})
         names = self.data.input_columns
         if len(texts) != len(names):
             raise ConfigError(
@@ -325,7 +325,7 @@ class Predictor:
                 f"{' and '.join(names)}."
             )
         if self.data.kind.has_passages:
-            return OwnExample([idx], [], {}, raw=texts)
+            return UserExample([idx], [], {}, raw=texts)
         return cut_texts([idx], texts, self.data, self.tokenize)
 
     def answer(self, questions: Sequence[Question]) -> list[Prediction]:
@@ -339,7 +339,7 @@ class Predictor:
             Prediction(text, float(chances[0 if text else -1]), chances) for text, chances in rows
         ]
 
-    def _answer_texts(self, examples: Sequence[OwnExample]) -> list[Prediction]:
+    def _answer_texts(self, examples: Sequence[UserExample]) -> list[Prediction]:
         questions = []
         for example in examples:
             (number,), (text, context) = example.lines, example.raw
@@ -351,7 +351,7 @@ class Predictor:
             questions.append(Question(str(number), text, passage, None))
         return self.answer(questions)
 
-    def _encode(self, examples: Sequence[OwnExample]) -> EncodedSplit:
+    def _encode(self, examples: Sequence[UserExample]) -> EncodedSplit:
         size = len(examples)
         texts = {
             name: [example.texts[idx] for example in examples]
@@ -407,7 +407,7 @@ class Predictor:
         return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]
 
 
-def _cut_out(prediction: Prediction, example: OwnExample) -> Prediction:
+def _cut_out(prediction: Prediction, example: UserExample) -> Prediction:
     """Return a prediction with the stretches of the text that its tags are of."""
     places = example.stretches
     if places is None:  # tokens were given

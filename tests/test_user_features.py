@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_dataset
-from nlp_core.config.own_data import DataConfig, describe_files
+from nlp_core.config.user_data import DataConfig, describe_files
 from nlp_core.training.predictor import Predictor
 from tests.test_cli_train import Typed, fail, read_rows
 from tests.tiny_glue import ROOT

@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.columns import write_rows
 from nlp_core.data.readers.example import Question
-from nlp_core.data.readers.own import read_examples
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.readers.squad import fit_question, read_squad
+from nlp_core.data.readers.user import read_examples
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.task import Split, read_split_file
@@ -23,7 +23,7 @@ from nlp_core.kinds import ANSWERS, SPAN, SPAN_LABELS
 Targets = dict[str, list[str]]
 
 
-def read_own_split(
+def read_user_split(
     path: Path, data: DataConfig, name: str, targets: Targets, pieces: Collection[str] = ()
 ) -> StoredSplit | Split:
     """Read a file with labels that a model is measured on.

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from nlp_core.config.own_data import DataConfig
 from nlp_core.config.reader import NUMBERS, SYMBOLS
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
 from nlp_core.data.readers.records import Record, read_records, refuse
 from nlp_core.data.tagging_scheme import write_tags
@@ -23,7 +23,7 @@ READ_SCHEME = "BIO"
 log = logging.getLogger(__name__)
 
 
-class OwnExample(NamedTuple):
+class UserExample(NamedTuple):
     """One example of a file.
 
     Attributes:
@@ -54,7 +54,7 @@ class OwnExample(NamedTuple):
         return self.lines[min(token, len(self.lines) - 1)]
 
 
-def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Iterator[OwnExample]:
+def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Iterator[UserExample]:
     """Yield the examples of a file in its order, each candidate as one of its own.
 
     Args:
@@ -85,19 +85,19 @@ def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Ite
         )
 
 
-def list_candidates(example: OwnExample, data: DataConfig) -> Iterator[OwnExample]:
+def list_candidates(example: UserExample, data: DataConfig) -> Iterator[UserExample]:
     """Yield the candidates of a row's question as examples, whose label says which one is right."""
     question, right = example.texts[0], example.targets.get(LABEL)
     for number, name in enumerate(data.choice_names, start=1):
         targets = {} if right is None else {LABEL: [str(int(right == [name]))]}
         texts = [question, example.texts[number]]
         raw = [example.raw[0], example.raw[number]]
-        yield OwnExample(example.lines, texts, targets, str(example.line()), raw)
+        yield UserExample(example.lines, texts, targets, str(example.line()), raw)
 
 
 def cut_texts(
     lines: list[int], raw: list[str], data: DataConfig, tokenize: Tokenizer
-) -> OwnExample:
+) -> UserExample:
     """Return an example of texts as they stand in a row, without targets.
 
     A question that stands in two columns is read as one.
@@ -107,12 +107,12 @@ def cut_texts(
         number = len(data.texts)
         texts = [list(chain.from_iterable(texts[:number])), *texts[number:]]
         raw = [" ".join(raw[:number]), *raw[number:]]
-    return OwnExample(lines, texts, {}, raw=raw)
+    return UserExample(lines, texts, {}, raw=raw)
 
 
 def parse_record(
     record: Record, data: DataConfig, path: Path, *, tokenize: Tokenizer, labelled: bool
-) -> OwnExample:
+) -> UserExample:
     """Return the example that a row or a sentence holds.
 
     Raises:
@@ -126,7 +126,7 @@ def parse_record(
         if labelled:
             found = _tag_text(found, text, record, data, path)
     elif data.kind.has_tags:
-        found = OwnExample(record.lines, [_split_list(cells[0], line, data.texts[0], path)], {})
+        found = UserExample(record.lines, [_split_list(cells[0], line, data.texts[0], path)], {})
     else:
         named = zip(cells, data.input_columns, strict=True)
         raw = [_read_text(cell, line, name, path) for cell, name in named]
@@ -142,16 +142,16 @@ def parse_record(
     return found._replace(targets=targets, group=group, extras=extras)
 
 
-def locate_text(lines: list[int], text: str, data: DataConfig) -> OwnExample:
+def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
     """Return an example of a text whose tokens have their places in it."""
     stretches = LOCATORS.get(data.tokens)(text)
     tokens = [text[place.start : place.end] for place in stretches]
-    return OwnExample(lines, [tokens or [EMPTY_TOKEN]], {}, stretches=stretches)
+    return UserExample(lines, [tokens or [EMPTY_TOKEN]], {}, stretches=stretches)
 
 
 def _tag_text(
-    example: OwnExample, text: str, record: Record, data: DataConfig, path: Path
-) -> OwnExample:
+    example: UserExample, text: str, record: Record, data: DataConfig, path: Path
+) -> UserExample:
     """Return an example with the tags of the entities in its text."""
     assert data.tag_column is not None
     assert example.stretches is not None
@@ -192,7 +192,7 @@ def _read_number(part: object) -> float:
 
 
 def _read_targets(
-    record: Record, data: DataConfig, path: Path, example: OwnExample
+    record: Record, data: DataConfig, path: Path, example: UserExample
 ) -> dict[str, list[str]]:
     line, num_tokens = record.lines[0], len(example.texts[0])
     targets: dict[str, list[str]] = {}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import read_model
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import DataError
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
@@ -20,7 +20,7 @@ VECTORS = "vectors"
 FORMAT_VERSION = 1
 
 
-class OwnFolder(NamedTuple):
+class UserFolder(NamedTuple):
     """A folder that `reglue train` made.
 
     Attributes:
@@ -42,12 +42,12 @@ class OwnFolder(NamedTuple):
         return load_model(self.path, self.plan, kind=self.data.kind, init=self.path / VECTORS)
 
 
-def is_own_folder(folder: Path) -> bool:
+def is_user_folder(folder: Path) -> bool:
     """Say whether `reglue train` made a folder."""
     return (folder / RUN).is_file()
 
 
-def open_own_folder(folder: Path, plugins: Sequence[Path]) -> OwnFolder:
+def open_user_folder(folder: Path, plugins: Sequence[Path]) -> UserFolder:
     """Read what a trained folder says of its model.
 
     Args:
@@ -62,7 +62,7 @@ def open_own_folder(folder: Path, plugins: Sequence[Path]) -> OwnFolder:
     check_plugins(needed, load_plugins(plugins), where=str(folder))
     config = read_model(folder / MODEL)
     assert config.data is not None, folder
-    return OwnFolder(folder, config.data, plan_model(config, where=str(folder / MODEL)))
+    return UserFolder(folder, config.data, plan_model(config, where=str(folder / MODEL)))
 
 
 def _read_note(folder: Path) -> dict[str, Any]:

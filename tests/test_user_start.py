@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.cli import main
-from nlp_core.training.own_folder import open_own_folder
-from nlp_core.training.own_start import find_start
 from nlp_core.training.predictor import Predictor
-from tests.own_files import QUICK, make_texts, write_tsv
+from nlp_core.training.user_folder import open_user_folder
+from nlp_core.training.user_start import find_start
 from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder
+from tests.user_files import QUICK, make_texts, write_tsv
 
 HARDLY = ["--lr", "1e-12", "--epochs", "1"]
 """So small a rate that weights are those that a training started from."""
@@ -180,7 +180,7 @@ def test_what_a_training_starts_from_is_a_part_of_its_name(trained: Path) -> Non
     found = find_start("old", [])
     assert found is not None
     before = found.digest
-    assert found.plan.where == open_own_folder(Path("old"), []).plan.where
+    assert found.plan.where == open_user_folder(Path("old"), []).plan.where
     path = trained / "old/vocabulary.json"
     path.write_text(path.read_text().replace("tasty", "nasty"))
     assert found.digest != before

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nlp_core.config.own_data import DataConfig
-from nlp_core.data.own_split import (
-    build_question_split,
-    fit_questions,
-    list_answers,
-    read_questions,
-)
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.example import Question
 from nlp_core.data.store import FileColumn, StoredSplit
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split
+from nlp_core.data.user_split import (
+    build_question_split,
+    fit_questions,
+    list_answers,
+    read_questions,
+)
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
 

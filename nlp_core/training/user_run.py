@@ -14,8 +14,8 @@ from typing import Any
 
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.model_file import format_model
-from nlp_core.config.own_data import DataConfig, TrainingConfig
 from nlp_core.config.reader import PIECES, TEXTS, WHOLE_TEXTS
+from nlp_core.config.user_data import DataConfig, TrainingConfig
 from nlp_core.data.store import StoredSplit
 from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
@@ -39,18 +39,18 @@ from nlp_core.models.saving import save_model
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lock import locked
 from nlp_core.training.loop import HONEST, Trainer, load_weights
-from nlp_core.training.own_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
-from nlp_core.training.own_splits import read_splits
-from nlp_core.training.own_start import OwnStart
 from nlp_core.training.prediction import predict, score_predictions
 from nlp_core.training.progress import show_progress
 from nlp_core.training.task_run import TaskRun
+from nlp_core.training.user_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
+from nlp_core.training.user_splits import read_splits
+from nlp_core.training.user_start import UserStart
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class OwnRun:
+class UserRun:
     """What to train, on what, into which folder.
 
     Attributes:
@@ -70,7 +70,7 @@ class OwnRun:
     files: dict[str, Path]
     output: Path
     init: Path | None
-    start: OwnStart | None
+    start: UserStart | None
     plugins: list[Plugin]
     seed: int
 
@@ -96,7 +96,7 @@ class OwnRun:
         return self.start.init if self.start else self.init
 
 
-def train_run(run: OwnRun, config: ModelConfig) -> dict[str, Any]:
+def train_run(run: UserRun, config: ModelConfig) -> dict[str, Any]:
     """Train, and return the best epoch and the metrics of each split that was measured.
 
     Args:
@@ -141,7 +141,7 @@ def list_pieces(plan: ModelPlan) -> list[str]:
 
 
 def check_model(
-    config: ModelConfig, where: str, init: Path | None, start: OwnStart | None = None
+    config: ModelConfig, where: str, init: Path | None, start: UserStart | None = None
 ) -> ModelPlan:
     """Plan a model and check that it fits its `data` section, before any file is read.
 
@@ -194,7 +194,7 @@ def check_model(
 
 
 def _check_encoder(
-    plan: ModelPlan, data: DataConfig, init: Path | None, start: OwnStart | None
+    plan: ModelPlan, data: DataConfig, init: Path | None, start: UserStart | None
 ) -> None:
     """Refuse an encoder that a model has not, or has and was not given."""
     encoders = [layer for layer in plan.layers if issubclass(layer.block, PretrainedEncoder)]
@@ -241,7 +241,7 @@ def build_task(data: DataConfig, targets: dict[str, list[str]], name: str) -> Ta
 
 
 def _train(
-    run: OwnRun,
+    run: UserRun,
     plan: ModelPlan,
     training: TrainingConfig,
     task: Task,
@@ -300,7 +300,7 @@ def _keep_vectors(init: Path, plan: ModelPlan, folder: Path) -> None:
                 shutil.copyfile(init / name, folder / name)
 
 
-def _describe(run: OwnRun, task: Task) -> dict[str, Any]:
+def _describe(run: UserRun, task: Task) -> dict[str, Any]:
     return {
         "format": FORMAT_VERSION,
         "kind": task.kind.name,
@@ -313,7 +313,7 @@ def _describe(run: OwnRun, task: Task) -> dict[str, Any]:
     }
 
 
-def _find_checkpoint(run: OwnRun, work: Path) -> Path:
+def _find_checkpoint(run: UserRun, work: Path) -> Path:
     """Return the path of this run's checkpoint; those of other runs in the folder are removed."""
     path = work / f"{run.key[:16]}.safetensors"
     for other in work.glob("*.safetensors"):

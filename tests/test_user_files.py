@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.config.dataset import Kind
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.guess import count_rows, guess_data
-from nlp_core.data.readers.own import read_examples
+from nlp_core.data.readers.user import read_examples
 from nlp_core.data.store import StoredSplit, read_store
 from nlp_core.data.store_writer import write_store
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, KINDS, RANKING, TAGGING
-from tests.own_files import write_conll
+from tests.user_files import write_conll
 
 ROWS = [("a good film", "yes"), ("bad", "no"), ("so so", "yes"), ("fine film", "no")] * 5
 

@@ -13,14 +13,14 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
 from nlp_core.models.saving import VOCABULARY, WEIGHTS, has_same_targets
 from nlp_core.models.transfer import check_transfer, recall_vocabularies, transfer_weights
-from nlp_core.training.own_folder import VECTORS, is_own_folder, open_own_folder
 from nlp_core.training.trained_seed import find_seed, is_cell
+from nlp_core.training.user_folder import VECTORS, is_user_folder, open_user_folder
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class OwnStart:
+class UserStart:
     """A trained model that another one starts from.
 
     Attributes:
@@ -78,7 +78,7 @@ class OwnStart:
         transfer_weights(model, self.folder, keep_heads=is_same)
 
 
-def find_start(name: str, plugins: Sequence[Path]) -> OwnStart | None:
+def find_start(name: str, plugins: Sequence[Path]) -> UserStart | None:
     """Return the trained model that a folder holds; None: it holds none, but perhaps an encoder.
 
     Args:
@@ -90,12 +90,12 @@ def find_start(name: str, plugins: Sequence[Path]) -> OwnStart | None:
         DataError: the folder is not whole.
     """
     folder = Path(name).expanduser()
-    if is_own_folder(folder):
-        found = open_own_folder(folder, plugins)
-        return OwnStart(folder, folder / VECTORS, found.plan)
+    if is_user_folder(folder):
+        found = open_user_folder(folder, plugins)
+        return UserStart(folder, folder / VECTORS, found.plan)
     if is_cell(folder):
         cell, seed = find_seed(folder)
-        return OwnStart(cell.folder / f"seed-{seed}", cell.init, cell.plan)
+        return UserStart(cell.folder / f"seed-{seed}", cell.init, cell.plan)
     return None
 
 

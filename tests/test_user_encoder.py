@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.split_column import RawText, WordText
 from nlp_core.data.store_writer import store_file
 from nlp_core.encoders.folder import find_encoder, read_size

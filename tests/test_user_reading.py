@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.config.own_data import DataConfig
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
-from nlp_core.data.own_split import fit_questions, list_answers, read_questions
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import TextColumn, WordText
+from nlp_core.data.user_split import fit_questions, list_answers, read_questions
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import SPAN
 from nlp_core.training.predictor import Predictor
