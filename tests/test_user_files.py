@@ -14,7 +14,7 @@ import pytest
 from nlp_core.config.dataset import Kind
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import Ragged
-from nlp_core.data.guess import count_rows, guess_data
+from nlp_core.data.guess import count_rows, guess_data, guess_texts
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.store import StoredSplit, read_store
 from nlp_core.data.store_writer import write_store
@@ -172,6 +172,23 @@ def test_a_quote_that_is_left_open_takes_no_rows_of_a_tsv_with_it(tmp_path: Path
         store(tmp_path / "store", path, guess.data)
 
 
+@pytest.mark.parametrize("key", ["", "label"])
+def test_a_column_of_tags_without_a_name_is_an_error(tmp_path: Path, key: str) -> None:
+    rows = [{"text": "a b", key: ["O", "B-X"]}, {"text": "c", key: ["B-X"]}]
+    path = put(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    if key:
+        assert guess_data(path, TAGGING).data.label == key
+        return
+    with pytest.raises(DataError, match="found a column without a name"):
+        guess_data(path, TAGGING)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt.csv", "a"])
+def test_bare_texts_of_blank_lines_are_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="found only blank lines"):
+        guess_texts(put(tmp_path / name, "\n\n"))
+
+
 def test_a_damaged_parquet_file_and_one_with_a_column_twice_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     column = pa.array(["x", "y"] * 500)
@@ -180,6 +197,11 @@ def test_a_damaged_parquet_file_and_one_with_a_column_twice_are_refused(tmp_path
     path.write_bytes(whole[:40] + b"\xff" * 40 + whole[80:])
     with pytest.raises(DataError, match="not a parquet file that can be read"):
         store(tmp_path / "one", path, data(format="parquet"))
+    names = pa.table([column, column], names=["text", "label"])
+    pq.write_table(names, path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"x\x01\x00\x00\x00y", b"\xff\x01\x00\x00\x00y"))
+    with pytest.raises(DataError, match=r"not a parquet file that can be read .*copy the file"):
+        store(tmp_path / "text", path, data(format="parquet"))
     pq.write_table(pa.table([column, column, column], names=["text", "label", "label"]), path)
     with pytest.raises(DataError, match="found two columns 'label'"):
         store(tmp_path / "two", path, data(format="parquet"))
@@ -188,9 +210,9 @@ def test_a_damaged_parquet_file_and_one_with_a_column_twice_are_refused(tmp_path
 @pytest.mark.parametrize(
     ("kind", "name", "text", "wanted"),
     [
-        ("classification", "a.tsv", "\n\n", "found blank lines alone"),
-        ("classification", "a.csv", "\n\n", "found blank lines alone"),
-        ("tagging", "a.conll", "\n\n", "found blank lines alone"),
+        ("classification", "a.tsv", "\n\n", "found only blank lines"),
+        ("classification", "a.csv", "\n\n", "found only blank lines"),
+        ("tagging", "a.conll", "\n\n", "found only blank lines"),
         (
             "ranking",
             "a.tsv",

@@ -92,9 +92,9 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     check_file(path)
     if kind.has_passages:
         return _guess_questions(path)
+    if path.suffix.lower() != ".parquet":
+        _check_rows(path)
     found = guess_format(path, kind)
-    if found != "parquet" and not any(line.text.strip() for line in read_lines(path)):
-        raise DataError(f"{path}: found blank lines alone, expected at least one row.")
     if found == "conll":
         guess = _guess_columns(path, found)
     else:
@@ -124,6 +124,8 @@ def guess_texts(path: Path) -> DataConfig:
         # no text has the mark that would end a column
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
+    if path.suffix.lower() != ".parquet":
+        _check_rows(path)
     values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
     columns, _ = _read_sample(path, CLASSIFICATION, values)
     if not columns:
@@ -131,6 +133,14 @@ def guess_texts(path: Path) -> DataConfig:
     looks = {name: Look(cells) for name, cells in columns.items()}
     texts = choose_texts(looks, list(columns), 1, {})
     return _build(CLASSIFICATION, {**values, "texts": texts, "label": NO_LABEL})
+
+
+def _check_rows(path: Path) -> None:
+    if not any(line.text.strip() for line in read_lines(path)):
+        raise DataError(
+            f"{path}: found only blank lines, expected at least one row. Check that this is the "
+            "file you mean."
+        )
 
 
 def count_rows(path: Path, data: DataConfig) -> int:
@@ -240,6 +250,12 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
             name = next(iter(nested))
             advice = f"What '{name}' holds is nested and not read: make columns of it."
         raise DataError(f"{path}: {err}. {advice}") from err
+    chosen = [*found_roles.texts, found_roles.label, found_roles.tags]
+    if "" in columns and "" in chosen and (kind.has_label or kind.has_tags):
+        raise DataError(
+            f"{path}: found a column without a name that seems to hold texts, labels or tags, "
+            "expected a name. Name it in the file."
+        )
     values |= {"texts": found_roles.texts, "label": found_roles.label}
     optional = ("tags", "group", "choices", "choice_labels")
     values |= {key: name for key in optional if (name := getattr(found_roles, key))}

@@ -159,8 +159,10 @@ def _read_parquet(path: Path) -> Iterator[Record]:
                 for cells in batch.to_pylist():
                     number += 1
                     yield Record(cells, [number])
-    except (pa.ArrowException, OSError) as err:
-        raise DataError(f"{path}: not a parquet file that can be read ({err}).") from err
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:
+        raise DataError(
+            f"{path}: not a parquet file that can be read ({err}). Write or copy the file again."
+        ) from err
 
 
 def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
