@@ -422,7 +422,7 @@ def test_a_mistake_is_one_paragraph_with_file_place_and_key(
     path = tmp_path / "model.json"
     path.write_text(model if isinstance(model, str) else json.dumps(model))
     with pytest.raises(SystemExit) as caught:
-        main(["show", str(path), "--svg", str(tmp_path / "model.svg")])
+        main(["show", str(path), "--mermaid"])
     assert caught.value.code == 2
     output = capsys.readouterr()
     assert output.out == ""

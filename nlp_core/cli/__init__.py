@@ -153,7 +153,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "check a model file and show its layers with shapes",
             (
                 "reglue show zoo/wikiqa/cnn.json",
-                "reglue show zoo/wikiqa/cnn.json --svg cnn.svg",
+                "reglue show zoo/wikiqa/cnn.json --mermaid",
             ),
         ),
         "blocks": Command(

@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from nlp_core.cli import Subparsers, add_command
-from nlp_core.cli.output import writing
 from nlp_core.config.model import ModelConfig, read_model
 from nlp_core.models.description import Node, describe_plan
-from nlp_core.models.drawing import draw_svg, write_mermaid
+from nlp_core.models.drawing import write_mermaid
 from nlp_core.models.plan import plan_model
 
 LETTERS = "B examples, T tokens, C characters; '-': as many as the data has words, or labels."
@@ -28,9 +27,8 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Check a model file and show its graph with the shape of each layer's output.",
     )
     parser.add_argument("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
-    parser.add_argument("--svg", metavar="OUT.svg", type=Path, help="draw it into a file")
     parser.add_argument(
-        "--mermaid", action="store_true", help="print a flowchart for Mermaid instead of the table"
+        "--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table"
     )
     parser.set_defaults(run=run)
 
@@ -40,13 +38,9 @@ def run(options: argparse.Namespace) -> None:
 
     Raises:
         ConfigError: the file is wrong.
-        DataError: the picture cannot be written.
     """
     config = read_model(options.model)
     nodes = describe_plan(plan_model(config, where=str(options.model)))
-    if options.svg:
-        with writing(options.svg) as out:
-            out.write(draw_svg(nodes, config.description))
     if options.mermaid:
         sys.stdout.write(write_mermaid(nodes))
     else:

@@ -48,7 +48,7 @@ NOTES = [
     "data says how your files are read, training how the net learns; any value is overridden by "
     "its path: `reglue train FILE --set training.epochs=20 --set layers.lstm.hidden_dim=64`.",
     "Other blocks and heads, and their options: `reglue blocks`, `reglue heads`. This net drawn: "
-    "`reglue show FILE --svg net.svg`. JSON has no comments; write them here.",
+    "`reglue show FILE --mermaid`. JSON has no comments; write them here.",
 ]
 ENCODER_NOTES = [
     "Train it with --init, the encoder that it was made for; dim is its width. Any value "
