@@ -5,7 +5,7 @@ import lzma
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal, NamedTuple
@@ -60,10 +60,10 @@ def unpack_members(
     """
     unpacked: dict[str, Unpacked] = {}
     try:
-        with _opening(archive_path, form) as opener:
+        with _opening(archive_path, members, form) as open_member:
             for member, path in members.items():
                 left = max_bytes - sum(item.num_bytes for item in unpacked.values())
-                with opener.open(member) as stream:
+                with open_member(member) as stream:
                     unpacked[member] = _copy(stream, path, left, f"{archive_path}: {member}")
     except (DownloadError, *UNPACK_ERRORS) as err:
         for path in members.values():
@@ -77,38 +77,28 @@ def unpack_members(
     return unpacked
 
 
-class _Opener:
-    """Open members of an archive by name."""
-
-    def __init__(self, archive_path: Path, archive: zipfile.ZipFile | None, form: str) -> None:
-        self._path, self._archive, self._form = archive_path, archive, form
-
-    def open(self, member: str) -> IO[bytes]:
-        """Return the member's bytes as a stream."""
-        if self._form == "none":
-            return self._path.open("rb")
-        if self._archive is None:
-            return lzma.open(self._path, "rb")
-        if member not in self._archive.namelist():
-            raise DownloadError(
-                f"{self._path}: holds no member '{member}'; found {len(self._archive.namelist())} "
-                "others. This is not the archive that was expected."
-            )
-        return self._archive.open(member)
-
-
 @contextmanager
-def _opening(archive_path: Path, form: str) -> Iterator[_Opener]:
+def _opening(
+    archive_path: Path, members: Collection[str], form: str
+) -> Iterator[Callable[[str], IO[bytes]]]:
+    """Yield what opens a member by name."""
     if form != "zip":
-        yield _Opener(archive_path, None, form)
+        yield lambda member: (lzma.open if form == "xz" else open)(archive_path, "rb")
         return
     with zipfile.ZipFile(archive_path) as archive:
         for info in archive.infolist():
-            _refuse_unsafe(info, archive_path)
-        yield _Opener(archive_path, archive, form)
+            _check_safe(info, archive_path)
+        names = archive.namelist()
+        for member in members:
+            if member not in names:
+                raise DownloadError(
+                    f"{archive_path}: holds no member '{member}'; found {len(names)} others. "
+                    "This is not the archive that was expected."
+                )
+        yield archive.open
 
 
-def _refuse_unsafe(info: zipfile.ZipInfo, archive_path: Path) -> None:
+def _check_safe(info: zipfile.ZipInfo, archive_path: Path) -> None:
     parts = PurePosixPath(info.filename.replace("\\", "/")).parts
     if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0]:
         raise DownloadError(

@@ -4,8 +4,6 @@ import logging
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,67 +93,40 @@ def _fetch_once(url: str, part: Path, max_bytes: int, patience: Patience) -> Non
     timeout = (patience.connect_s, patience.read_s)
     try:
         with requests.get(url, headers=headers, stream=True, timeout=timeout) as response:
-            if response.status_code == 416:
-                _settle_range(response, part, have, url)
-                return
-            _check_status(response, url)
-            if response.status_code == 206 and not _is_continuation(response, have):
-                part.unlink()
-                raise PassingError(f"{url}: the server sends another range than was asked for.")
-            _write_body(response, part, have if response.status_code == 206 else 0, max_bytes)
+            status = response.status_code
+            resumes = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+            if status == 416 or (status == 206 and not resumes):
+                part.unlink(missing_ok=True)
+                raise PassingError(f"{url}: does not continue the partial file; removed that.")
+            if status not in (200, 206):
+                kind = PassingError if status in PASSING_STATUS else DownloadError
+                raise kind(f"{url}: the server answers {status} {response.reason}.")
+            _write_body(response, part, have if status == 206 else 0, max_bytes)
     except requests.RequestException as err:
         raise PassingError(f"{url}: cannot be fetched ({_name_cause(err)}).") from err
 
 
-def _check_status(response: requests.Response, url: str) -> None:
-    if response.status_code in PASSING_STATUS:
-        raise PassingError(f"{url}: the server answers {response.status_code} {response.reason}.")
-    if response.status_code not in (200, 206):
-        raise DownloadError(f"{url}: the server answers {response.status_code} {response.reason}.")
-
-
-def _is_continuation(response: requests.Response, have: int) -> bool:
-    found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    return found is not None and int(found.group(1)) == have
-
-
-def _settle_range(response: requests.Response, part: Path, have: int, url: str) -> None:
-    """Take an unsatisfiable range for the end of a whole file, or else begin anew."""
-    if response.headers.get("Content-Range") != f"bytes */{have}":
-        part.unlink()
-        raise PassingError(f"{url}: the part that had come does not fit the file; it was removed.")
-
-
 def _write_body(response: requests.Response, part: Path, have: int, max_bytes: int) -> None:
+    """Append the body to the first `have` bytes; requests raises where it breaks off."""
     length = response.headers.get("Content-Length")
-    expected = have + int(length) if length else None
-    name, mode = part.name.removesuffix(".part"), "ab" if have else "wb"
-    with _drawing(name, expected, have) as advance, part.open(mode) as file:
+    total = have + int(length) if length else None
+    columns = (TextColumn(part.stem), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    console = Console(stderr=True)
+    drawing = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with drawing as progress, part.open("ab" if have else "wb") as file:
+        task = progress.add_task(part.stem, total=total, completed=have)
         for chunk in response.iter_content(CHUNK):
             have += len(chunk)
             if have > max_bytes:
                 break
             file.write(chunk)
-            advance(len(chunk))
+            progress.advance(task, len(chunk))
     if have > max_bytes:
         part.unlink()
         raise DownloadError(
-            f"{response.url}: sends more than {max_bytes} bytes; refused. If that size is right, "
-            "raise max_bytes in its file in sources/."
+            f"{response.url}: sends more than {max_bytes} bytes. If that size is right, raise "
+            "max_bytes in its file in sources/."
         )
-    if expected is not None and have != expected:
-        raise PassingError(f"{response.url}: {have} of {expected} bytes came.")
-
-
-@contextmanager
-def _drawing(name: str, total: int | None, have: int) -> Iterator[Callable[[int], None]]:
-    """Draw a progress bar on standard error where that is a terminal; yield how to advance it."""
-    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task(name, total=total, completed=have)
-        yield lambda num_bytes: progress.advance(task, num_bytes)
 
 
 def _name_cause(err: BaseException) -> str:

@@ -82,15 +82,12 @@ def is_complete(folder: Path, dataset: DatasetConfig) -> bool:
         members = read_members(folder)
     except DataError:
         return False
-    if sorted(members) != dataset.member_names:
-        return False
-    for name, (digest, label) in members.items():
-        path = folder / name
-        if not path.is_file() or digest_file(path) != digest:
-            return False
-        if not _is_accepted(dataset, name, DigestConfig(digest=digest, label=label)):
-            return False
-    return True
+    return sorted(members) == dataset.member_names and all(
+        (folder / name).is_file()
+        and digest_file(folder / name) == digest
+        and _is_accepted(dataset, name, DigestConfig(digest=digest, label=label))
+        for name, (digest, label) in members.items()
+    )
 
 
 def read_members(folder: Path) -> dict[str, tuple[str, str | None]]:
@@ -120,25 +117,14 @@ def _remove_if_empty(folder: Path) -> None:
 def _is_accepted(dataset: DatasetConfig, name: str, digest: DigestConfig) -> bool:
     if dataset.generator:
         return digest == DigestConfig(digest=dataset.generator.sha256[name])
-    vouching = [
-        item.label
-        for file in dataset.files
-        for member in file.wanted
-        if member.name == name and not member.sha256
-        for item in file.sha256
-    ]
-    return digest in _list_pinned(dataset, name) or digest.label in vouching
-
-
-def _list_pinned(dataset: DatasetConfig, name: str) -> list[DigestConfig]:
-    """Return all digests of its own that a member may have, whichever file it came from."""
-    return [
-        digest
+    return any(
+        digest in member.sha256
+        if member.sha256
+        else digest.label in [item.label for item in file.sha256]
         for file in dataset.files
         for member in file.wanted
         if member.name == name
-        for digest in member.sha256
-    ]
+    )
 
 
 def _generate_members(name: str, dataset: DatasetConfig, folder: Path) -> dict[str, object]:
@@ -169,45 +155,49 @@ class _Search:
 
     def run(self) -> dict[str, object]:
         """Return digest, size and label of each member by name."""
-        self._take_dropped_members()
-        ways: list[Callable[[FileConfig], Path | None]] = [
-            self._find_dropped,
-            self._find_mirrored,
-            self._find_official,
-            self._find_packaged,
-        ]
-        for way in ways:
+        archives = [file for file in self._dataset.files if file.unpack != "none"]
+        for file in [*self._list_unpacked(), *archives]:
+            self._try_file(file, self._find_dropped)
+        for way in (self._find_mirrored, self._find_official, self._find_packaged):
             for file in self._dataset.files:
                 self._try_file(file, way)
-        if missing := self._list_missing():
+        missing = [name for name in self._dataset.member_names if name not in self._found]
+        if missing:
             raise DownloadError(self._explain(missing))
         return self._found
 
-    def _list_missing(self) -> list[str]:
-        return [name for name in self._dataset.member_names if name not in self._found]
+    def _list_unpacked(self) -> list[FileConfig]:
+        """Return each member with a digest of its own as a file that the user may drop."""
+        digests: dict[str, list[DigestConfig]] = {}
+        for file in self._dataset.files:
+            for member in file.wanted:
+                digests.setdefault(member.name, []).extend(member.sha256)
+        return [
+            FileConfig(name=name, mirror=name, sha256=accepted)
+            for name, accepted in sorted(digests.items())
+            if accepted
+        ]
 
     def _try_file(self, file: FileConfig, way: Callable[[FileConfig], Path | None]) -> None:
         wanted = [member for member in file.wanted if member.name not in self._found]
-        if not wanted:
-            return
-        for num_try in (1, 2):
-            resumed = any(self._part_path(file, suffix).exists() for suffix in ("", ".part"))
+        part = self._part_path(file)
+        resumed = part.exists() or part.with_name(part.name + ".part").exists()
+        for _ in range(2 if resumed else 1):  # a stale part deserves one fresh start
             try:
-                path = way(file)
+                path = way(file) if wanted else None
                 if path is not None:
                     self._take_members(file, wanted, path)
                 return
             except DownloadError as err:
                 self._failures.append(str(err))
                 log.warning("download failed source=%s reason=%s", self._name, err)
-            if not (resumed and num_try == 1):  # a stale part deserves one fresh start
-                return
 
     def _take_members(self, file: FileConfig, wanted: list[MemberConfig], path: Path) -> None:
         """Unpack what is wanted from a file that has come, and keep it if its digests are right."""
-        fetched = path.is_relative_to(self._places.part_dir(self._name))
         try:
-            vouching = None if all(member.sha256 for member in wanted) else self._vouch(file, path)
+            vouching = None
+            if not all(member.sha256 for member in wanted):
+                vouching = _match(file.sha256, digest_file(path), str(path), file.digest_note)
             unpacked = unpack_members(
                 path,
                 {member.path: self._folder / member.name for member in wanted},
@@ -217,13 +207,9 @@ class _Search:
             for member in wanted:
                 self._take_member(member, unpacked[member.path], path, vouching)
         except DownloadError:
-            if fetched:
+            if path.is_relative_to(self._places.part_dir(self._name)):
                 path.unlink(missing_ok=True)
             raise
-
-    def _vouch(self, file: FileConfig, path: Path) -> DigestConfig:
-        """Return the archive's accepted digest, which stands for members without one."""
-        return _match(file.sha256, digest_file(path), str(path), file.digest_note)
 
     def _take_member(
         self, member: MemberConfig, item: Unpacked, path: Path, vouching: DigestConfig | None
@@ -243,24 +229,9 @@ class _Search:
         if label:
             log.warning("download labelled member=%s label=%s", member.name, label)
 
-    def _take_dropped_members(self) -> None:
-        """Take members that the user has put, already unpacked, into the drop folder."""
-        for name in self._dataset.member_names:
-            path = self._places.drop_dir(self._name) / name
-            accepted = _list_pinned(self._dataset, name)
-            if not path.is_file() or not accepted:
-                continue
-            member = MemberConfig(path=name, sha256=accepted)
-            try:
-                self._take_members(
-                    FileConfig(name=name, mirror=name, sha256=accepted), [member], path
-                )
-            except DownloadError as err:
-                self._failures.append(str(err))
-
     def _find_dropped(self, file: FileConfig) -> Path | None:
         path = self._places.drop_dir(self._name) / file.name
-        return path if path.is_file() and file.unpack != "none" else None
+        return path if path.is_file() else None
 
     def _find_mirrored(self, file: FileConfig) -> Path | None:
         mirror = self._places.mirror
@@ -279,22 +250,23 @@ class _Search:
     def _find_packaged(self, file: FileConfig) -> Path | None:
         if file.package is None:
             return None
-        folder = self._part_path(file, ".wheel")
+        part = self._part_path(file)
+        folder = part.with_name(part.name + ".wheel")
         rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         package = file.package
         return fetch_package(package.name, package.version, folder, patience=self._places.patience)
 
     def _fetch(self, url: str, file: FileConfig) -> Path:
-        path = self._part_path(file, "")
+        path = self._part_path(file)
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             log.info("download start source=%s url=%s", self._name, url)
             fetch_url(url, path, max_bytes=self._dataset.max_bytes, patience=self._places.patience)
         return path
 
-    def _part_path(self, file: FileConfig, suffix: str) -> Path:
-        return self._places.part_dir(self._name) / (file.name + suffix)
+    def _part_path(self, file: FileConfig) -> Path:
+        return self._places.part_dir(self._name) / file.name
 
     def _explain(self, missing: list[str]) -> str:
         """Say what is missing, what was tried, and what the user can do."""
@@ -302,7 +274,7 @@ class _Search:
         folder = self._places.drop_dir(self._name)
         known = " ".join(_describe(file) for file in files)
         mirror = self._places.mirror or "not set"
-        tried = " ".join(self._failures) or "No place has it."
+        tried = " ".join(dict.fromkeys(self._failures)) or "No place has it."
         return (
             f"{self._name}: cannot get {', '.join(missing)}. {tried} REGLUE_MIRROR: {mirror}. "
             f"Expected: {known} See {self._dataset.homepage} for how to get it; then put "
