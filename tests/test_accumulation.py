@@ -100,9 +100,10 @@ def test_a_part_knows_its_share_of_tokens(project: Path) -> None:
     (name,) = trainer.tasks
     first, second = trainer._read_batches(name, WHOLE)
     tokens = [int(part.masks["words"].sum()) for part in (first, second)]
-    assert float(first.shares["out"]) == pytest.approx(tokens[0] / sum(tokens))
-    assert float(first.shares["out"] + second.shares["out"]) == pytest.approx(1.0)
-    assert first.portion == second.portion == 0.5
+    for part, number in zip((first, second), tokens, strict=True):
+        assert part.shares is not None
+        assert part.shares.terms["out"] == pytest.approx(number / sum(tokens))
+        assert part.shares.rows == part.shares.terms
 
 
 def test_the_average_of_the_proximal_term_moves_once_a_step(project: Path) -> None:

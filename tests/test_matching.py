@@ -292,11 +292,13 @@ def test_changed_padding_states_are_never_read() -> None:
     torch.testing.assert_close(compare_attention(log_p, log_q, inside), expected)
 
 
-def test_parts_of_a_batch_add_up_to_the_whole(project: Path) -> None:
-    run = make_run()
+@pytest.mark.parametrize("kind", ["classification", "tagging"])
+def test_parts_of_a_batch_add_up_to_the_whole(project: Path, kind: str) -> None:
+    run = make_run(kind)
     run.model.eval()
     whole = read_term(run, run.train.batch(np.arange(12)))
-    parts = run.model.share_terms([run.train.batch(r) for r in (np.arange(4), np.arange(4, 12))])
+    batches = [run.train.batch(rows) for rows in (np.arange(4), np.arange(4, 12))]
+    parts = run.trained_model.share_terms(batches)
     added = torch.stack([read_term(run, item) for item in parts]).sum()
     torch.testing.assert_close(added, whole)
 

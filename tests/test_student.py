@@ -15,11 +15,14 @@ from nlp_core.config.distillation import DistillationConfig
 from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
 from nlp_core.heads import CRFTaggingHead
+from nlp_core.models.features import Batch
 from nlp_core.objectives import Lesson, Student
 from nlp_core.objectives.distillation import compare_soft
+from nlp_core.objectives.divergence import mean_divergence
 from nlp_core.training.cell import prepare_tasks
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.task_run import TaskRun
+from tests.test_accumulation import set_heads
 from tests.test_training import make_cell, project
 
 __all__ = ["project"]
@@ -151,6 +154,66 @@ def test_examples_without_labels_have_the_soft_loss_alone(project: Path) -> None
     assert loss_of(run, half, rows) == pytest.approx(0.5 * 0.5 * hard + 0.5 * soft)
     none = replace(lesson, num_labelled=0)
     assert loss_of(run, none, rows) == pytest.approx(0.5 * soft)
+
+
+UNEQUAL = {
+    "label": ("classification", {"head": "classification", "class_weights": [0.2, 3.0]}),
+    "value": ("pair_regression", {"head": "regression"}),
+    "sentences": ("tagging", {"head": "tagging", "reduction": "sentence"}),
+    "tokens": ("tagging", {"head": "tagging", "reduction": "token"}),
+    "field": ("tagging", {"head": "crf_tagging", "reduction": "token"}),
+    "questions": ("ranking", {"head": "listwise_ranking"}),
+}
+
+
+@pytest.mark.parametrize("num_labelled", [12, 5, 0], ids=lambda number: f"{number}_labelled")
+@pytest.mark.parametrize("name", sorted(UNEQUAL))
+def test_parts_of_unequal_size_add_up_to_the_whole_batch(
+    project: Path, name: str, num_labelled: int
+) -> None:
+    kind, head = UNEQUAL[name]
+    set_heads(project, kind, out=head)
+    run = make_run(kind)
+    run.model.eval()
+    changes: dict[str, Any] = {"widths": {"label": 0}} if kind == "ranking" else {}
+    lesson = make_lesson(run, num_labelled=num_labelled, **changes)
+    if kind == "ranking":
+        values = lesson.soft["label"].values[..., 0]
+        lesson = replace(lesson, soft={"label": SoftColumn(values, None)})
+    student = Student(run.model, lesson)
+    if kind == "ranking":  # questions of one candidate, of two and of many
+        run.train.split.group[:12] = [1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4]
+        parts = [np.arange(3), np.arange(3, 12)]
+    else:
+        parts = [np.array([0]), np.arange(1, 4), np.arange(4, 12)]
+    gradients, losses = [], []
+    for batches in (
+        [run.train.batch(np.arange(12))],
+        student.share_terms([run.train.batch(part) for part in parts]),
+    ):
+        student.zero_grad()
+        loss = torch.stack([student.loss(batch) for batch in batches]).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        named = student.named_parameters()
+        gradients.append({key: item.grad for key, item in named if item.grad is not None})
+        losses.append(float(loss.detach()))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    # float32: sums in another order
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-6)
+
+
+def test_divergences_of_parts_add_up_to_that_of_the_whole_batch(project: Path) -> None:
+    run = make_run("tagging")
+    run.model.eval()
+
+    def compare(batch: Batch) -> Tensor:
+        outputs = run.model.say(batch)
+        (weight,), (first,) = run.model.weigh(batch).values(), outputs.values()
+        return weight * mean_divergence("kl", first, first.flip(-1))
+
+    parts = [run.train.batch(rows) for rows in (np.arange(1), np.arange(1, 12))]
+    added = torch.stack([compare(part) for part in run.model.share_terms(parts)]).sum()
+    torch.testing.assert_close(added, compare(run.train.batch(np.arange(12))))
 
 
 def test_soft_labels_follow_the_scores_to_their_device(project: Path) -> None:

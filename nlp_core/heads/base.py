@@ -98,6 +98,15 @@ class Head(nn.Module):
         """
         return torch.tensor(float(len(target)))
 
+    def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return how many rows `outputs` has, or a multiple of that, which is the same for all.
+
+        Args:
+            target: as for `loss`.
+            where: mask or group, as for `loss`.
+        """
+        return torch.tensor(float(len(target)))
+
     def soften(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """Return scores in the form in which a teacher hands them on: each label by itself.
 

@@ -104,6 +104,11 @@ class RankingHead(Head):
         mixed = set(where[target == 1].tolist()) & set(where[target != 1].tolist())
         return torch.tensor(len(mixed))
 
+    def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of questions."""
+        assert where is not None
+        return torch.tensor(len(torch.unique(where)))
+
     def decode(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Decoded:
         """Return 1 for each score above 0, and sigmoid(score) as the right label's probability.
 

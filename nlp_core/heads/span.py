@@ -151,6 +151,12 @@ class SpanHead(Head):
         assert where is not None
         return where.any(1).sum()
 
+    def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of examples that have a place to choose."""
+        return (
+            super().count_rows(target, where) if self.has_none else self.count_terms(target, where)
+        )
+
     def decode(self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
         """Return the answers and, in 64 bits, p(i, j) of each and p(none).
 

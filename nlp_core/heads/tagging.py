@@ -117,6 +117,11 @@ class TaggingHead(Head):
         assert where is not None
         return count_units(where, self.reduction)
 
+    def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of tokens."""
+        assert where is not None
+        return where.sum()
+
     def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
         """Return each token's likeliest label, -1 at padding."""
         return Decoded(scores_BTL.argmax(-1).masked_fill(~mask_BT, PADDING_LABEL), None)
@@ -188,6 +193,11 @@ class CRFTaggingHead(Head):
         """Return the number of sentences or of tokens."""
         assert where is not None
         return count_units(where, self.reduction)
+
+    def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of tokens."""
+        assert where is not None
+        return where.sum()
 
     def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
         """Return the likeliest labelling of each sentence, -1 at padding."""

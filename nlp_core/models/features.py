@@ -29,6 +29,23 @@ IGNORED = -1
 
 
 @dataclass(frozen=True)
+class Shares:
+    """How much of a step's batch one of its parts has.
+
+    Attributes:
+        terms: by head, of the terms that its loss is the mean of.
+        rows: by head, of the rows by which two of its passes are compared.
+        soft: by head, of the terms that the soft loss of a student is the mean of.
+        windows: of the windows whose layers a student learns from.
+    """
+
+    terms: Mapping[str, float]
+    rows: Mapping[str, float]
+    soft: Mapping[str, float] = field(default_factory=dict)
+    windows: float = 1.0
+
+
+@dataclass(frozen=True)
 class Batch:
     """What a model reads in one step.
 
@@ -40,9 +57,7 @@ class Batch:
             answer); what the split has no labels of is left out.
         rows: row numbers of the examples in their split, [B].
         group: question number of each candidate, [B]; None when the kind has no groups.
-        shares: by head, the share of a step's terms that is in this part of its batch; without
-            any the batch is whole.
-        portion: the share of the step's examples that is in this part.
+        shares: how much of a step's batch this part of it has; None: the batch is whole.
         parts: which text each place of the input `texts` is of, 1 or 2, and 0 at special pieces and
             padding, [B, T]; None where no pairs are read so.
     """
@@ -52,8 +67,7 @@ class Batch:
     targets: dict[str, Tensor]
     rows: np.ndarray
     group: Tensor | None = None
-    shares: Mapping[str, Tensor] = field(default_factory=dict)
-    portion: float = 1.0
+    shares: Shares | None = None
     parts: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
@@ -69,7 +83,6 @@ class Batch:
             masks={name: item.to(device) for name, item in self.masks.items()},
             targets={name: item.to(device) for name, item in self.targets.items()},
             group=None if self.group is None else self.group.to(device),
-            shares={name: item.to(device) for name, item in self.shares.items()},
             parts=None if self.parts is None else self.parts.to(device),
         )
 

@@ -15,7 +15,7 @@ from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import Decoded, Head, LanguageModelHead, MaskedLanguageModelHead
 from nlp_core.kinds import Kind
-from nlp_core.models.features import Batch, Featurizer, raw_layers
+from nlp_core.models.features import Batch, Featurizer, Shares, raw_layers
 from nlp_core.models.learner import Learner
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
@@ -115,7 +115,7 @@ class GraphModel(Learner):
             where = batch.group if head.grouped else mask
             loss = head.loss(score, batch.targets[head.target], where)
             loss = self.plan.heads[name].weight * loss
-            losses.append(batch.shares[name] * loss if batch.shares else loss)
+            losses.append(batch.shares.terms[name] * loss if batch.shares else loss)
         return torch.stack(losses).sum()
 
     def share_terms(self, batches: Sequence[Batch]) -> list[Batch]:
@@ -123,25 +123,31 @@ class GraphModel(Learner):
 
         The losses of the parts, and their gradients, then add up to those of the whole batch.
         """
-        rows = sum(len(batch.rows) for batch in batches)
-        counts = [
-            {name: self._count_terms(name, batch) for name in self.plan.heads} for batch in batches
-        ]
-        total = {name: sum(count[name] for count in counts) for name in self.plan.heads}
-        return [
-            replace(
-                batch,
-                shares={name: count[name] / max(total[name], 1e-12) for name in count},
-                portion=len(batch.rows) / rows,
-            )
-            for batch, count in zip(batches, counts, strict=True)
-        ]
+        terms = find_shares([self.count_terms(batch) for batch in batches])
+        rows = find_shares([self.count_rows(batch) for batch in batches])
+        shares = [Shares(*pair) for pair in zip(terms, rows, strict=True)]
+        return [replace(batch, shares=own) for batch, own in zip(batches, shares, strict=True)]
 
-    def _count_terms(self, name: str, batch: Batch) -> Tensor:
+    def count_terms(self, batch: Batch) -> dict[str, float]:
+        """Return by head how many terms its loss of a batch is the mean of."""
+        return {
+            name: float(self._head(name).count_terms(*self._find_target(name, batch)))
+            for name in self.plan.heads
+        }
+
+    def count_rows(self, batch: Batch) -> dict[str, float]:
+        """Return by head how many rows its outputs of a batch have, or a multiple of that."""
+        return {
+            name: float(self._head(name).count_rows(*self._find_target(name, batch)))
+            for name in self.plan.heads
+        }
+
+    def _find_target(self, name: str, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Return what a head's loss reads besides scores: its target, and mask or group."""
         head, axes = self._head(name), self.plan.heads[name].axes
         inputs = [item for item, column in self.plan.inputs.items() if find_axes(column) == axes]
         mask = batch.masks.get(inputs[0]) if inputs else None
-        return head.count_terms(batch.targets[head.target], batch.group if head.grouped else mask)
+        return batch.targets[head.target], batch.group if head.grouped else mask
 
     def outputs(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
@@ -158,8 +164,9 @@ class GraphModel(Learner):
         return self.outputs(self(batch, informed=True), batch)
 
     def weigh(self, batch: Batch) -> dict[str, float]:
-        """Return each head's weight, times the share of the batch in the examples of its step."""
-        return {name: head.weight * batch.portion for name, head in self.plan.heads.items()}
+        """Return each head's weight, times the share of the batch in the rows of its step."""
+        shares = {} if batch.shares is None else batch.shares.rows
+        return {name: head.weight * shares.get(name, 1.0) for name, head in self.plan.heads.items()}
 
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         """Return for each head its predictions."""
@@ -184,6 +191,12 @@ class GraphModel(Learner):
         head = self.heads[name]
         assert isinstance(head, Head), name
         return head
+
+
+def find_shares(counts: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the share of each part in the sum over all parts, by name; 0 of a sum of 0."""
+    totals = {name: sum(count[name] for count in counts) or 1.0 for name in counts[0]}
+    return [{name: count[name] / totals[name] for name in totals} for count in counts]
 
 
 def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: Kind) -> GraphModel:

@@ -1,5 +1,6 @@
 """A model as the objectives of training see it: what it says, and what that costs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -20,6 +21,13 @@ class Learner(nn.Module):
     def loss(self, batch: Any) -> Tensor:
         """Return the loss of a batch, a scalar."""
         return self.score_and_lose(batch)[1]
+
+    def share_terms(self, batches: Sequence[Any]) -> list[Any]:
+        """Return the parts of a step's batch, each with its share of the whole.
+
+        The losses of the parts, and their gradients, then add up to those of the whole batch.
+        """
+        raise NotImplementedError
 
     def outputs(self, scores: Any, batch: Any) -> dict[str, Tensor]:
         """Return the logits [N, L] or values [N] of each head that has rows.

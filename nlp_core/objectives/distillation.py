@@ -13,7 +13,7 @@ Shape letters: K members of an ensemble, N rows, L classes.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,8 +26,8 @@ from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
 from nlp_core.heads import CRFTaggingHead, RegressionHead
 from nlp_core.kinds import TAGS
-from nlp_core.models.features import Batch
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.features import Batch, Shares
+from nlp_core.models.graph import GraphModel, find_shares
 from nlp_core.objectives.divergence import kl
 from nlp_core.objectives.matching import Matching
 
@@ -88,7 +88,49 @@ class Student(GraphModel):
             return super().score_and_lose(batch)
         with matching.watch(self.plan, self.blocks) as passes:
             scores, loss = super().score_and_lose(batch)
-        return scores, loss + batch.portion * matching.compare(self.plan, batch, passes)
+        share = batch.shares.windows if batch.shares else 1.0
+        return scores, loss + share * matching.compare(self.plan, batch, passes)
+
+    def share_terms(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Return the parts of a step's batch, each with its share of the whole.
+
+        Only labelled examples count in the loss of the labels, which is as much of the whole as
+        there are of them.
+        """
+        labelled = [self._select_labelled(batch) for batch in batches]
+        portion = sum(len(batch.rows) for batch in labelled) / sum(len(b.rows) for b in batches)
+        none = dict.fromkeys(self.plan.heads, 0.0)
+        terms = find_shares([self.count_terms(b) if len(b.rows) else none for b in labelled])
+        rows = find_shares([self.count_rows(batch) for batch in batches])
+        soft = find_shares([self._count_soft(batch) for batch in batches])
+        windows = find_shares([{"": self._count_windows(batch)} for batch in batches])
+        return [
+            replace(
+                batch,
+                shares=Shares(
+                    terms={name: portion * share for name, share in terms[idx].items()},
+                    rows=rows[idx],
+                    soft=soft[idx],
+                    windows=windows[idx][""],
+                ),
+            )
+            for idx, batch in enumerate(batches)
+        ]
+
+    def _select_labelled(self, batch: Batch) -> Batch:
+        rows = torch.from_numpy(np.flatnonzero(batch.rows < self.lesson.num_labelled))
+        device = next(iter(batch.targets.values())).device
+        return select_rows({}, batch, rows.to(device))[1]
+
+    def _count_soft(self, batch: Batch) -> dict[str, float]:
+        """Return by head how many terms the soft loss of a batch is the mean of."""
+        terms, rows = self.count_terms(batch), self.count_rows(batch)
+        is_tags = {name: self._head(name).target == TAGS for name in terms}
+        return {name: terms[name] if is_tags[name] else rows[name] for name in terms}
+
+    def _count_windows(self, batch: Batch) -> int:
+        matching = self.lesson.matching
+        return len(batch.rows) if matching is None else matching.count_windows(batch)
 
     def sum_losses(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
@@ -100,12 +142,13 @@ class Student(GraphModel):
         if weight < 1 and len(labelled) == len(batch.rows):
             losses.append((1 - weight) * super().sum_losses(scores, batch))
         elif weight < 1 and len(labelled):
-            share = len(labelled) / len(batch.rows)
+            # the shares of a part count labelled examples only
+            share = 1.0 if batch.shares else len(labelled) / len(batch.rows)
             device = next(iter(scores.values()))[0].device
             part = select_rows(scores, batch, torch.from_numpy(labelled).to(device))
             losses.append((1 - weight) * share * super().sum_losses(*part))
         if weight > 0 or not losses:
-            losses.append(batch.portion * weight * self._compare(scores, batch))
+            losses.append(weight * self._compare(scores, batch))
         return torch.stack(losses).sum()
 
     def _compare(self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch) -> Tensor:
@@ -121,7 +164,8 @@ class Student(GraphModel):
             count = (
                 head.count_terms(batch.targets[TAGS], mask) if head.target == TAGS else len(rows_N)
             )
-            losses.append(self.plan.heads[name].weight * rows_N.sum() / count)
+            share = batch.shares.soft[name] if batch.shares else 1.0
+            losses.append(share * self.plan.heads[name].weight * rows_N.sum() / count)
         return torch.stack(losses).sum()
 
     def _check_head(self, name: str) -> None:
@@ -160,9 +204,14 @@ def select_rows(
         name: (score[rows], None if mask is None else mask[rows])
         for name, (score, mask) in scores.items()
     }
-    targets = {name: target[rows] for name, target in batch.targets.items()}
-    group = None if batch.group is None else batch.group[rows]
-    return kept, replace(batch, targets=targets, group=group, rows=batch.rows[rows.cpu().numpy()])
+    selected = replace(
+        batch,
+        masks={name: mask[rows] for name, mask in batch.masks.items()},
+        targets={name: target[rows] for name, target in batch.targets.items()},
+        group=None if batch.group is None else batch.group[rows],
+        rows=batch.rows[rows.cpu().numpy()],
+    )
+    return kept, selected
 
 
 def compare_soft(

@@ -5,7 +5,7 @@ draws no random number. It is part of what a student learns from, not of the stu
 weights is trained or saved.
 
 Both are means over the real pieces of a window, then over the windows of the batch, then over the
-mapped layers; so the parts of a batch of one window an example add up to the whole.
+mapped layers; a part of a batch counts by its windows.
 
 Shape letters: W windows, H heads, L pieces, K pieces as keys, D width.
 """
@@ -60,6 +60,10 @@ class Matching:
         """Record the student's encoder; see `PretrainedEncoder.record`."""
         with _find_encoder(plan, blocks, self.config.layer).record(attention=self.attention) as own:
             yield own
+
+    def count_windows(self, batch: Batch) -> int:
+        """Return the windows that the student reads a batch in."""
+        return len(batch.features[self.config.layer][2])
 
     def compare(self, plan: ModelPlan, batch: Batch, passes: list[Recorded]) -> Tensor:
         """Return what the layers of a pass add to its loss.

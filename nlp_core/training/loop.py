@@ -266,7 +266,7 @@ class Trainer:
         parts = [part for part in np.array_split(units, number) if len(part)]
         if item.group is not None:
             parts = [rows[np.isin(item.group[rows], part)] for part in parts]
-        batches = item.model.share_terms(
+        batches = self.objectives[name].model.share_terms(
             [train.batch(part).to(self.processes.device) for part in parts]
         )
         return self.processes.take_own(batches)

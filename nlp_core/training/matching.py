@@ -14,6 +14,7 @@ from nlp_core.data.soft_labels import SoftLabels
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file
+from nlp_core.kinds import KINDS
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan, read_plan
@@ -55,7 +56,10 @@ def read_matching(
     plan = read_plan(Path(note["model"]))
     theirs = _find_layer(plan, config.teacher_layer or config.layer, "teacher_layer")
     own = _find_layer(model.plan, config.layer, "layer")
-    kinds = {name if plan.tasks else None: task["kind"] for name, task in note["tasks"].items()}
+    kinds = {
+        name if plan.tasks else None: KINDS.get(task["kind"])
+        for name, task in note["tasks"].items()
+    }
     # a model is built of random weights before it gets its own; the student's run draws on as if
     # there were none
     random_state = get_random_state()
