@@ -20,7 +20,7 @@ from tests.test_cli_train import fail, read_rows
 from tests.tiny import BAD, GOOD
 from tests.tiny_encoder import write_encoder
 
-QUICK = ["--lr", "0.02", "--epochs", "10", "--batch-size", "8"]
+QUICK = ["--lr", "0.005", "--epochs", "10", "--batch-size", "8"]
 FILES = ["config.json", "model.safetensors", "tokenizer.json"]
 
 
