@@ -167,7 +167,7 @@ def score(head: Head, batch: Batch) -> Tensor:
     told = [batch.target] if head.scores_target else []
     told += [batch.parts] if batch.parts is not None else []
     if isinstance(head, MaskedLanguageModelHead):
-        told.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).double())
+        told.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).to(batch.x))
     scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *told)
     return scores
 

@@ -10,7 +10,12 @@ from torch import Tensor
 
 from nlp_core.blocks.recurrent import BiLSTM
 from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.params import Params
+from nlp_core.data.official_reader import OFFICIAL_READERS
+from nlp_core.data.preprocess import preprocess_source
+from nlp_core.data.readers.example import Example, Rows
+from nlp_core.data.source import Places, obtain_source
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.heads.sentence import ClassificationHead
@@ -104,6 +109,34 @@ def test_changed_data_are_named_before_the_weights(params: Params, project: Path
     verdict = verify_one(params, project)
     assert verdict.outcome == "different"
     assert verdict.details[0].startswith("the data of tiny_classification are not the committed")
+
+
+def test_a_changed_reader_is_found_in_the_data(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "sample_sentence"
+    dataset = read_dataset(source, Path(__file__).parent.parent / "sources")
+    obtain_source(source, dataset, Places())
+    preprocess_source(source, dataset)
+    params = make_params("classification", make_recipe(epochs=1), seeds=(1,))
+    cell = params.experiments[CELL].model_copy(update={"data": source})
+    params = params.model_copy(update={"experiments": {CELL: cell}})
+    measure(params, project)
+    assert verify_one(params, project, "unchanged").outcome == "identical"
+
+    read = OFFICIAL_READERS.get("tsv")
+
+    def lengthen(task: TaskConfig, split: str, path: Path) -> Rows:
+        first, *rest = read(task, split, path)
+        assert isinstance(first, Example)
+        return [first._replace(text_a=f"{first.text_a} ."), *rest]
+
+    monkeypatch.setitem(OFFICIAL_READERS._items, "tsv", lengthen)
+    preprocess_source(source, dataset)
+    verdict = verify_one(params, project)
+    assert verdict.outcome == "different"
+    assert verdict.place.cell == CELL
+    assert verdict.details[0].startswith(f"the data of {source} are not the committed")
 
 
 def test_another_machine_is_compared_by_the_spread_of_the_seeds(

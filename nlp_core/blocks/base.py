@@ -9,13 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from nlp_core import arithmetic
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.registry import Registry
-
-# Here because whatever computes with a model imports blocks first.
-arithmetic.install()
 
 PIECES = -3
 """Rank of a raw input of texts cut into pieces, in windows of one or more an example.

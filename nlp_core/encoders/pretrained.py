@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from nlp_core import arithmetic
 from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block, Shape
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
@@ -273,6 +274,7 @@ def build_encoder(
     # A large library that only models with a pretrained encoder need.
     from transformers import AutoConfig, AutoModel
 
+    arithmetic.install()  # here too, since an encoder is also used without a graph
     kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
     found = AutoConfig.for_model(config["model_type"], **kept)
     _refuse_decoder(found)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from nlp_core import arithmetic
 from nlp_core.blocks import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.model import find_axes
@@ -34,6 +35,7 @@ class GraphModel(Learner):
 
     def __init__(self, plan: ModelPlan, blocks: dict[str, Block], heads: dict[str, Head]) -> None:
         super().__init__()
+        arithmetic.install()
         self.plan = plan
         self.blocks = nn.ModuleDict(blocks)
         self.heads = nn.ModuleDict(heads)
