@@ -8,6 +8,7 @@ answers that are parts of a text (reading comprehension).
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,31 @@ def write_examples(path: Path, folder: Path, cell: Cell) -> None:
         pq.write_table(whole, temporary, compression="zstd", compression_level=19)
 
 
-def measure_examples(path: Path) -> dict[str, list[float]]:
-    """Return the metrics of the reported split, by the names of results, a value for each seed.
+@dataclass(frozen=True)
+class Runs:
+    """What the seeds of a cell predicted for one task, the epoch chosen in one way.
+
+    Attributes:
+        task: what measuring it needs.
+        prefix: how the metrics of results begin: `rte.` for one task of several.
+        suffix: how they end: `.paper` if the reported split chose the epoch.
+        ids: row number of each example in the official file.
+        predictions: of each seed, in the order of the seeds.
+    """
+
+    task: TaskFacts
+    prefix: str
+    suffix: str
+    ids: tuple[int, ...]
+    predictions: list[Predictions]
+
+    def name_metric(self, metric: str) -> str:
+        """Return the metric's name in results."""
+        return f"{self.prefix}{self.task.report_split}.{metric}{self.suffix}"
+
+
+def read_runs(path: Path) -> list[Runs]:
+    """Read what the seeds of a cell predicted, by task and way of choosing the epoch.
 
     Raises:
         DataError: the file is missing.
@@ -89,14 +113,30 @@ def measure_examples(path: Path) -> dict[str, list[float]]:
         name: TaskFacts.model_validate(note)
         for name, note in json.loads(table.schema.metadata[FACTS]).items()
     }
-    found: dict[str, list[float]] = {}
+    found: dict[tuple[str, str], Runs] = {}
     for name, selection, rows in _split_runs(table):
         task = facts[name]
-        prefix = f"{name}." if len(facts) > 1 else ""
-        suffix = "" if selection == "honest" else f".{selection}"
-        for metric, value in measure(task.kind, task.metrics, _build(rows, task)).items():
-            key = f"{prefix}{task.report_split}.{metric}{suffix}"
-            found.setdefault(key, []).append(value)
+        if (name, selection) not in found:
+            prefix = f"{name}." if len(facts) > 1 else ""
+            suffix = "" if selection == "honest" else f".{selection}"
+            ids = tuple(rows["id"].to_pylist())
+            found[name, selection] = Runs(task, prefix, suffix, ids, [])
+        found[name, selection].predictions.append(_build(rows, task))
+    return list(found.values())
+
+
+def measure_examples(path: Path) -> dict[str, list[float]]:
+    """Return the metrics of the reported split, by the names of results, a value for each seed.
+
+    Raises:
+        DataError: the file is missing.
+    """
+    found: dict[str, list[float]] = {}
+    for runs in read_runs(path):
+        for predictions in runs.predictions:
+            measured = measure(runs.task.kind, runs.task.metrics, predictions)
+            for metric, value in measured.items():
+                found.setdefault(runs.name_metric(metric), []).append(value)
     return found
 
 

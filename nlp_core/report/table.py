@@ -17,6 +17,7 @@ from nlp_core.report.markdown import (
     summarise_outcomes,
 )
 from nlp_core.report.results import Results, read_results
+from nlp_core.report.significance import find_differences, render_differences
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ def write_report(table: str, root: Path) -> None:
     comparison = read_comparison(table, root)
     cells = comparison.results.cells
     sections = [
+        render_differences(find_differences(comparison, root)),
         *render_making(cells, read_params(root / "params.yaml").recipes),
         render_commands(table, cells),
     ]

@@ -1,0 +1,30 @@
+"""Intervals of scores and tests of differences, over seeds and examples together."""
+
+from nlp_core.statistics.groups import Pair, correct_holm, name_groups
+from nlp_core.statistics.resampling import (
+    Interval,
+    Resamples,
+    find_interval,
+    find_p_value,
+    measure_spread,
+    resample,
+    swap_examples,
+)
+from nlp_core.statistics.score import AreaScore, Score, SumScore, build_score
+
+__all__ = [
+    "AreaScore",
+    "Interval",
+    "Pair",
+    "Resamples",
+    "Score",
+    "SumScore",
+    "build_score",
+    "correct_holm",
+    "find_interval",
+    "find_p_value",
+    "measure_spread",
+    "name_groups",
+    "resample",
+    "swap_examples",
+]

@@ -1,0 +1,264 @@
+"""A metric of several seeds as a function of how often each example counts.
+
+Resampling evaluates a metric thousands of times. Most metrics depend only on sums over examples:
+right answers, entities found, squares. `SumScore` keeps the summands, so that a resample is a
+product of matrices; `AreaScore` keeps the order of the scores.
+
+Shape letters: S seeds, N units (examples, or the questions of a ranking), K summands, R rounds.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from seqeval.metrics.sequence_labeling import get_entities
+from sklearn.metrics import average_precision_score
+
+from nlp_core.kinds import KINDS, TAGS
+from nlp_core.metrics import Predictions
+
+Numbers: TypeAlias = NDArray[np.floating]
+Combine = Callable[[Numbers], Numbers]
+"""From the sums [..., K] to the metric [...], in points."""
+
+
+MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
+
+
+class Score(ABC):
+    """A metric of a cell's seeds on the same examples."""
+
+    @abstractmethod
+    def evaluate(self, weights_RN: Numbers) -> Numbers:
+        """Return the metric of each seed, [R, S], where unit n counts `weights_RN[r, n]` times."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Return the numbers of seeds and of units."""
+
+    @property
+    def values(self) -> Numbers:
+        """Return the metric of each seed on the examples as they are, [S]."""
+        found: Numbers = self.evaluate(np.ones((1, self.shape[1])))[0]
+        return found
+
+
+@dataclass(frozen=True)
+class SumScore(Score):
+    """A metric of sums over examples.
+
+    Attributes:
+        summands: of each seed and unit, [S, N, K].
+        combine: the metric as a function of the sums.
+    """
+
+    summands: Numbers
+    combine: Combine
+
+    def evaluate(self, weights_RN: Numbers) -> Numbers:
+        return np.stack([self.combine(weights_RN @ seed_NK) for seed_NK in self.summands], 1)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.summands.shape[0], self.summands.shape[1]
+
+
+@dataclass(frozen=True)
+class AreaScore(Score):
+    """The area under the ROC curve, in points; equal scores count half.
+
+    Attributes:
+        wins: how many pairs of a positive example of one unit and a negative one of another are
+            ordered correctly, [S, N, N].
+        positives: positive examples of each unit, [N].
+        negatives: negative examples of each unit, [N].
+    """
+
+    wins: Numbers
+    positives: Numbers
+    negatives: Numbers
+
+    def evaluate(self, weights_RN: Numbers) -> Numbers:
+        pairs_R = (weights_RN @ self.positives) * (weights_RN @ self.negatives)
+        won = [((weights_RN @ seed_NN) * weights_RN).sum(1) for seed_NN in self.wins]
+        with np.errstate(invalid="ignore"):
+            area: Numbers = 100 * np.stack(won, 1) / pairs_R[:, None]
+        return area
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.wins.shape[0], self.wins.shape[1]
+
+    @property
+    def influences(self) -> Numbers:
+        """Return how much each unit moves the mean area over seeds, [N].
+
+        Source: Obuchowski 1997 (nonparametric analysis of clustered ROC curve data), which is
+            DeLong et al. 1988 where each unit is one example.
+        """
+        num_positives, num_negatives = self.positives.sum(), self.negatives.sum()
+        won_NN = 100 * self.wins.mean(0) / (num_positives * num_negatives)
+        shares = self.positives / num_positives + self.negatives / num_negatives
+        found: Numbers = won_NN.sum(1) + won_NN.sum(0) - shares * won_NN.sum()
+        return found
+
+
+def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Score | None:
+    """Return a metric of several seeds, or None if it has no form that can be resampled quickly.
+
+    Args:
+        kind: the task's kind.
+        metric: its name, such as accuracy or f1.
+        runs: what each seed predicted, for the same examples in the same order.
+    """
+    if metric in ("map", "mrr") or (metric == "accuracy" and KINDS.get(kind).is_grouped):
+        return _build_ranking(metric, runs)
+    if metric == "auc" and runs[0].score is not None:
+        return _build_area(runs)
+    builders = {TAGS: TAG_SUMMANDS, "number": NUMBER_SUMMANDS}
+    found = builders.get(_name_form(kind), LABEL_SUMMANDS).get(metric)
+    if found is None:
+        return None
+    list_summands, combine = found
+    return SumScore(np.stack([np.asarray(list_summands(run), float) for run in runs]), combine)
+
+
+def _name_form(kind: str) -> str:
+    found = KINDS.get(kind)
+    return TAGS if found.has_tags else "number" if found.is_number else "label"
+
+
+def _build_ranking(metric: str, runs: Sequence[Predictions]) -> SumScore:
+    """Return a mean over the questions that have a right candidate."""
+    first = runs[0]
+    assert first.group is not None, metric
+    relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
+    questions = [first.group == number for number in np.unique(first.group[relevant])]
+    values = np.zeros((len(runs), len(questions), 2))
+    values[..., 1] = 1.0
+    for seed, run in enumerate(runs):
+        assert run.score is not None, metric
+        score = run.score[:, -1]
+        for idx, rows in enumerate(questions):
+            values[seed, idx, 0] = RANKING[metric](relevant[rows], score[rows])
+    return SumScore(values, _mean)
+
+
+def _rank_reciprocally(relevant: NDArray[np.bool_], score: Numbers) -> float:
+    return 1.0 / (1 + np.count_nonzero(score[~relevant] >= score[relevant].max()))
+
+
+RANKING: dict[str, Callable[[NDArray[np.bool_], Numbers], float]] = {
+    "map": lambda relevant, score: float(average_precision_score(relevant, score)),
+    "mrr": _rank_reciprocally,
+    "accuracy": lambda relevant, score: float(_rank_reciprocally(relevant, score) == 1.0),
+}
+
+
+def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
+    first = runs[0]
+    relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
+    units = np.arange(len(relevant)) if first.group is None else _number(first.group)
+    size = int(units.max()) + 1
+    if size > MOST_UNITS:
+        return None
+    positive, negative = np.flatnonzero(relevant), np.flatnonzero(~relevant)
+    wins = np.zeros((len(runs), size, size))
+    for seed, run in enumerate(runs):
+        assert run.score is not None, seed
+        score = run.score[:, -1]
+        for idx in positive:
+            won = (np.sign(score[idx] - score[negative]) + 1) / 2
+            wins[seed, units[idx]] += np.bincount(units[negative], won, size)
+    counts = [np.bincount(units, rows, size).astype(float) for rows in (relevant, ~relevant)]
+    return AreaScore(wins, *counts)
+
+
+def _number(group: NDArray[np.integer]) -> NDArray[np.integer]:
+    numbers: NDArray[np.integer] = np.unique(group, return_inverse=True)[1]
+    return numbers
+
+
+def _mean(sums: Numbers) -> Numbers:
+    found: Numbers = 100 * sums[..., 0] / sums[..., 1]
+    return found
+
+
+def _f1(sums: Numbers) -> Numbers:
+    """Combine hits, predictions and answers."""
+    both = sums[..., 1] + sums[..., 2]
+    found: Numbers = 200 * sums[..., 0] / np.where(both > 0, both, 1)
+    return found
+
+
+def _correlate(sums: Numbers) -> Numbers:
+    """Combine sums of 1, x, y, xx, yy and xy."""
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Numbers = 100 * (n * xy - x * y) / np.sqrt((n * xx - x * x) * (n * yy - y * y))
+    return np.nan_to_num(found)
+
+
+def _list_hits(run: Predictions) -> list[list[float]]:
+    pairs = zip(run.target, run.prediction, strict=True)
+    return [[float(right == found), 1.0] for right, found in pairs]
+
+
+def _list_positives(run: Predictions) -> list[list[float]]:
+    last = run.labels[-1]
+    pairs = [
+        (right == last, found == last)
+        for right, found in zip(run.target, run.prediction, strict=True)
+    ]
+    return [[float(right and found), float(found), float(right)] for right, found in pairs]
+
+
+def _list_products(run: Predictions) -> Numbers:
+    x, y = np.asarray(run.target, float), np.asarray(run.prediction, float)
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
+
+
+def _list_binary_products(run: Predictions) -> Numbers:
+    """Return the summands of Matthews' correlation, which is Pearson's of two labels."""
+    assert len(run.labels) == 2, run.labels
+    x, y = (
+        np.asarray([item == run.labels[-1] for item in answers], float)
+        for answers in (run.target, run.prediction)
+    )
+    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
+
+
+def _list_entities(run: Predictions) -> list[list[float]]:
+    rows = []
+    for target, prediction in zip(run.target, run.prediction, strict=True):
+        right, found = ({*get_entities(_read_tags(item))} for item in (target, prediction))
+        rows.append([float(len(right & found)), float(len(found)), float(len(right))])
+    return rows
+
+
+def _read_tags(answer: object) -> list[str]:
+    return list(answer[TAGS]) if isinstance(answer, dict) else list(answer)  # type: ignore[call-overload]
+
+
+def _list_intents(run: Predictions) -> list[list[float]]:
+    pairs = zip(run.target, run.prediction, strict=True)
+    return [[float(right["label"] == found["label"]), 1.0] for right, found in pairs]  # type: ignore[index]
+
+
+Summands = Callable[[Predictions], list[list[float]] | Numbers]
+LABEL_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
+    "accuracy": (_list_hits, _mean),
+    "f1": (_list_positives, _f1),
+    "matthews": (_list_binary_products, _correlate),
+}
+TAG_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
+    "f1": (_list_entities, _f1),
+    "slot_f1": (_list_entities, _f1),
+    "intent_accuracy": (_list_intents, _mean),
+    "frame_accuracy": (_list_hits, _mean),
+}
+NUMBER_SUMMANDS: dict[str, tuple[Summands, Combine]] = {"pearson": (_list_products, _correlate)}

@@ -1,0 +1,172 @@
+"""Intervals, tests and letters: against scipy and scikit-learn, and on the committed results."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from nlp_core.metrics import Predictions
+from nlp_core.report.examples import find_examples, read_runs
+from nlp_core.report.results import read_results
+from nlp_core.report.significance import find_differences, measure_variation, render_differences
+from nlp_core.report.table import read_comparison
+from nlp_core.statistics import (
+    AreaScore,
+    Pair,
+    SumScore,
+    build_score,
+    correct_holm,
+    find_interval,
+    find_p_value,
+    measure_spread,
+    name_groups,
+    resample,
+    swap_examples,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "results/examples").glob("*/*.parquet"))
+A = [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
+B = [1, 1, 1, 1, 0, 0, 0, 1, 0, 0]
+
+
+def make_accuracy(*seeds: list[int]) -> SumScore:
+    runs = [
+        Predictions(["0", "1"], ["1"] * len(hits), [str(hit) for hit in hits]) for hits in seeds
+    ]
+    score = build_score("classification", "accuracy", runs)
+    assert isinstance(score, SumScore)
+    return score
+
+
+def make_area(
+    rows: int, *, seed: int, questions: int | None = None
+) -> tuple[AreaScore, Predictions]:
+    draw = np.random.default_rng(seed)
+    target = draw.integers(0, 2, rows)
+    score = np.round(draw.random(rows) + 0.3 * target, 1)  # with ties
+    group = None if questions is None else np.sort(draw.integers(0, questions, rows))
+    run = Predictions(
+        ["0", "1"], [str(x) for x in target], ["0"] * rows, np.stack([1 - score, score], 1), group
+    )
+    found = build_score("classification", "auc", [run])
+    assert isinstance(found, AreaScore)
+    return found, run
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_score_of_all_examples_is_the_committed_one(path: Path) -> None:
+    cell = read_results(ROOT / "results" / f"{path.parent.name}.json").cells[path.stem]
+    compared = 0
+    for runs in read_runs(path):
+        for metric in runs.task.metrics:
+            score = build_score(runs.task.kind, metric, runs.predictions)
+            if score is not None:
+                expected = cell.metrics[runs.name_metric(metric)].values
+                assert score.values == pytest.approx(expected, abs=5e-5), metric
+                compared += 1
+    assert compared >= 1
+
+
+def test_the_worked_example_has_the_p_value_of_scipy() -> None:
+    found = swap_examples({"A": make_accuracy(A), "B": make_accuracy(B)})
+    expected = stats.permutation_test(
+        (A, B), lambda a, b: np.mean(a) - np.mean(b), permutation_type="samples"
+    )
+    assert expected.pvalue == 0.25
+    assert found[Pair("A", "B")] == pytest.approx(0.25, abs=0.02)
+
+
+def test_the_interval_of_one_seed_is_that_of_scipy() -> None:
+    hits = list(np.random.default_rng(3).integers(0, 2, 400))
+    low, high = find_interval(resample(make_accuracy(hits), name="a").rounds)
+    expected = stats.bootstrap(
+        (100 * np.array(hits),), np.mean, method="percentile", rng=np.random.default_rng(1)
+    ).confidence_interval
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.6)
+
+
+def test_seeds_that_differ_widen_the_interval() -> None:
+    draw = np.random.default_rng(5)
+    same = list(draw.integers(0, 2, 300))
+    other = [int(hit and draw.random() < 0.7) for hit in same]
+    alone = find_interval(resample(make_accuracy(same, same), name="a").rounds)
+    both = find_interval(resample(make_accuracy(same, other), name="a").rounds)
+    assert both.high - both.low > 1.3 * (alone.high - alone.low)
+
+
+def test_equal_cells_differ_by_nothing_and_unequal_ones_do() -> None:
+    draw = np.random.default_rng(7)
+    good = [list((draw.random(500) < 0.9).astype(int)) for _ in range(3)]
+    bad = [list((draw.random(500) < 0.7).astype(int)) for _ in range(3)]
+    scores = {
+        "good": make_accuracy(*good),
+        "same": make_accuracy(*good),
+        "bad": make_accuracy(*bad),
+    }
+    swapped = swap_examples(scores)
+    assert swapped[Pair("good", "same")] == 1.0
+    assert swapped[Pair("good", "bad")] == 1 / 10_000
+    samples = {name: resample(score, name=name) for name, score in scores.items()}
+    assert find_p_value(samples["good"], samples["bad"]) < 0.01
+    assert find_p_value(samples["good"], samples["same"]) > 0.5
+    assert measure_spread(samples["good"], samples["bad"]) == pytest.approx(
+        2.8015 * float(np.std(samples["good"].rounds - samples["bad"].rounds))
+    )
+
+
+def test_a_weighted_area_is_that_of_scikit_learn() -> None:
+    score, run = make_area(60, seed=1)
+    weights = np.random.default_rng(2).integers(0, 4, (5, 60)).astype(float)
+    assert run.score is not None
+    target = [item == "1" for item in run.target]
+    expected = [100 * roc_auc_score(target, run.score[:, 1], sample_weight=w) for w in weights]
+    assert score.evaluate(weights)[:, 0] == pytest.approx(expected)
+
+
+def test_influences_of_questions_are_the_change_without_them() -> None:
+    score, _ = make_area(400, seed=4, questions=80)
+    whole = score.values.mean()
+    size = score.shape[1]
+    weights = np.ones((size, size)) - np.eye(size)
+    without = score.evaluate(weights)[:, 0]
+    assert np.corrcoef(whole - without, score.influences)[0, 1] > 0.99
+    assert score.influences.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
+    pairs = [Pair("a", "b"), Pair("a", "c"), Pair("b", "c")]
+    found = correct_holm(dict(zip(pairs, [0.01, 0.04, 0.03], strict=True)))
+    assert [found[pair] for pair in pairs] == pytest.approx([0.03, 0.06, 0.06])
+    assert correct_holm({pairs[0]: 0.9})[pairs[0]] == 0.9
+
+
+def test_rows_share_a_letter_unless_their_difference_is_significant() -> None:
+    values = {Pair("a", "b"): 0.5, Pair("a", "c"): 0.01, Pair("b", "c"): 0.2}
+    assert name_groups(["a", "b", "c"], values) == {"a": "a", "b": "ab", "c": "b"}
+    assert name_groups(["a", "b"], {Pair("a", "b"): 0.01}) == {"a": "a", "b": "b"}
+    assert name_groups(["a", "b"], {Pair("a", "b"): 0.5}) == {"a": "a", "b": "a"}
+
+
+def test_the_coefficient_of_variation_is_corrected_for_small_samples() -> None:
+    values = [90.0, 92.0, 94.0]
+    c4 = math.sqrt(2 / 2) * math.gamma(1.5) / math.gamma(1.0)
+    assert measure_variation(values) == pytest.approx(100 * (1 + 1 / 12) * 2.0 / c4 / 92.0)
+    assert measure_variation([80.0, 80.0]) == 0.0
+
+
+def test_a_report_gives_each_row_its_interval_and_letters() -> None:
+    findings = find_differences(read_comparison("sample", ROOT), ROOT)
+    assert {finding.column for finding in findings} == {"accuracy", "F1", "AUC", "MAP", "MRR"}
+    for finding in findings:
+        for row in finding.rows:
+            assert row.interval.low < row.mean < row.interval.high
+            assert row.letters == "a"
+    text = render_differences(findings)
+    assert "**Sentence classification, accuracy.** 300 examples" in text
+    assert findings == find_differences(read_comparison("sample", ROOT), ROOT)
+    assert find_examples("sample", "sample_answer_cnn", ROOT).exists()
+    assert render_differences([]) == ""
