@@ -1,6 +1,7 @@
 """`reglue tables`: published numbers, ours, and the verdicts."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from rich import box
@@ -11,8 +12,11 @@ from rich.text import Text
 from nlp_core.cli import Subparsers, add_command
 from nlp_core.config.published import read_published
 from nlp_core.errors import ConfigError, suggest
+from nlp_core.files import replacing
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.markdown import build_grid, render_notes, summarise_outcomes
+from nlp_core.report.paper import FORMATS, PaperTable
+from nlp_core.report.significance import find_differences
 from nlp_core.report.table import is_measured, list_tables, read_comparison
 
 STYLES = {
@@ -35,6 +39,15 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Show the project's tables: published numbers, ours, verdicts.",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="a table (default: all)")
+    parser.add_argument(
+        "--format",
+        choices=[*FORMATS],
+        help="print the table for a paper: LaTeX with booktabs and a macro for each number, CSV, "
+        "JSON or markdown; needs NAME",
+    )
+    parser.add_argument(
+        "--figure", type=Path, metavar="FILE.pdf", help="write the figure as PDF; needs NAME"
+    )
     parser.set_defaults(run=run)
 
 
@@ -56,6 +69,16 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigError(
             f"reports/published: unknown table '{options.name}'. {suggest(options.name, names)}"
         )
+    if (options.format or options.figure) and options.name is None:
+        raise ConfigError("reglue tables: --format and --figure need the NAME of a table.")
+    if options.figure is not None:
+        _write_figure(options.figure, options.name, root)
+    if options.format is not None:
+        comparison = read_comparison(options.name, root)
+        table = PaperTable(comparison, find_differences(comparison, root))
+        sys.stdout.write(FORMATS[options.format](table))
+    if options.format or options.figure:
+        return
     console = Console(markup=False, highlight=False)
     chosen = [name for name in names if is_measured(name, root)]
     for name in chosen if options.name is None else [options.name]:
@@ -64,6 +87,16 @@ def run(options: argparse.Namespace) -> None:
         for name in (name for name in names if name not in chosen):
             title = read_published(root / "reports" / "published" / f"{name}.yaml").title
             console.print(f"{title}  ({name}): not measured; `reglue tables {name}` shows it.")
+
+
+def _write_figure(path: Path, name: str, root: Path) -> None:
+    from nlp_core.report.figure import draw_figure  # a second of matplotlib
+
+    if path.suffix != ".pdf":
+        raise ConfigError(f"--figure {path}: expected the name of a PDF file, such as {name}.pdf.")
+    with replacing(path) as temporary:
+        temporary.write_bytes(draw_figure(read_comparison(name, root), file_format="pdf"))
+    sys.stdout.write(f"{path}: written\n")
 
 
 def _print_table(console: Console, name: str, comparison: Comparison) -> None:

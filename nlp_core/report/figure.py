@@ -25,6 +25,7 @@ OURS, HONEST, PUBLISHED, QUIET, GRID = "#1f6fb2", "#e08214", "#222222", "#9a9a9a
 STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
     "svg.hashsalt": "reglue",
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
@@ -33,6 +34,11 @@ STYLE: dict[Any, Any] = {  # Any: matplotlib types each key and value
     "axes.spines.right": False,
     "axes.spines.left": False,
 }
+METADATA: dict[str, dict[str, str | None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""What would make the bytes depend on the day or on matplotlib."""
 WIDE_SPAN = 20.0  # points: numbers further apart than this cannot share an axis and be read
 PANEL_COLUMNS = 3
 LONG_NAME = 18
@@ -70,7 +76,7 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
 
     Args:
         comparison: the table with our numbers in it.
-        file_format: svg, or png to look at.
+        file_format: svg, pdf, or png to look at.
     """
     shown = [part for part in comparison.parts if any(_values(entry) for entry in part.entries)]
     panels = [panel for part in shown for panel in split_panels(part, alone=len(shown) == 1)]
@@ -79,7 +85,7 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
         mpl.rcParams.update(STYLE)
         figure = _draw_panels(panels, comparison.published.title)
         file = BytesIO()
-        metadata = {"Date": None, "Creator": None} if file_format == "svg" else None
+        metadata = METADATA.get(file_format)
         figure.savefig(file, format=file_format, metadata=metadata, dpi=110)
     return file.getvalue()
 

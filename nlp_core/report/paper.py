@@ -1,0 +1,226 @@
+"""A table for a paper: LaTeX with booktabs and a macro for each number, CSV, JSON or markdown."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from nlp_core.files import digest_json
+from nlp_core.report.comparison import ComparedPart, Comparison, Entry, Selection
+from nlp_core.report.markdown import render_part
+from nlp_core.report.significance import ColumnFinding, RowFinding
+
+DIGEST_LETTERS = 12
+NAMES = ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"]
+DIGITS = dict(zip("0123456789", NAMES, strict=True))
+SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+class PaperTable(NamedTuple):
+    """A compared table and what is known of its differences.
+
+    Attributes:
+        comparison: the table with our numbers in it.
+        findings: intervals and letters of its columns.
+    """
+
+    comparison: Comparison
+    findings: Sequence[ColumnFinding]
+
+    def find_row(self, part: ComparedPart, entry: Entry) -> RowFinding | None:
+        """Return the finding of a number, if its predictions are committed."""
+        return next((row for row in self._list_rows(part, entry) if row.row == entry.row), None)
+
+    def is_best(self, part: ComparedPart, entry: Entry) -> bool:
+        """Say whether a number is the best of its column and no other row shares a letter."""
+        rows = self._list_rows(part, entry)
+        if len(rows) < 2 or rows[0].row != entry.row:
+            return False
+        return not any({*rows[0].letters} & {*row.letters} for row in rows[1:])
+
+    def digest_cell(self, cell: str) -> str:
+        """Return the first letters of the sha256 of a cell's results."""
+        result = self.comparison.results.cells[cell]
+        return digest_json(result.model_dump(mode="json"))[:DIGEST_LETTERS]
+
+    def _list_rows(self, part: ComparedPart, entry: Entry) -> list[RowFinding]:
+        key = (part.config.title, entry.column, entry.selection)
+        return next(
+            (
+                item.rows
+                for item in self.findings
+                if (item.part, item.column, item.selection) == key
+            ),
+            [],
+        )
+
+
+def render_latex(table: PaperTable) -> str:
+    """Return the macros of all our numbers, then a tabular for each part; needs booktabs."""
+    parts = [part for part in table.comparison.parts if any(entry.ours for entry in part.entries)]
+    lines = [
+        f"% {table.comparison.results.table}: needs \\usepackage{{booktabs}}. A bold number is the",
+        "% best of its column and differs significantly from all others.",
+        *_list_macros(table, parts),
+    ]
+    for part in parts:
+        lines += ["", f"% {part.config.title}", *_render_tabular(table, part)]
+    return "\n".join(lines) + "\n"
+
+
+def render_csv(table: PaperTable) -> str:
+    """Return a row for each number, with a header."""
+    out = io.StringIO()
+    rows = _list_records(table)
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def render_json(table: PaperTable) -> str:
+    """Return a list with an object for each number."""
+    return json.dumps(_list_records(table), indent=2) + "\n"
+
+
+def render_markdown(table: PaperTable) -> str:
+    """Return the parts of the report, without the sections on how it was made."""
+    comparison = table.comparison
+    return "\n\n".join(render_part(part, comparison) for part in comparison.parts) + "\n"
+
+
+FORMATS: dict[str, Callable[[PaperTable], str]] = {
+    "latex": render_latex,
+    "csv": render_csv,
+    "json": render_json,
+    "markdown": render_markdown,
+}
+
+
+def _list_records(table: PaperTable) -> list[dict[str, str | float | int | None]]:
+    return [
+        _describe(table, part, entry)
+        for part in table.comparison.parts
+        for entry in part.entries
+        if entry.ours is not None or entry.number.value is not None
+    ]
+
+
+def _describe(
+    table: PaperTable, part: ComparedPart, entry: Entry
+) -> dict[str, str | float | int | None]:
+    ours, finding = entry.ours, table.find_row(part, entry)
+    return {
+        "table": table.comparison.results.table,
+        "part": part.config.title,
+        "row": entry.row,
+        "column": entry.column,
+        "metric": entry.metric,
+        "epoch": entry.selection,
+        "published": entry.number.value,
+        "mean": None if ours is None else ours.mean,
+        "sd": None if ours is None else ours.sd,
+        "seeds": None if ours is None else ours.n,
+        "low": None if finding is None else round(finding.interval.low, 6),
+        "high": None if finding is None else round(finding.interval.high, 6),
+        "letters": None if finding is None else finding.letters,
+        "verdict": entry.verdict.text,
+        "cell": entry.cell,
+        "cell_digest": table.digest_cell(entry.cell or "") if ours is not None else None,
+    }
+
+
+def _list_macros(table: PaperTable, parts: Sequence[ComparedPart]) -> list[str]:
+    lines, names = [], set()
+    for part in parts:
+        for entry in part.entries:
+            if entry.ours is None or entry.cell is None:
+                continue
+            words = [table.comparison.results.table, entry.cell, entry.metric]
+            name = name_macro(*words)
+            if name not in names:
+                names.add(name)
+                seeds = ",".join(map(str, table.comparison.results.cells[entry.cell].seeds))
+                lines.append(
+                    f"\\newcommand{{\\{name}}}{{{entry.ours.mean:.2f}}}"
+                    f"  % {'/'.join(words[:2])} {words[2]}, seeds {seeds}, "
+                    f"sha256 {table.digest_cell(entry.cell)}"
+                )
+    return lines
+
+
+def name_macro(*words: str) -> str:
+    """Return a LaTeX command's name, letters only: `wikiqa cnn test.auc` is `WikiqaCnnTestAuc`."""
+    pieces = [piece for word in words for piece in re.findall(r"[A-Za-z]+|[0-9]", word)]
+    return "".join(DIGITS.get(piece, piece[:1].upper() + piece[1:]) for piece in pieces)
+
+
+class _Column(NamedTuple):
+    """A column and a way of choosing the epoch."""
+
+    name: str
+    selection: Selection
+    is_published: bool
+
+
+def _render_tabular(table: PaperTable, part: ComparedPart) -> list[str]:
+    printed = {entry.column for entry in part.entries if entry.number.value is not None}
+    columns = [
+        _Column(*key, key[0] in printed)
+        for key in dict.fromkeys((entry.column, entry.selection) for entry in part.entries)
+    ]
+    entries = {(entry.row, entry.column, entry.selection): entry for entry in part.entries}
+    header = ["Model"]
+    for column in columns:
+        way = "" if part.config.selection == "honest" else f" ({column.selection})"
+        title = _escape(column.name + way)
+        header += [f"{title}, published", "ours"] if column.is_published else [title]
+    lines = [f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", "\\toprule"]
+    lines += [" & ".join(header) + r" \\", "\\midrule"]
+    notes: list[str] = []
+    for row in dict.fromkeys(entry.row for entry in part.entries):
+        cells = [_escape(row)]
+        for column in columns:
+            entry = entries.get((row, column.name, column.selection))
+            published, ours = _render_numbers(table, part, entry, notes)
+            cells += [published, ours] if column.is_published else [ours]
+        lines.append(" & ".join(cells) + r" \\")
+    notes += _list_data_notes(table, part)
+    lines += ["\\bottomrule", "\\end{tabular}"]
+    return [*lines, *(f"\\par\\footnotesize {note}" for note in notes)]
+
+
+def _list_data_notes(table: PaperTable, part: ComparedPart) -> list[str]:
+    """Return what is not the official release in the data of the part's cells."""
+    cells = table.comparison.results.cells
+    named = {entry.cell for entry in part.entries if entry.cell in cells}
+    found = {note for name in named for note in cells[name or ""].footnotes}
+    return [f"{_escape(note)}." for note in sorted(found)]
+
+
+def _render_numbers(
+    table: PaperTable, part: ComparedPart, entry: Entry | None, notes: list[str]
+) -> tuple[str, str]:
+    """Return the published number and ours; a remark becomes a note."""
+    if entry is None:
+        return "", ""
+    published = ""
+    if entry.number.value is not None:
+        published = f"{entry.number.value:.{part.config.decimals}f}"
+    if entry.number.remark:
+        mark = f"$^{{{len(notes) + 1}}}$"
+        published += mark
+        notes.append(f"{mark} {_escape(entry.number.remark.strip())}.")
+    if entry.ours is None:
+        return published, "--"
+    number = f"{entry.ours.mean:.2f}"
+    if entry.ours.n > 1:
+        number += f" \\pm {entry.ours.sd:.2f}"
+    return published, f"$\\mathbf{{{number}}}$" if table.is_best(part, entry) else f"${number}$"
+
+
+def _escape(text: str) -> str:
+    return "".join(SPECIAL.get(letter, letter) for letter in text)

@@ -1,0 +1,95 @@
+"""Tables for papers: LaTeX, CSV, JSON, markdown and the figure as PDF."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.report.paper import FORMATS, PaperTable, name_macro
+from nlp_core.report.significance import ColumnFinding, RowFinding, find_differences
+from nlp_core.report.table import read_comparison
+from nlp_core.statistics import Interval
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> PaperTable:
+    monkeypatch.chdir(ROOT)
+    comparison = read_comparison("sample", ROOT)
+    return PaperTable(comparison, find_differences(comparison, ROOT))
+
+
+def test_latex_has_a_macro_for_each_number_and_balanced_braces(table: PaperTable) -> None:
+    text = FORMATS["latex"](table)
+    macros = re.findall(r"^\\newcommand\{\\([A-Za-z]+)\}\{([0-9.]+)\}  % (.*)$", text, re.MULTILINE)
+    measured = [entry for entry in table.comparison.entries if entry.ours is not None]
+    assert len(macros) == len(measured)
+    score = table.comparison.results.cells["sample_answer_cnn"].metrics["test.map"]
+    name, value, comment = next(item for item in macros if item[0].endswith("TestMap"))
+    assert (name, value) == ("SampleSampleAnswerCnnTestMap", f"{score.mean:.2f}")
+    assert comment.startswith("sample/sample_answer_cnn test.map, seeds 1,2,3, sha256 ")
+    assert text.count("{") == text.count("}")
+    for row in re.findall(r"^.* \\\\$", text, re.MULTILINE):
+        assert row.count("&") >= 1
+    assert text.count("\\toprule") == text.count("\\bottomrule") == len(table.comparison.parts)
+
+
+def test_only_a_row_that_differs_from_all_others_is_bold(table: PaperTable) -> None:
+    part = table.comparison.parts[0]
+    (entry,) = part.entries
+
+    def find(letters: str) -> ColumnFinding:
+        rows = [
+            RowFinding(entry.row, 76.0, 3, Interval(70, 80), "a", None),
+            RowFinding("other", 70.0, 3, Interval(60, 75), letters, None),
+        ]
+        return ColumnFinding(part.config.title, entry.column, "honest", rows, 300, 3.0, (1, 1))
+
+    assert "\\mathbf" in FORMATS["latex"](table._replace(findings=[find("b")]))
+    assert "\\mathbf" not in FORMATS["latex"](table._replace(findings=[find("ab")]))
+
+
+def test_csv_and_json_hold_the_same_numbers(table: PaperTable) -> None:
+    records = json.loads(FORMATS["json"](table))
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](table))))
+    assert len(records) == len(rows) == 5
+    for record, row in zip(records, rows, strict=True):
+        assert {key: "" if value is None else str(value) for key, value in record.items()} == row
+        assert record["low"] < record["mean"] < record["high"]
+
+
+def test_markdown_is_that_of_the_report(table: PaperTable) -> None:
+    report = (ROOT / "reports/sample.md").read_text(encoding="utf-8")
+    for part in FORMATS["markdown"](table).strip().split("\n\n"):
+        assert part in report
+
+
+def test_macros_have_letters_only() -> None:
+    assert name_macro("glue", "sst2_bilstm_100d", "dev.f1") == (
+        "GlueSstTwoBilstmOneZeroZeroDDevFOne"
+    )
+
+
+def test_the_command_prints_a_format_and_writes_a_figure(
+    table: PaperTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["tables", "sample", "--format", "latex"])
+    assert capsys.readouterr().out == FORMATS["latex"](table)
+    for name in ("a.pdf", "b.pdf"):
+        main(["tables", "sample", "--figure", str(tmp_path / name)])
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+    capsys.readouterr()
+    for options, message in [
+        (["--format", "csv"], "need the NAME of a table"),
+        (["sample", "--figure", "a.svg"], "expected the name of a PDF file"),
+    ]:
+        with pytest.raises(SystemExit) as stop:
+            main(["tables", *options])
+        assert stop.value.code == 2
+        assert message in capsys.readouterr().err
