@@ -1,4 +1,4 @@
-"""Embeddings of symbols that stand beside the words, such as parts of speech.
+"""Embeddings of symbols that annotate words, such as parts of speech.
 
 Shape letters: B batch, T tokens, D width, V symbols.
 """
@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block, Shape
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block
 from nlp_core.blocks.masking import zero_padding
-from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.vocabulary import PADDING, UNKNOWN
 
 
@@ -18,16 +18,15 @@ from nlp_core.data.vocabulary import PADDING, UNKNOWN
 class CategoryEmbedding(Block):
     """Look up a vector for each token's symbol: y_t = W[id_t].
 
-    It reads a column of one symbol a token, `features.pos` say. The symbols are those of the
-    training split; any other has the row of the unknown symbol, which starts at 0 and stays there
-    unless something trains it: symbols below `min_count`, or those hidden by `unknown_prob`.
+    It reads a column of one symbol for each token, such as `features.pos`. Symbols that are not in
+    the training split share the row of the unknown symbol. That row is 0 and is only trained by
+    symbols below `min_count` or hidden by `unknown_prob`.
 
     Args:
-        num_symbols: V, with padding (id 0) and the unknown symbol (id 1).
-        dim: D, at least 1.
+        dim: width D.
         min_count: rarer symbols of the training split are unknown.
-        unknown_prob: probability that a symbol is taken for unknown while training, in [0, 1).
-        dropout: probability of a zero in the vectors, in [0, 1).
+        unknown_prob: probability that training takes a symbol for unknown.
+        dropout: probability of a zero in the vectors.
 
     Shape: ids [B, T], mask [B, T] to [B, T, D].
 
@@ -37,6 +36,8 @@ class CategoryEmbedding(Block):
 
     ranks = ((WORDS,),)
     causal = True
+    output_rank = SEQUENCE
+    output_width = "dim"
 
     def __init__(
         self,
@@ -54,11 +55,6 @@ class CategoryEmbedding(Block):
         self.weight = nn.Parameter(weight)
         self.unknown_prob = unknown_prob
         self.dropout = dropout
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of width `dim`."""
-        return Shape(SEQUENCE, read_option(cls, options, "dim", int))
 
     def forward(
         self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]

@@ -1,25 +1,21 @@
-"""Vectors of words made of their characters, once for each distinct word of a batch.
+"""Vectors of words from their characters, once for each distinct word of a batch.
 
 Shape letters: B batch, T tokens, U distinct words of a batch, C characters in a word, K width of a
 character, D width of a word.
 """
+
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, CHARACTERS, SEQUENCE, Block, Shape
+from nlp_core.blocks.base import BLOCKS, CHARACTERS, SEQUENCE, Block
 from nlp_core.blocks.convolution import SameConvolution
 from nlp_core.blocks.masking import pool_max, zero_padding
-from nlp_core.blocks.option import (
-    Activation,
-    PositiveInt,
-    Probability,
-    build_activation,
-    read_option,
-)
-from nlp_core.blocks.recurrent import BidirectionalLayer
+from nlp_core.blocks.option import Activation, PositiveInt, Probability, build_activation
+from nlp_core.blocks.recurrent import RecurrentLayer
 
 
 class CharacterTable(nn.Embedding):
@@ -27,16 +23,12 @@ class CharacterTable(nn.Embedding):
 
     The numbers start uniform in +-sqrt(3 / K), which gives them a variance of 1 / K.
 
-    Args:
-        num_characters: number of characters, padding included.
-        dim: width K of a character.
     """
 
     def __init__(self, num_characters: int, dim: int) -> None:
         super().__init__(num_characters, dim, padding_idx=0)
 
     def reset_parameters(self) -> None:
-        """Draw the numbers anew."""
         bound = (3.0 / self.embedding_dim) ** 0.5
         nn.init.uniform_(self.weight, -bound, bound)
         with torch.no_grad():
@@ -58,12 +50,11 @@ class CharCNN(Block):
     y = max_c activation(convolution(dropout(character vectors)))_c.
 
     Args:
-        num_characters: number of characters, padding (0) included.
-        dim: width K of a character, at least 1.
-        filters: width of the output, at least 1.
-        window: characters that one output sees, at least 1.
+        dim: width K of a character.
+        filters: width of the output.
+        window: characters that one output sees.
         activation: the function before the maximum.
-        dropout: probability of a zero in the character vectors, in [0, 1).
+        dropout: probability of a zero in the character vectors.
 
     Shape: ids [U, C], index [B, T] into the U words, mask [B, T] to [B, T, filters].
 
@@ -72,6 +63,8 @@ class CharCNN(Block):
 
     ranks = ((CHARACTERS,),)
     causal = True
+    output_rank = SEQUENCE
+    output_width = "filters"
 
     def __init__(
         self,
@@ -89,18 +82,12 @@ class CharCNN(Block):
         self.activation = build_activation(activation)
         self.dropout = dropout
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of `filters` numbers a token."""
-        return Shape(SEQUENCE, read_option(cls, options, "filters", int))
-
     def forward(
         self,
         ids_UC: Int[Tensor, "U C"],
         index_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B T D"]:
-        """Return the word vectors of all tokens."""
         mask_UC = ids_UC != 0
         x_UCK = functional.dropout(self.table(ids_UC), self.dropout, self.training)
         word_UD = pool_max(self.activation(self.convolution(x_UCK, mask_UC)), mask_UC)
@@ -109,13 +96,12 @@ class CharCNN(Block):
 
 @BLOCKS.register("char_lstm")
 class CharLSTM(Block):
-    """Read a word's characters in both directions and keep the two last states.
+    """Read a word's characters with an LSTM in both directions and keep the two last states.
 
     Args:
-        num_characters: number of characters, padding (0) included.
-        dim: width K of a character, at least 1.
-        hidden_dim: width of one direction, at least 1.
-        dropout: probability of a zero in the character vectors, in [0, 1).
+        dim: width K of a character.
+        hidden_dim: width of one direction.
+        dropout: probability of a zero in the character vectors.
 
     Shape: ids [U, C], index [B, T] into the U words, mask [B, T] to [B, T, 2 * hidden_dim].
 
@@ -124,6 +110,9 @@ class CharLSTM(Block):
 
     ranks = ((CHARACTERS,),)
     causal = True
+    output_rank = SEQUENCE
+    output_width = "hidden_dim"
+    width_factor = 2
 
     def __init__(
         self,
@@ -135,13 +124,8 @@ class CharLSTM(Block):
     ) -> None:
         super().__init__()
         self.table = CharacterTable(num_characters, dim)
-        self.lstm = BidirectionalLayer(dim, hidden_dim)
+        self.lstm = RecurrentLayer("lstm", partial(nn.LSTM, dim, hidden_dim), bidirectional=True)
         self.dropout = dropout
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of twice `hidden_dim`."""
-        return Shape(SEQUENCE, 2 * read_option(cls, options, "hidden_dim", int))
 
     def forward(
         self,
@@ -149,6 +133,5 @@ class CharLSTM(Block):
         index_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B T D"]:
-        """Return the word vectors of all tokens."""
         x_UCK = functional.dropout(self.table(ids_UC), self.dropout, self.training)
         return place_words(self.lstm.last_states(x_UCK, ids_UC != 0), index_BT, mask_BT)

@@ -1,4 +1,4 @@
-"""How far apart vectors are.
+"""Distances of vectors.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, D width, E number of distances.
 Inputs are [B, D], [B, T, D] or [B, T, S, D], written [*N, D].
@@ -11,15 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from nlp_core.blocks.base import (
-    BLOCKS,
-    GRID,
-    SEQUENCE,
-    VECTOR,
-    Block,
-    Shape,
-    require_equal,
-)
+from nlp_core.blocks.base import ANY_RANK, BLOCKS, Block, Shape, require_equal
 from nlp_core.blocks.combination import require_each_once, require_one_rank
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import read_option
@@ -31,21 +23,18 @@ _ORDERS = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": torch.inf}
 
 @BLOCKS.register("distance")
 class Distance(Block):
-    """Measure vectors of two inputs against each other, one number an operation.
+    """Compute distances of the vectors of two inputs, one number for each operation.
 
-    cos = x . y / (|x| |y|), the cosine, 0 if a vector is zero; of the difference x - y, euclidean
-    is the root of the sum of squares, manhattan the sum and chebyshev the largest of the absolute
-    values.
+    cos = x . y / (|x| |y|), 0 if a vector is zero; of the difference x - y, euclidean is the root
+    of the sum of squares, manhattan the sum and chebyshev the maximum of the absolute values.
 
     Args:
-        dim: width of x.
-        other_dim: width of y, equal to that of x.
-        operations: what stands side by side in the output, in this order.
+        operations: what is concatenated, in this order.
 
     Shape: [*N, D] and [*N, D] to [*N, number of operations].
     """
 
-    ranks = ((VECTOR, SEQUENCE, GRID), (VECTOR, SEQUENCE, GRID))
+    ranks = (ANY_RANK, ANY_RANK)
     causal = True
     elementwise = True
 
@@ -61,11 +50,6 @@ class Distance(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the common rank, and one number an operation; the widths must be equal.
-
-        Raises:
-            ConfigError: the ranks or the widths differ, there is no operation, or one stands twice.
-        """
         rank = require_one_rank("distance", inputs)
         require_equal("distance", inputs[0].dim, inputs[1].dim)
         operations = read_option(cls, options, "operations", tuple)
@@ -79,7 +63,6 @@ class Distance(Block):
         y_ND: Float[Tensor, "*N D"],
         mask_y: Bool[Tensor, "*N"] | None,
     ) -> Float[Tensor, "*N E"]:
-        """Return the distances side by side."""
         found_NE = torch.stack([_measure(name, x_ND, y_ND) for name in self.operations], -1)
         return zero_padding(found_NE, mask_x)
 

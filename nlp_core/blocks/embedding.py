@@ -1,17 +1,17 @@
-"""Word embeddings: trained rows, fixed rows from pretrained vectors, rare words seen as unknown.
+"""Word embeddings: trained rows, fixed pretrained rows, rare words that become unknown.
 
 Shape letters: B batch, T tokens, D width, V words of the vocabulary, R rows of the vector table.
 """
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block, Shape
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.vocabulary import PADDING, UNKNOWN
 
 
@@ -19,45 +19,45 @@ from nlp_core.data.vocabulary import PADDING, UNKNOWN
 class WordEmbedding(Block):
     """Look up a vector for each word: y_t = W[id_t], 0 at padding.
 
-    A word of the training split has a row of its own, trained or frozen. Any other word with a
-    pretrained vector reads that vector, which never changes; the rest share the row of the unknown
-    word. While training, a word seen once that has no pretrained vector is replaced by the unknown
-    word with probability `rare_unknown_prob`, so that the unknown row is trained.
+    Each word of the training split has a row, trained or frozen. Any other word with a pretrained
+    vector uses that vector, which never changes; the rest share the row of the unknown word.
+    Training replaces a word that occurs once and has no pretrained vector by the unknown word, with
+    probability `rare_unknown_prob`, so that the unknown row is trained.
 
     Args:
-        num_words: V, with padding (id 0) and the unknown word (id 1).
-        dim: D.
+        dim: width D.
         vectors: name of a vector table in the cell's `init` folder; null: all rows are random.
         trainable: whether the rows of training words are trained.
-        lowercase: fold case before the vocabulary is made; else case is kept, and a cased word
-            starts from the vector of its lower-case form when it has none itself.
-        digits_to_zero: replace every digit of a word that has no vector by 0.
+        lowercase: fold case before the vocabulary is built; if false, a cased word without a vector
+            starts from the vector of its lower-case form.
+        digits_to_zero: replace every digit of a word without a vector by 0.
         min_count: rarer words of the training split are unknown, unless they have a vector.
         rare_unknown_prob: see above.
 
-    Shape:
-        ids_BT, mask_BT -> [B, T, D]
+    Shape: ids [B, T], mask [B, T] to [B, T, D].
 
     Source: rows of unseen words: Ma and Hovy 2016, sec. 3.1; unknown singletons: Lample et al.
         2016, sec. 4.1.
     Note: words without a vector start uniform in +-sqrt(3/D), as in both.
     """
 
-    ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((WORDS,),)
+    ranks = ((WORDS,),)
     causal = True
+    output_rank = SEQUENCE
+    output_width = "dim"
     padding_idx: ClassVar[int] = PADDING
 
     def __init__(
         self,
         num_words: int,
         *,
-        dim: Annotated[int, Field(ge=1)],
+        dim: PositiveInt,
         vectors: str | None = None,
         trainable: bool = True,
         lowercase: bool = False,
         digits_to_zero: bool = False,
-        min_count: Annotated[int, Field(ge=1)] = 1,
-        rare_unknown_prob: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+        min_count: PositiveInt = 1,
+        rare_unknown_prob: Probability = 0.0,
     ) -> None:
         super().__init__()
         self.rare_unknown_prob = rare_unknown_prob
@@ -70,25 +70,17 @@ class WordEmbedding(Block):
         self.fixed: Tensor
         self.rare: Tensor
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of width `dim`."""
-        dim = options["dim"]
-        assert isinstance(dim, int), dim
-        return Shape(SEQUENCE, dim)
-
     def find_word_table(self) -> nn.Module:
-        """Return the block itself."""
         return self
 
     def load_vectors(
         self, vectors_RD: Float[Tensor, "R D"], row_of_word: Int[Tensor, " V"]
     ) -> None:
-        """Take pretrained vectors.
+        """Set the pretrained vectors.
 
         Args:
             vectors_RD: the whole table; words outside the vocabulary read it by id V + row.
-            row_of_word: for each id of the vocabulary its row of the table, or -1.
+            row_of_word: for each id of the vocabulary its row in the table, or -1.
         """
         self.fixed = vectors_RD
         known = row_of_word >= 0
@@ -96,13 +88,12 @@ class WordEmbedding(Block):
             self.weight[known] = vectors_RD[row_of_word[known]]
 
     def mark_rare(self, rare_V: Bool[Tensor, " V"]) -> None:
-        """Say which words of the vocabulary are replaced by the unknown word now and then."""
+        """Set which words of the vocabulary are sometimes replaced by the unknown word."""
         self.rare = rare_V
 
     def forward(
         self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the vectors of the words."""
         if self.training and self.rare_unknown_prob > 0:
             rare_BT = self.rare[ids_BT.clamp(max=len(self.rare) - 1)]
             drop_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.rare_unknown_prob

@@ -11,9 +11,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block, Shape
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block
 from nlp_core.blocks.masking import zero_padding
-from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.reader import PATH_PART
 from nlp_core.data.gazetteer import Gazetteer
 
@@ -24,26 +24,27 @@ ProjectPath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
 class GazetteerEmbedding(Block):
     """Sum the vectors of the types of the phrase around a token: y_t = sum_k w_tk E_k.
 
-    w_tk is the weight of type k of the phrase that the token stands in, 0 outside phrases. Phrases
-    are looked for from the left, the longest one first, and none overlaps another. The phrases are
-    stored with the vocabulary; the file is read when a model is trained, and no more.
+    w_tk is the weight of type k of the phrase around the token, 0 outside phrases. Phrases are
+    matched from the left, longest first, without overlaps. They are saved with the vocabulary; only
+    training reads the file.
 
     Args:
-        num_types: number of types G.
-        dim: width D, at least 1.
+        dim: width D.
         file: the gazetteer, lines `phrase TAB type [TAB weight]`; its path from the project's root.
-        lowercase: whether case does not count.
-        dropout: probability of a zero in the vectors, in [0, 1).
+        lowercase: ignore case.
+        dropout: probability of a zero in the vectors.
 
     Shape: weights [B, T, G], mask [B, T] to [B, T, D].
 
     Source: Aly et al. 2018 (PyText), section 4.1, dictionary features.
-    Note: a phrase is known at its first token already, so the block is none for a language model.
+    Note: the first token already reveals the phrase, so a language model cannot use this block.
     """
 
     ranks = ((WORDS,),)
     vocabulary = Gazetteer
     files = ("file",)
+    output_rank = SEQUENCE
+    output_width = "dim"
 
     def __init__(
         self,
@@ -58,11 +59,6 @@ class GazetteerEmbedding(Block):
         bound = (3.0 / dim) ** 0.5
         self.weight = nn.Parameter(torch.empty(num_types, dim).uniform_(-bound, bound))
         self.dropout = dropout
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of width `dim`."""
-        return Shape(SEQUENCE, read_option(cls, options, "dim", int))
 
     def forward(
         self, weights_BTG: Float[Tensor, "B T G"], mask_BT: Bool[Tensor, "B T"]

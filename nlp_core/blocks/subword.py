@@ -1,4 +1,4 @@
-"""Vectors of words made of the vectors of their pieces, once for each distinct word of a batch.
+"""Vectors of words from the vectors of their pieces, once for each distinct word of a batch.
 
 Shape letters: B batch, T tokens, U distinct words of a batch, P pieces in a word, D width.
 """
@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, CHARACTERS, SEQUENCE, Block, Shape
+from nlp_core.blocks.base import BLOCKS, CHARACTERS, SEQUENCE, Block
 from nlp_core.blocks.character import CharacterTable, place_words
 from nlp_core.blocks.masking import pool_max, pool_mean, zero_padding
-from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.subword import MIN_COUNT, NUM_PIECES, SubwordVocabulary
 
 
@@ -20,28 +20,28 @@ from nlp_core.data.subword import MIN_COUNT, NUM_PIECES, SubwordVocabulary
 class SubwordEmbedding(Block):
     """Cut each word into pieces and pool their vectors: y = mean_p E[id_p], or the sum or maximum.
 
-    The pieces are those of a byte-pair encoding learnt from the words of the training split, so
-    that a word never seen is read as pieces that were. A character never seen is the unknown piece,
-    whose vector is not trained.
+    The pieces come from a byte-pair encoding of the words of the training split, so a new word is
+    read as known pieces. A new character is the unknown piece, whose vector is not trained.
 
     Args:
-        num_ids: number of pieces, with padding (id 0) and the unknown piece (id 1).
-        dim: width D, at least 1.
-        num_pieces: the most pieces that are learnt, the single characters among them.
-        min_count: pairs of pieces that stand together less often are not joined.
-        lowercase: fold case before words are cut.
+        dim: width D.
+        num_pieces: the maximum number of pieces, single characters included.
+        min_count: pairs of adjacent pieces that are rarer are not merged.
+        lowercase: fold case before words are split.
         pool: how the vectors of a word's pieces become one.
-        dropout: probability of a zero in the vectors of the pieces, in [0, 1).
+        dropout: probability of a zero in the vectors of the pieces.
 
     Shape: ids [U, P], index [B, T] into the U words, mask [B, T] to [B, T, D].
 
     Source: Sennrich et al. 2016 (subword units), section 3.2, for the pieces.
-    Note: no piece crosses a word; one at a word's beginning differs from the same one inside.
+    Note: no piece crosses a word; a piece at the start of a word differs from the same one inside.
     """
 
     ranks = ((CHARACTERS,),)
     causal = True
     vocabulary = SubwordVocabulary
+    output_rank = SEQUENCE
+    output_width = "dim"
 
     def __init__(
         self,
@@ -59,18 +59,12 @@ class SubwordEmbedding(Block):
         self.pool = pool
         self.dropout = dropout
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of width `dim`."""
-        return Shape(SEQUENCE, read_option(cls, options, "dim", int))
-
     def forward(
         self,
         ids_UP: Int[Tensor, "U P"],
         index_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B T D"]:
-        """Return the word vectors of all tokens."""
         mask_UP = ids_UP != 0
         x_UPD = functional.dropout(self.table(ids_UP), self.dropout, self.training)
         if self.pool == "max":
