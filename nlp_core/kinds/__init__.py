@@ -1,4 +1,4 @@
-"""The kinds of task, one file each, which states everything that depends on the kind."""
+"""The kinds of task, defined in one file each."""
 
 from nlp_core.kinds.base import (
     ANSWERS,

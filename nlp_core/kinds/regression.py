@@ -9,8 +9,6 @@ REGRESSION = register(
         targets=(Target(LABEL, "number", "number"),),
         texts=("text",),
         readers=("tsv",),
-        metrics=("auc@THRESHOLD", "mae", "mse", "pearson", "rmse", "spearman"),
-        metrics_module="nlp_core.metrics.regression",
         user_file=UserFile(("pearson", "spearman")),
     )
 )

@@ -1,9 +1,9 @@
-"""Whether the probabilities that a model gives are those with which it is right."""
+"""Calibration: whether predicted probabilities are the frequencies of right answers."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-BINS = 15  # as Guo et al. 2017 have it, section 4
+BINS = 15  # Guo et al. 2017, section 4
 
 
 def compute_calibration_error(
@@ -14,7 +14,7 @@ def compute_calibration_error(
     Args:
         confidence: probability of each answer, [N].
         right: whether the answer is right, [N].
-        bins: number of bins b of equal width on (0, 1]; each holds its upper edge.
+        bins: number of bins b of equal width on (0, 1], each with its upper edge.
 
     Source: Guo et al. 2017 (calibration of modern neural networks), equation 3.
     """
