@@ -456,7 +456,7 @@ def test_wrong_values_are_refused(tmp_path: Path, changes: dict[str, Any], messa
             8,
             r"encoders/tiny.json: hiden_size: unknown key of bert. Did you mean 'hidd",
         ),
-        ("vocab_size", 8, r"vocab_size: found a value; the tokenizer gives it"),
+        ("vocab_size", 8, r"vocab_size: found a value; remove it, the tokenizer"),
         ("hidden_size", "a", r"encoders/tiny.json: .*hidden_size"),
         ("model_type", "brt", r"model_type: found 'brt'. Did you mean 'bert'"),
         ("max_position_embeddings", 12, r"phases.0.length: found 16, expected at most 12"),
