@@ -40,7 +40,7 @@ class TrilinearScore(nn.Module):
         return scores
 
 
-def weigh_by_best(
+def softmax_of_best(
     scores_BTS: Float[Tensor, "B T S"],
     mask_BT: Bool[Tensor, "B T"],
     mask_BS: Bool[Tensor, "B S"],
@@ -80,7 +80,7 @@ class AttentionFlow(Block):
         scores_BTS = self.score(x_BTD, y_BSD)
         weight_BTS = masked_softmax(scores_BTS, mask_BS.unsqueeze(1))
         seen_BTD = torch.bmm(functional.dropout(weight_BTS, self.dropout, self.training), y_BSD)
-        best_BT = weigh_by_best(scores_BTS, mask_BT, mask_BS)
+        best_BT = softmax_of_best(scores_BTS, mask_BT, mask_BS)
         return zero_padding(self.join(x_BTD, seen_BTD, best_BT), mask_BT)
 
 

@@ -153,11 +153,11 @@ class GraphModel(Learner):
             found[name] = head.outputs(score, head.select_where(mask, batch.group))
         return found
 
-    def say(self, batch: Batch) -> dict[str, Tensor]:
+    def compute_outputs(self, batch: Batch) -> dict[str, Tensor]:
         """Return the outputs of a pass over a batch."""
         return self.outputs(self(batch, informed=True), batch)
 
-    def weigh(self, batch: Batch) -> dict[str, float]:
+    def compute_weights(self, batch: Batch) -> dict[str, float]:
         """Return each head's weight, times the share of the batch in the rows of its step."""
         shares = {} if batch.shares is None else batch.shares.rows
         return {name: head.weight * shares.get(name, 1.0) for name, head in self.plan.heads.items()}
