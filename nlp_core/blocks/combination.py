@@ -1,4 +1,4 @@
-"""Blocks that combine several vectors, or several sequences or grids over the same tokens.
+"""Blocks that combine or compare vectors, or sequences or grids over the same tokens.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, D and E widths. Inputs are [B, D],
 [B, T, D] or [B, T, S, D], written [*N, D]; they come as `x, mask, y, mask, ...`.
@@ -27,6 +27,8 @@ from nlp_core.blocks.option import read_option
 from nlp_core.errors import ConfigError
 
 Operation = Literal["origin", "difference", "product"]
+DistanceOperation = Literal["cos", "euclidean", "manhattan", "chebyshev"]
+_ORDERS = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": torch.inf}
 
 _RANKS = {VECTOR: "vectors", SEQUENCE: "sequences", GRID: "grids"}
 
@@ -208,3 +210,58 @@ def _require_pair(operation: str, inputs: Sequence[Shape]) -> None:
             f"combination: {operation}: found {len(inputs)} inputs, expected two of equal width."
         )
     require_equal(f"combination: {operation}", inputs[0].dim, inputs[1].dim)
+
+
+@BLOCKS.register("distance")
+class Distance(Block):
+    """Compute distances of the vectors of two inputs, one number for each operation.
+
+    cos = x . y / (|x| |y|), 0 if a vector is zero; of the difference x - y, euclidean is the root
+    of the sum of squares, manhattan the sum and chebyshev the maximum of the absolute values.
+
+    Args:
+        operations: what is concatenated, in this order.
+
+    Shape: [*N, D] and [*N, D] to [*N, number of operations].
+    """
+
+    ranks = (ANY_RANK, ANY_RANK)
+    causal = True
+    elementwise = True
+
+    def __init__(
+        self,
+        dim: int,
+        other_dim: int,
+        *,
+        operations: Sequence[DistanceOperation] = ("cos", "euclidean", "manhattan", "chebyshev"),
+    ) -> None:
+        super().__init__()
+        self.operations = tuple(operations)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        rank = require_one_rank("distance", inputs)
+        require_equal("distance", inputs[0].dim, inputs[1].dim)
+        operations = read_option(cls, options, "operations", tuple)
+        require_each_once("distance", operations, get_args(DistanceOperation))
+        return Shape(rank, len(operations))
+
+    def forward(
+        self,
+        x_ND: Float[Tensor, "*N D"],
+        mask_x: Bool[Tensor, "*N"] | None,
+        y_ND: Float[Tensor, "*N D"],
+        mask_y: Bool[Tensor, "*N"] | None,
+    ) -> Float[Tensor, "*N E"]:
+        found_NE = torch.stack([_measure(name, x_ND, y_ND) for name in self.operations], -1)
+        return zero_padding(found_NE, mask_x)
+
+
+def _measure(operation: DistanceOperation, x_ND: Tensor, y_ND: Tensor) -> Tensor:
+    if operation != "cos":
+        distance_N: Tensor = torch.linalg.vector_norm(x_ND - y_ND, _ORDERS[operation], -1)
+        return distance_N
+    norms_N = torch.linalg.vector_norm(x_ND, dim=-1) * torch.linalg.vector_norm(y_ND, dim=-1)
+    cosine_N: Tensor = (x_ND * y_ND).sum(-1) / norms_N.masked_fill(norms_N == 0.0, 1.0)
+    return cosine_N

@@ -9,7 +9,7 @@ them, K tokens of a window or a segment, D width of the input, E width of an out
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Annotated, Literal
 
 import torch
@@ -28,65 +28,6 @@ Segments = Annotated[Sequence[PositiveInt], Field(min_length=1, max_length=2)]
 
 PoolAxis = Callable[[Tensor, Tensor], Tensor]
 """From `x_BTD, mask_BT` to one vector for each part of the time axis, [B, N, D]."""
-
-_POOLS = {"max": pool_max, "mean": pool_mean}
-
-
-def pool_windows(
-    x_BTD: Float[Tensor, "B T D"],
-    mask_BT: Bool[Tensor, "B T"],
-    *,
-    window: int,
-    stride: int,
-    pool: WindowPool,
-) -> Float[Tensor, "B N D"]:
-    """Return one vector for each window over its real tokens; arbitrary without real tokens."""
-    last = (mask_windows(mask_BT, window=window, stride=stride).shape[1] - 1) * stride
-    more = max(last + window - x_BTD.shape[1], 0)
-    empty = -torch.inf if pool == "max" else 0.0
-    hidden_BTD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), empty)
-    hidden_BTD = functional.pad(hidden_BTD, (0, 0, 0, more), value=empty)
-    # not max_pool2d, whose gradient has no fixed order on a GPU
-    shifted = [hidden_BTD[:, start : start + last + 1 : stride] for start in range(window)]
-    if pool == "max":
-        return reduce(torch.maximum, shifted)
-    wide_BT = functional.pad(mask_BT.to(x_BTD.dtype), (0, more))
-    counts = [wide_BT[:, start : start + last + 1 : stride] for start in range(window)]
-    return reduce(torch.add, shifted) / reduce(torch.add, counts).clamp(min=1).unsqueeze(-1)
-
-
-def mask_windows(mask_BT: Bool[Tensor, "B T"], *, window: int, stride: int) -> Bool[Tensor, "B N"]:
-    """Return which windows are real: the first, and each that the ones before leave tokens for."""
-    # by index: an exported graph would lose a slice beyond the end of the text it is traced with
-    more = _divide_up(max(mask_BT.shape[1] - max(window, stride), 0), stride)
-    step_N = torch.arange(1 + more, device=mask_BT.device)
-    needed_N = (max(window, stride) + (step_N - 1) * stride) * (step_N > 0)
-    return mask_BT.index_select(1, needed_N)
-
-
-def pool_segments(
-    x_BTD: Float[Tensor, "B T D"],
-    mask_BT: Bool[Tensor, "B T"],
-    *,
-    segments: int,
-    pool: WindowPool,
-) -> Float[Tensor, "B N D"]:
-    """Split the real tokens into equal segments and return one vector for each.
-
-    Segment n of L tokens goes from floor(n L / N) to ceil((n + 1) L / N), so it is never empty: if
-    L < N, tokens are repeated. Zeros for an example without tokens.
-    """
-    batch, time, dim = x_BTD.shape
-    length_B1 = count_tokens(mask_BT).unsqueeze(1)
-    step_N = torch.arange(segments, device=x_BTD.device)
-    start_BN = step_N * length_B1 // segments
-    size_BN = ((step_N + 1) * length_B1 + segments - 1) // segments - start_BN
-    width = _divide_up(time, segments) + 1  # not the length of a tensor, which a trace would fix
-    offset_K = torch.arange(width, device=x_BTD.device)
-    inside_BNK = offset_K < size_BN.unsqueeze(2)
-    index_BNK = (start_BN.unsqueeze(2) + offset_K).masked_fill(~inside_BNK, 0)
-    taken = _take_tokens(x_BTD, index_BNK.flatten(1)).view(-1, width, dim)
-    return _POOLS[pool](taken, inside_BNK.view(-1, width)).view(batch, segments, dim)
 
 
 def _divide_up(number: int, divisor: int) -> int:
@@ -150,15 +91,36 @@ class Pooling1D(Block):
         self.stride = stride or window
         self.pool: WindowPool = pool
 
-    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
-        assert masks[0] is not None, "a sequence has a mask"
-        return mask_windows(masks[0], window=self.window, stride=self.stride)
+    def output_mask(self, *masks: Tensor | None) -> Tensor:
+        """Return which windows are real: the first, and each that those before leave tokens for."""
+        (mask_BT,) = masks
+        assert mask_BT is not None, "a sequence has a mask"
+        # by index: an exported graph loses a slice beyond the end of the text it is traced with
+        step = max(self.window, self.stride)
+        more = _divide_up(max(mask_BT.shape[1] - step, 0), self.stride)
+        idx_N = torch.arange(1 + more, device=mask_BT.device)
+        needed_N = (step + (idx_N - 1) * self.stride) * (idx_N > 0)
+        return mask_BT.index_select(1, needed_N)
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B N D"]:
-        y_BND = pool_windows(x_BTD, mask_BT, window=self.window, stride=self.stride, pool=self.pool)
-        return zero_padding(y_BND, self.output_mask(mask_BT))
+        mask_BN = self.output_mask(mask_BT)
+        last = (mask_BN.shape[1] - 1) * self.stride
+        more = max(last + self.window - x_BTD.shape[1], 0)
+        empty = -torch.inf if self.pool == "max" else 0.0
+        hidden_BTD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), empty)
+        shifted = self._shift(functional.pad(hidden_BTD, (0, 0, 0, more), value=empty), last)
+        # not max_pool2d, whose gradient has no fixed order on a GPU
+        if self.pool == "max":
+            return zero_padding(reduce(torch.maximum, shifted), mask_BN)
+        counts = self._shift(functional.pad(mask_BT.to(x_BTD.dtype), (0, more)), last)
+        count_BN1 = reduce(torch.add, counts).clamp(min=1).unsqueeze(-1)
+        return zero_padding(reduce(torch.add, shifted) / count_BN1, mask_BN)
+
+    def _shift(self, x: Tensor, last: int) -> list[Tensor]:
+        """Return the first items of all windows, then the second ones, and so on."""
+        return [x[:, start : start + last + 1 : self.stride] for start in range(self.window)]
 
 
 @BLOCKS.register("pooling2d")
@@ -195,14 +157,11 @@ class Pooling2D(Block):
             for along, step in zip(window, stride or window, strict=True)
         )
 
-    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
+    def output_mask(self, *masks: Tensor | None) -> Tensor:
         (mask_BTS,) = masks
         assert mask_BTS is not None, "a grid has a mask"
         mask_BN = self.rows.output_mask(mask_BTS.any(2))
-        mask_BM = self.columns.output_mask(mask_BTS.any(1))
-        assert mask_BN is not None
-        assert mask_BM is not None
-        return cross_masks(mask_BN, mask_BM)
+        return cross_masks(mask_BN, self.columns.output_mask(mask_BTS.any(1)))
 
     def forward(
         self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
@@ -250,16 +209,24 @@ class DynamicPooling(Block):
         return Shape(VECTOR, math.prod(segments) * inputs[0].dim)
 
     def forward(self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"]) -> Float[Tensor, "B E"]:
-        first, *second = (self._pool_axis(number) for number in self.segments)
+        first, *second = (partial(self._pool_axis, number) for number in self.segments)
         if second:
             return pool_grid(x, mask, rows=first, columns=second[0]).flatten(1)
         return first(x, mask).flatten(1)
 
-    def _pool_axis(self, number: int) -> PoolAxis:
-        def pool_axis(x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-            return pool_segments(x_BTD, mask_BT, segments=number, pool=self.pool)
-
-        return pool_axis
+    def _pool_axis(self, segments: int, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        batch, time, dim = x_BTD.shape
+        length_B1 = count_tokens(mask_BT).unsqueeze(1)
+        step_N = torch.arange(segments, device=x_BTD.device)
+        start_BN = step_N * length_B1 // segments
+        size_BN = ((step_N + 1) * length_B1 + segments - 1) // segments - start_BN
+        width = _divide_up(time, segments) + 1  # not the length of a tensor, which a trace fixes
+        offset_K = torch.arange(width, device=x_BTD.device)
+        inside_BNK = offset_K < size_BN.unsqueeze(2)
+        index_BNK = (start_BN.unsqueeze(2) + offset_K).masked_fill(~inside_BNK, 0)
+        taken = _take_tokens(x_BTD, index_BNK.flatten(1)).view(-1, width, dim)
+        pool = pool_max if self.pool == "max" else pool_mean
+        return pool(taken, inside_BNK.view(-1, width)).view(batch, segments, dim)
 
 
 @BLOCKS.register("grid_kmax")
