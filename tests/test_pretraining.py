@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.config.params import ExperimentConfig, Params
-from nlp_core.encoders.architecture import SORTS
+from nlp_core.encoders.architecture import MODEL_TYPES
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file, write_json
@@ -75,7 +75,7 @@ def test_a_tiny_encoder_learns(project: Path) -> None:
     assert train[-1] < 0.6 * train[0]
 
 
-@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("sort", MODEL_TYPES)
 def test_every_sort_of_encoder_begins_from_nothing(project: Path, sort: str) -> None:
     size = {"dim": 24, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 32}
     values = size if sort == "distilbert" else ARCHITECTURE

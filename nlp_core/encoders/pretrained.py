@@ -280,16 +280,16 @@ def _refuse_decoder(config: Any) -> None:  # Any: any encoder's class
     # see `build_encoder`
     from transformers.models.auto import modeling_auto as known
 
-    sort = config.model_type
+    model_type = config.model_type
     is_causal = (
-        sort in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-        and sort not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-        and sort not in TWO_WAY
+        model_type in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and model_type not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        and model_type not in TWO_WAY
     )
     if is_causal or config.is_encoder_decoder:
         raise ConfigError(
-            f"init: found a model of type {sort}, which generates text, expected an encoder, whose "
-            "pieces see the whole text, such as BERT, RoBERTa, MPNet, ELECTRA or DeBERTa."
+            f"init: found a model of type {model_type}, which generates text, expected an encoder, "
+            "whose pieces see the whole text, such as BERT, RoBERTa, MPNet, ELECTRA or DeBERTa."
         )
 
 

@@ -1,6 +1,18 @@
-"""One label of a text."""
+"""One label of a text, or of two texts."""
 
-from nlp_core.kinds.base import LABEL, TEXT_COLUMNS, Column, Kind, Target, UserFile, register
+from dataclasses import replace
+
+from nlp_core.kinds.base import (
+    LABEL,
+    PAIR_COLUMNS,
+    PAIR_TEXTS,
+    TEXT_COLUMNS,
+    Column,
+    Kind,
+    Target,
+    UserFile,
+    register,
+)
 
 CLASSIFICATION = register(
     Kind(
@@ -11,5 +23,16 @@ CLASSIFICATION = register(
         readers=("tsv",),
         user_file=UserFile(("accuracy", "macro_f1")),
         has_confusion=True,
+    )
+)
+
+PAIR_CLASSIFICATION = register(
+    replace(
+        CLASSIFICATION,
+        name="pair_classification",
+        columns=(*PAIR_COLUMNS, Column(LABEL, "text")),
+        texts=PAIR_TEXTS,
+        readers=("mrpc", "tsv"),
+        user_file=UserFile(("accuracy", "macro_f1"), texts=PAIR_TEXTS),
     )
 )

@@ -20,11 +20,11 @@ from nlp_core.metrics.binary import (
     compute_average_precision,
     find_operating_point,
 )
-from nlp_core.metrics.calibration import compute_calibration_error
 
 ONE_LABEL = ("classification", "pair_classification")
 LABELS = (*ONE_LABEL, "multi_label")
 Indicator = NDArray[np.bool_]
+BINS = 15  # Guo et al. 2017, section 4
 
 
 @register("accuracy", *ONE_LABEL)
@@ -53,6 +53,24 @@ def measure_matthews(predictions: Predictions) -> float:
 @register("expected_calibration_error", *ONE_LABEL, better="lower")
 def measure_calibration_error(predictions: Predictions) -> float:
     return compute_calibration_error(require_score(predictions).max(1), _compare(predictions))
+
+
+def compute_calibration_error(
+    confidence: NDArray[np.floating], right: NDArray[np.bool_], *, bins: int = BINS
+) -> float:
+    """Return the expected calibration error: sum_b n_b / n * |accuracy_b - mean confidence_b|.
+
+    Args:
+        confidence: probability of each answer, [N].
+        right: whether the answer is right, [N].
+        bins: number of bins b of equal width on (0, 1], each with its upper edge.
+
+    Source: Guo et al. 2017 (calibration of modern neural networks), equation 3.
+    """
+    edges = np.linspace(0.0, 1.0, bins + 1)[1:-1]
+    place = np.digitize(confidence, edges, right=True)
+    gap = np.bincount(place, right - confidence.astype(np.float64), minlength=bins)
+    return float(np.abs(gap).sum() / len(right))
 
 
 def measure_label(score: str, predictions: Predictions, label: str) -> float:
