@@ -127,7 +127,6 @@ class FullAttention(Block):
 
     @classmethod
     def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
-        """Return each sequence with its history."""
         return [(0, 2), (1, 3)]
 
     @classmethod

@@ -88,7 +88,6 @@ class ConvBlock(Block):
         self.norm = MaskedBatchNorm(filters) if batch_norm else None
 
     def finish(self, y: Tensor, mask: Tensor) -> Tensor:
-        """Return the output for that of the convolution."""
         y = functional.dropout(self.activation(y), self.dropout, self.training)
         return zero_padding(y if self.norm is None else self.norm(y, mask), mask)
 

@@ -72,7 +72,6 @@ class RankingHead(VectorHead):
         return torch.tensor(len(mixed))
 
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of questions."""
         assert where is not None
         return torch.tensor(len(torch.unique(where)))
 

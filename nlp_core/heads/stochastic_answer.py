@@ -117,7 +117,6 @@ class StochasticAnswerHead(Head):
         return (batch.parts,)
 
     def choose(self, outputs_BNO: Float[Tensor, "B N O"]) -> Bool[Tensor, "B N"]:
-        """Return the steps that are kept."""
         batch, steps, _ = outputs_BNO.shape
         if not self.training:
             return outputs_BNO.new_ones(batch, steps, dtype=torch.bool)

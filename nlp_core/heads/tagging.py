@@ -30,8 +30,8 @@ class EmissionHead(Head):
     """Score each label at each token: W x_t + b.
 
     Args:
-        reduction: what the summed loss is divided by: the number of each `sentence` that has
-            tokens, or of each real `token`.
+        reduction: whether the summed loss is divided by the number of sentences with tokens
+            (`sentence`) or of real tokens (`token`).
     """
 
     kinds = frozenset({"tagging", "intent_slots"})
@@ -55,7 +55,6 @@ class EmissionHead(Head):
         return real.sum().clamp(min=1)
 
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of tokens."""
         assert where is not None
         return where.sum()
 

@@ -23,8 +23,6 @@ TABLES = ("tsv", "csv", "jsonl", "parquet")
 
 
 class Column(NamedTuple):
-    """A column of the parquet files of processed data."""
-
     name: str
     form: Form
 
@@ -148,7 +146,6 @@ class Kind:
 
     @property
     def is_number(self) -> bool:
-        """Whether the label is a number."""
         return self.has_label and not self.has_classes
 
     @property

@@ -93,5 +93,4 @@ def is_lower_better(metric: str) -> bool:
 
 
 def is_better(metric: str, score: float, other: float) -> bool:
-    """Return whether a score is strictly better than another."""
     return score < other if is_lower_better(metric) else score > other

@@ -34,7 +34,6 @@ register("slot_f1_strict", "intent_slots")(partial(measure_slots, "f1", strict=T
 
 
 def _select(predictions: Predictions, name: str) -> Predictions:
-    """Return the predictions of one of the two targets."""
     target = [_read(answer)[name] for answer in predictions.target]
     found = [_read(answer)[name] for answer in predictions.prediction]
     return replace(predictions, target=target, prediction=found)

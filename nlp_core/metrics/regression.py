@@ -27,7 +27,6 @@ def measure_correlation(statistic: str, predictions: Predictions) -> float:
 
 
 def measure_error(error: str, predictions: Predictions) -> float:
-    """Return an error of scikit-learn."""
     from sklearn import metrics
 
     return float(getattr(metrics, error)(*_numbers(predictions)))

@@ -65,7 +65,6 @@ def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
 
 
 def measure_score(compare: Compare, predictions: Predictions) -> float:
-    """Return the mean score of all questions."""
     pairs = zip(predictions.target, predictions.prediction, strict=True)
     return float(np.mean([score_answer(compare, _read(right), str(text)) for right, text in pairs]))
 
