@@ -9,24 +9,3 @@ from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, Regressi
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.stochastic_answer import SANClassificationHead, SANRegressionHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
-
-__all__ = [
-    "HEADS",
-    "PADDING_LABEL",
-    "CRFTaggingHead",
-    "ClassificationHead",
-    "Decoded",
-    "EncoderDecoderTaggingHead",
-    "Head",
-    "HeadBatch",
-    "LanguageModelHead",
-    "ListwiseRankingHead",
-    "MaskedLanguageModelHead",
-    "MultiLabelHead",
-    "PairwiseRankingHead",
-    "RegressionHead",
-    "SANClassificationHead",
-    "SANRegressionHead",
-    "SpanHead",
-    "TaggingHead",
-]

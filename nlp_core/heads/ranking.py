@@ -4,6 +4,7 @@ Shape letters: B batch (candidates of whole questions), D width of the input, N 
 that count in a loss, Q questions.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import torch
@@ -83,6 +84,28 @@ class RankingHead(VectorHead):
         right_B = scores_B.double().sigmoid()
         return Decoded((scores_B > 0).long(), torch.stack([1 - right_B, right_B], -1))
 
+    def loss(
+        self,
+        scores_B: Float[Tensor, " B"],
+        target_B: Int[Tensor, " B"],
+        group_B: Int[Tensor, " B"],
+    ) -> Float[Tensor, ""]:
+        """Return the mean over questions of the mean of their losses; 0 without losses."""
+        right_B = target_B == 1
+        same_BB = group_B.unsqueeze(1) == group_B
+        loss_N, rows_N = self.compare(scores_B, right_B, same_BB)
+        groups, place_N = torch.unique(group_B[rows_N], return_inverse=True)
+        count_Q = torch.bincount(place_N, minlength=len(groups))
+        mean: Tensor = (loss_N / count_Q[place_N]).sum() / max(len(groups), 1)
+        return mean
+
+    compare: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    """Return losses [N] and a candidate of the question of each.
+
+    The arguments are scores [B], whether a candidate is right [B], and whether two are of the same
+    question [B, B].
+    """
+
     def outputs(
         self, scores_B: Float[Tensor, " B"], group_B: Int[Tensor, " B"]
     ) -> Float[Tensor, "Q B"]:
@@ -109,23 +132,14 @@ class PairwiseRankingHead(RankingHead):
         super().__init__(in_dim, num_labels, **options)
         self.loss_config = loss
 
-    def loss(
-        self,
-        scores_B: Float[Tensor, " B"],
-        target_B: Int[Tensor, " B"],
-        group_B: Int[Tensor, " B"],
-    ) -> Float[Tensor, ""]:
-        """Return the mean loss of the questions, 0 if none has a pair."""
-        right_B = target_B == 1
-        same_BB = group_B.unsqueeze(1) == group_B
-        pair_BB = same_BB & right_B.unsqueeze(1) & ~right_B
+    def compare(self, scores_B: Tensor, right_B: Tensor, same_BB: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = (same_BB & right_B.unsqueeze(1) & ~right_B).nonzero().unbind(1)
         lead_BB = scores_B.unsqueeze(1) - scores_B
         if isinstance(self.loss_config, MarginConfig):
             loss_BB = functional.relu(self.loss_config.margin - lead_BB)
         else:
             loss_BB = functional.softplus(-lead_BB)
-        first, second = pair_BB.nonzero().unbind(1)
-        return mean_by_question(loss_BB[first, second], group_B[first])
+        return loss_BB[first, second], first
 
 
 @HEADS.register("listwise_ranking")
@@ -140,23 +154,7 @@ class ListwiseRankingHead(RankingHead):
         equal top-one probabilities of the right candidates.
     """
 
-    def loss(
-        self,
-        scores_B: Float[Tensor, " B"],
-        target_B: Int[Tensor, " B"],
-        group_B: Int[Tensor, " B"],
-    ) -> Float[Tensor, ""]:
-        """Return the mean loss of the questions, 0 if none has right and wrong candidates."""
-        right_B = target_B == 1
-        same_BB = group_B.unsqueeze(1) == group_B
+    def compare(self, scores_B: Tensor, right_B: Tensor, same_BB: Tensor) -> tuple[Tensor, Tensor]:
         log_sum_B = scores_B.expand_as(same_BB).masked_fill(~same_BB, -torch.inf).logsumexp(1)
         kept_B = right_B & (same_BB & ~right_B).any(1)
-        return mean_by_question((log_sum_B - scores_B)[kept_B], group_B[kept_B])
-
-
-def mean_by_question(loss_N: Float[Tensor, " N"], group_N: Int[Tensor, " N"]) -> Float[Tensor, ""]:
-    """Return the mean over questions of the mean of their losses; 0 without losses."""
-    groups, place_N = torch.unique(group_N, return_inverse=True)
-    count_Q = torch.bincount(place_N, minlength=len(groups))
-    mean: Tensor = (loss_N / count_Q[place_N]).sum() / max(len(groups), 1)
-    return mean
+        return (log_sum_B - scores_B)[kept_B], kept_B

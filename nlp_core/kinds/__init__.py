@@ -26,33 +26,3 @@ from nlp_core.kinds.ranking import RANKING
 from nlp_core.kinds.regression import PAIR_REGRESSION, REGRESSION
 from nlp_core.kinds.span import SPAN, SPAN_LABELS
 from nlp_core.kinds.tagging import TAGGING
-
-__all__ = [
-    "ANSWERS",
-    "CLASSIFICATION",
-    "GROUP",
-    "INTENT_SLOTS",
-    "KINDS",
-    "LABEL",
-    "LABELS",
-    "LANGUAGE_MODEL",
-    "MASKED",
-    "MASKED_LANGUAGE_MODEL",
-    "MULTI_LABEL",
-    "NEXT_WORD",
-    "PAIR_CLASSIFICATION",
-    "PAIR_REGRESSION",
-    "RANKING",
-    "REGRESSION",
-    "SPAN",
-    "SPAN_LABELS",
-    "TAGGING",
-    "TAGS",
-    "Column",
-    "Form",
-    "Kind",
-    "Target",
-    "UserFile",
-    "list_user_kinds",
-    "register",
-]
