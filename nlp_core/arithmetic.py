@@ -157,7 +157,7 @@ def _multiply(a: Tensor, b: Tensor, shape: tuple[int, ...]) -> Tensor | None:
 
 
 def _view(x: Tensor) -> NDArray[np.floating[Any]]:
-    """Return a tensor as an array with a layout that OpenBLAS reads; NumPy's own loop is slow."""
+    """Return an array in a layout that OpenBLAS reads: NumPy's own product is slow."""
     if x.ndim > 1:
         (rows, columns), (down, across) = x.shape[-2:], x.stride()[-2:]
         if not ((across == 1 and down >= columns) or (down == 1 and across >= rows)):
@@ -175,7 +175,7 @@ def _add(
     beta: float = 1,
     alpha: float = 1,
 ) -> Tensor | None:
-    """Return beta x + alpha (a b); with a beta of 0 x is not read."""
+    """Return beta x + alpha (a b); if beta is 0, x is not read."""
     product = multiply(a, b) if x.dtype == a.dtype else None
     if product is None or not _can_expand(x.shape, product.shape):
         return None
@@ -195,7 +195,7 @@ _addmm, _baddbmm, _addmv = partial(_add, _mm), partial(_add, _bmm), partial(_add
 
 
 def _list_functions() -> dict[str, Compute]:
-    """Return, by name, the functions of one tensor that torch takes from MKL."""
+    """Return by name the functions of one tensor for which torch uses MKL."""
     functions: dict[str, Compute] = {
         "exp": _exp,
         "tanh": _tanh,
@@ -218,7 +218,7 @@ def _list_functions() -> dict[str, Compute]:
 
 
 def _apply(function: Callable[..., Tensor], x: Tensor, *options: Any) -> Tensor | None:
-    """Apply a function to floating-point numbers, or to integers as torch's default ones."""
+    """Apply a function to floats, or to integers as floats of torch's default type."""
     if x.dtype in FLOATS:
         return function(x, *options).to(x.dtype)
     if x.is_floating_point() or x.is_complex():
@@ -286,7 +286,7 @@ def _call_scipy(name: str, x: Tensor) -> Tensor:
 
 
 def _pow(x: Tensor, exponent: float) -> Tensor | None:
-    """Return the square root of x where the exponent is 0.5: only that one is MKL's."""
+    """Return the square root of x if the exponent is 0.5, the only case that uses MKL."""
     return _apply(_sqrt, x) if exponent == 0.5 else None
 
 
@@ -328,7 +328,7 @@ def _convolve_backward(
     padding: tuple[int, int],
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None] | None:
-    """Return the gradients of images, filters and bias, those that `output_mask` asks for."""
+    """Return the gradients of images, filters and bias that `output_mask` asks for."""
     if x.dtype not in FLOATS or x.dtype != weight.dtype:
         return None
     grad = grad.flatten(2)

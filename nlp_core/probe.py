@@ -26,12 +26,7 @@ Result = Iterable[Tensor]
 
 
 class Probe(NamedTuple):
-    """What a machine computes.
-
-    Attributes:
-        operations: by the name of each operation, the digest of its results.
-        digest: of all operations together.
-    """
+    """The digests of all operations by name, and one digest of them."""
 
     operations: Mapping[str, str]
     digest: str
@@ -51,7 +46,7 @@ def run_probe() -> Probe:
 
 
 def digest_tensors(tensors: Iterable[Tensor]) -> str:
-    """Return the first digits of the sha256 of the bytes of some tensors, in their order."""
+    """Return the first digits of the sha256 of the tensors' bytes."""
     sha = hashlib.sha256()
     for tensor in tensors:
         sha.update(tensor.detach().contiguous().cpu().numpy().tobytes())
@@ -59,7 +54,7 @@ def digest_tensors(tensors: Iterable[Tensor]) -> str:
 
 
 def _make(*shape: int, seed: int = 1, low: float = -1.0, high: float = 1.0) -> Tensor:
-    """Return float32 numbers between two limits, made of integers (a multiplicative hash)."""
+    """Return float32 numbers between two limits, computed by an integer hash."""
     number = np.arange(1, int(np.prod(shape)) + 1, dtype=np.uint64) * np.uint64(2654435761 + seed)
     share = ((number ^ (number >> np.uint64(15))) & np.uint64(0xFFFFFF)).astype(np.float32) / 2**24
     return torch.from_numpy(share.reshape(shape)) * (high - low) + low
@@ -153,7 +148,7 @@ def _crf_step() -> Result:
 
 
 def _transformer_step() -> Result:
-    """Take one step of AdamW with a layer as wide as MiniLM's and a clipped gradient."""
+    """Take a step of AdamW on a layer as wide as MiniLM's, with a clipped gradient."""
     names = {"query": 384, "key": 384, "value": 384, "out": 384, "up": 1536}
     layers = nn.ModuleDict({name: nn.Linear(384, width) for name, width in names.items()})
     layers["down"] = nn.Linear(1536, 384)

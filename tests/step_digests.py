@@ -56,7 +56,7 @@ def step_head(row: test_heads.Row, dtype: torch.dtype) -> str:
     target = batch.target.to(dtype) if batch.target.is_floating_point() else batch.target
     batch = batch._replace(x=batch.x.detach().to(dtype).requires_grad_(), target=target)
     scores = test_heads.score(head, batch)
-    loss = head.loss(scores, batch.target, batch.group if head.grouped else batch.mask)
+    loss = head.loss(scores, batch.target, head.select_where(batch.mask, batch.group))
     torch.autograd.backward(loss)
     return step(head, [scores, loss])
 

@@ -87,7 +87,7 @@ def test_one_block_is_shown_with_all_there_is(
     for part in (
         "y = [pool_t activation(batch_norm(convolution_w(x)))_t for each window w].",
         "inputs a sequence",
-        "filters integer, at least 1 must be given width F of each convolution, at least 1.",
+        "filters integer, at least 1 must be given width F of each convolution.",
         "windows list of (integer, at least 1), at least 1 of them [1, 2, 3]",
         "source Kim 2014",
     ):

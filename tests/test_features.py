@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from nlp_core.blocks.category import CategoryEmbedding
+from nlp_core.blocks.embedding import CategoryEmbedding
 from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import DatasetConfig, TaskConfig
 from nlp_core.config.params import ExperimentConfig, Params

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from nlp_core.blocks.gazetteer import GazetteerEmbedding
+from nlp_core.blocks.embedding import GazetteerEmbedding
 from nlp_core.data.gazetteer import Gazetteer, read_gazetteer
 from nlp_core.data.split_column import TextColumn
 from nlp_core.errors import ConfigError, DataError

@@ -20,6 +20,7 @@ from nlp_core.heads import (
     SpanHead,
     TaggingHead,
 )
+from nlp_core.heads.stochastic_answer import StochasticAnswerHead
 from nlp_core.models.options import check_options
 
 DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
@@ -130,6 +131,16 @@ class Batch(NamedTuple):
     group: Tensor | None = None
     parts: Tensor | None = None
 
+    @property
+    def targets(self) -> dict[str, Tensor]:
+        return dict.fromkeys(
+            ("label", "labels", "tags", "next_word", "answers", "masked"), self.target
+        )
+
+
+def is_language_model(head: Head) -> bool:
+    return head.target in ("next_word", "masked")
+
 
 def make_batch(head: Head, *, extra: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(7)
@@ -145,7 +156,7 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
             second = -1 if head.has_none else 0
             ends = torch.tensor([[1, 2], [second, second], [0, 2]])
             return Batch(x.requires_grad_(), ends, mask)
-        if head.reads_parts:
+        if isinstance(head, StochasticAnswerHead):
             parts = torch.tensor([0, 1, 2, 2, 1] + [0] * extra).expand(3, -1) * mask
             target = torch.tensor([2, 0, 1])
             is_value = "pair_regression" in head.kinds
@@ -164,11 +175,10 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
 
 
 def score(head: Head, batch: Batch) -> Tensor:
-    told = [batch.target] if head.scores_target else []
-    told += [batch.parts] if batch.parts is not None else []
+    more = list(head.read(batch, informed=False))
     if isinstance(head, MaskedLanguageModelHead):
-        told.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).to(batch.x))
-    scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *told)
+        more.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).to(batch.x))
+    scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *more)
     return scores
 
 
@@ -182,7 +192,7 @@ class Outcome(NamedTuple):
 def run(head: Head, *, extra: int = 0) -> Outcome:
     batch = make_batch(head, extra=extra)
     scores = score(head, batch)
-    loss = head.loss(scores, batch.target, batch.group if head.grouped else batch.mask)
+    loss = head.loss(scores, batch.target, head.select_where(batch.mask, batch.group))
     loss.backward()
     prediction = head.decode(scores.detach(), batch.mask).prediction
     assert batch.x.grad is not None
@@ -190,7 +200,11 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
     if batch.mask is not None:
         assert not grad[~batch.mask].any(), "padding gets a gradient"
         grad = grad[:, : max(LENGTHS)]
-        if not head.scores_target and not isinstance(head, SpanHead) and not head.reads_parts:
+        if (
+            not is_language_model(head)
+            and not isinstance(head, SpanHead)
+            and not isinstance(head, StochasticAnswerHead)
+        ):
             assert (prediction[~batch.mask] == -1).all()
             prediction = prediction[:, : max(LENGTHS)]
     grads = {name: p.grad for name, p in head.named_parameters() if p.grad is not None}
@@ -221,7 +235,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
     scores = score(head, batch)
     decoded = head.decode(scores, batch.mask)
     assert run(head).loss.shape == ()
-    if head.scores_target:
+    if is_language_model(head):
         assert scores.shape[:2] == batch.target.shape
         assert decoded.prediction.shape == (3,)
         return
@@ -291,7 +305,7 @@ def test_empty_sentence_costs_nothing(row: Row) -> None:
     loss = head.loss(all_scores, batch.target, mask)
     part = Batch(batch.x[keep], batch.target[keep], mask[keep])
     torch.testing.assert_close(loss, head.loss(score(head, part), part.target, part.mask))
-    nothing = 0 if head.scores_target else -1
+    nothing = 0 if is_language_model(head) else -1
     assert (head.decode(all_scores, mask).prediction[1] == nothing).all()
 
 

@@ -13,7 +13,7 @@ from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.task import read_task
 from nlp_core.kinds import KINDS, Kind
-from nlp_core.metrics import measure
+from nlp_core.metrics import METRICS, measure
 from nlp_core.training.prediction import SplitPredictions, describe_predictions, write_predictions
 from tests.test_preprocess import TASK, build, put
 
@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOY_KIND = """
 from nlp_core.kinds.base import LABELS, PAIR_COLUMNS, PAIR_TEXTS, Column, Kind, Target, UserFile
 from nlp_core.kinds.base import register
+from nlp_core import metrics
 
 PAIR_MULTI_LABEL = register(
     Kind(
@@ -29,18 +30,15 @@ PAIR_MULTI_LABEL = register(
         targets=(Target(LABELS, "texts", "texts"),),
         texts=PAIR_TEXTS,
         readers=("tsv",),
-        metrics=("overlap",),
-        metrics_module="toy_metrics",
         user_file=UserFile(("overlap",), PAIR_TEXTS, LABELS, keys=("label_separator",)),
     )
 )
-"""
-TOY_METRICS = """
+
+
+@metrics.register("overlap", "pair_multi_label")
 def measure_overlap(predictions):
     pairs = list(zip(predictions.target, predictions.prediction, strict=True))
     return sum(bool({*right} & {*found}) for right, found in pairs) / len(pairs)
-
-COMPUTE = {"overlap": measure_overlap}
 """
 ROWS = "a\tb\tc\nx y\tz\tgood,old\nw\tv u\told\n"
 OTHER_KINDS = ("sample.py", "tagging_scheme.py", "documentation.py", "verification.py")
@@ -50,16 +48,15 @@ OTHER_KINDS = ("sample.py", "tagging_scheme.py", "documentation.py", "verificati
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kind:
     (tmp_path / "toy_kind.py").write_text(TOY_KIND)
-    (tmp_path / "toy_metrics.py").write_text(TOY_METRICS)
     monkeypatch.syspath_prepend(tmp_path)
-    for module in ("toy_kind", "toy_metrics"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.delitem(sys.modules, "toy_kind", raising=False)
+    monkeypatch.setitem(METRICS, "pair_multi_label", {})
     monkeypatch.setattr(KINDS, "_items", dict(KINDS._items))
     kind: Kind = importlib.import_module("toy_kind").PAIR_MULTI_LABEL
     return kind
 
 
-def test_a_new_kind_is_one_file_and_its_metrics(toy: Kind, tmp_path: Path) -> None:
+def test_a_new_kind_is_one_file(toy: Kind, tmp_path: Path) -> None:
     content = TASK | {
         "kind": toy.name,
         "reader": {"name": "tsv", "texts": ["a", "b"], "label": "c", "label_separator": ","},
@@ -109,7 +106,7 @@ def test_every_kind_is_consistent(name: str) -> None:
     assert {*kind.texts} <= {*kind.column_names}
     stored = {*kind.target_names} - {"next_word", "masked"}
     assert stored <= {*kind.column_names}
-    assert {*kind.user_file.plain_metrics} <= {*kind.user_file.metrics} <= {*kind.metrics}
+    assert {*kind.user_file.plain_metrics} <= {*kind.user_file.metrics} <= {*METRICS[kind.name]}
     assert bool(kind.user_file.formats) == bool(kind.user_file.metrics)
 
 

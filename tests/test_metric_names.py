@@ -3,23 +3,18 @@
 import pytest
 
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.kinds import KINDS
 from nlp_core.metrics import (
+    METRICS,
     Predictions,
     check_metrics,
     check_selecting_metric,
     has_metric,
-    measure,
-)
-from nlp_core.metrics.base import (
-    IN_OWN_UNITS,
-    LOWER_IS_BETTER,
-    WITHOUT_DIRECTION,
     is_better,
     is_lower_better,
-    parse_metric,
-    scale,
+    measure,
 )
+from nlp_core.metrics.base import find_metric
+from nlp_core.metrics.measurement import parse_metric
 
 LABELS = ["b@d", "good"]
 
@@ -76,14 +71,22 @@ def test_more_of_a_score_is_better(name: str) -> None:
 
 
 def test_only_metrics_without_a_unit_are_in_points() -> None:
-    assert scale("accuracy", 0.5) == scale("recall_at_precision@0.9", 0.5) == 50.0
-    assert scale("expected_calibration_error", 0.5) == 50.0
-    assert scale("rmse", 0.5) == scale("threshold_at_precision@0.9@good", 0.5) == 0.5
+    own = {"mae", "mse", "perplexity", "rmse", "threshold_at_precision"}
+    found = {
+        name.partition("@")[0]
+        for metrics in METRICS.values()
+        for name, metric in metrics.items()
+        if not metric.in_points
+    }
+    assert found == own
 
 
-def test_every_fact_is_of_a_metric_that_there_is() -> None:
-    known = {name.partition("@")[0] for kind in KINDS.names() for name in KINDS.get(kind).metrics}
-    assert known >= LOWER_IS_BETTER | WITHOUT_DIRECTION | IN_OWN_UNITS
+def test_direction_and_unit_of_a_name_are_those_of_every_kind() -> None:
+    for metrics in METRICS.values():
+        for name, metric in metrics.items():
+            found = find_metric(name)
+            assert found is not None
+            assert found[1:] == metric[1:]
 
 
 def test_no_epoch_is_chosen_by_what_is_neither_good_nor_bad() -> None:

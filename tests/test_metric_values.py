@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, classification_report, roc_
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.binary import NOTHING
-from nlp_core.metrics.calibration import compute_calibration_error
+from nlp_core.metrics.classification import compute_calibration_error
 from nlp_core.metrics.confusion import count_confusions
 from nlp_core.report.confusion import render_confusion
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.config.params import ExperimentConfig, Params
-from nlp_core.encoders.architecture import SORTS
+from nlp_core.encoders.architecture import MODEL_TYPES
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file, write_json
@@ -75,7 +75,7 @@ def test_a_tiny_encoder_learns(project: Path) -> None:
     assert train[-1] < 0.6 * train[0]
 
 
-@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("sort", MODEL_TYPES)
 def test_every_sort_of_encoder_begins_from_nothing(project: Path, sort: str) -> None:
     size = {"dim": 24, "n_layers": 1, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 32}
     values = size if sort == "distilbert" else ARCHITECTURE
@@ -456,7 +456,7 @@ def test_wrong_values_are_refused(tmp_path: Path, changes: dict[str, Any], messa
             8,
             r"encoders/tiny.json: hiden_size: unknown key of bert. Did you mean 'hidd",
         ),
-        ("vocab_size", 8, r"vocab_size: found a value; the tokenizer gives it"),
+        ("vocab_size", 8, r"vocab_size: found a value; remove it, the tokenizer"),
         ("hidden_size", "a", r"encoders/tiny.json: .*hidden_size"),
         ("model_type", "brt", r"model_type: found 'brt'. Did you mean 'bert'"),
         ("max_position_embeddings", 12, r"phases.0.length: found 16, expected at most 12"),

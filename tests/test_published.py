@@ -8,11 +8,11 @@ from fabricated import PUBLISHED, make_published
 from nlp_core.config.params import read_params
 from nlp_core.config.published import PartConfig, PublishedTable, read_published
 from nlp_core.errors import ConfigError
-from nlp_core.kinds import KINDS
+from nlp_core.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "reports" / "published").glob("*.yaml"))
-NAMES = {name for kind in KINDS.names() for name in KINDS.get(kind).metrics}
+NAMES = {name for metrics in METRICS.values() for name in metrics}
 
 
 def read_changed(tmp_path: Path, old: str, new: str) -> PublishedTable:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from nlp_core.blocks.subword import SubwordEmbedding
+from nlp_core.blocks.character import SubwordEmbedding
 from nlp_core.data.split_column import TextColumn
 from nlp_core.data.subword import WORD_START, SubwordVocabulary
 from nlp_core.files import format_json

@@ -1,4 +1,4 @@
-"""The block zoo: layers whose output shapes are known before data is read, found by name."""
+"""Blocks, registered by name: layers whose output shapes are known before data is read."""
 
 from nlp_core.blocks.attention import (
     BilinearAttention,
@@ -6,10 +6,7 @@ from nlp_core.blocks.attention import (
     FullAttention,
     MatchAttention,
 )
-from nlp_core.blocks.attention_flow import (
-    BiDAF,
-    Seq2SeqAttention,
-)
+from nlp_core.blocks.attention_flow import BiDAF, Seq2SeqAttention
 from nlp_core.blocks.base import (
     BLOCKS,
     CHARACTERS,
@@ -24,131 +21,18 @@ from nlp_core.blocks.base import (
     Shape,
     require_equal,
 )
-from nlp_core.blocks.category import (
-    CategoryEmbedding,
-)
-from nlp_core.blocks.character import (
-    CharCNN,
-    CharLSTM,
-)
-from nlp_core.blocks.combination import (
-    Add,
-    Combination,
-    Concat,
-    Minus,
-    Multiply,
-)
-from nlp_core.blocks.convolution import (
-    Conv,
-    Conv2D,
-    ConvPooling,
-)
-from nlp_core.blocks.dense import (
-    DenseFeatures,
-)
-from nlp_core.blocks.distance import (
-    Distance,
-)
+from nlp_core.blocks.character import CharCNN, CharLSTM, SubwordEmbedding
+from nlp_core.blocks.combination import Add, Combination, Concat, Distance, Minus, Multiply
+from nlp_core.blocks.convolution import Conv, Conv2D, ConvPooling
+from nlp_core.blocks.dense import DenseFeatures
 from nlp_core.blocks.downsampling import DynamicPooling, GridKMax, Pooling1D, Pooling2D
-from nlp_core.blocks.embedding import (
-    WordEmbedding,
-)
-from nlp_core.blocks.feedforward import (
-    Dropout,
-    Highway,
-    LayerNorm,
-    Linear,
-)
-from nlp_core.blocks.gated_convolution import (
-    GatedCNN,
-)
-from nlp_core.blocks.gazetteer import (
-    GazetteerEmbedding,
-)
+from nlp_core.blocks.embedding import CategoryEmbedding, GazetteerEmbedding, WordEmbedding
+from nlp_core.blocks.feedforward import Dropout, Highway, LayerNorm, Linear
+from nlp_core.blocks.gated_convolution import GatedCNN
 from nlp_core.blocks.interaction import Interaction
-from nlp_core.blocks.matrix import (
-    MatrixMultiply,
-)
-from nlp_core.blocks.pooling import (
-    KMaxPooling,
-    LinearAttention,
-    Pooling,
-    SelfAttentionPooling,
-)
-from nlp_core.blocks.qrnn import (
-    QRNN,
-)
-from nlp_core.blocks.recurrent import (
-    BiGRU,
-    BiLSTM,
-    ForwardLSTM,
-)
-from nlp_core.blocks.self_attention import (
-    BiLSTMAttention,
-    SlotAttention,
-)
-from nlp_core.blocks.subword import (
-    SubwordEmbedding,
-)
-from nlp_core.blocks.transformer import (
-    Transformer,
-)
-
-__all__ = [
-    "BLOCKS",
-    "CHARACTERS",
-    "GRID",
-    "NUMBERS",
-    "PIECES",
-    "QRNN",
-    "SEQUENCE",
-    "TOKEN_NUMBERS",
-    "VECTOR",
-    "WORDS",
-    "Add",
-    "BiDAF",
-    "BiGRU",
-    "BiLSTM",
-    "BiLSTMAttention",
-    "BilinearAttention",
-    "Block",
-    "CategoryEmbedding",
-    "CharCNN",
-    "CharLSTM",
-    "Combination",
-    "Concat",
-    "Conv",
-    "Conv2D",
-    "ConvPooling",
-    "CrossAttention",
-    "DenseFeatures",
-    "Distance",
-    "Dropout",
-    "DynamicPooling",
-    "ForwardLSTM",
-    "FullAttention",
-    "GatedCNN",
-    "GazetteerEmbedding",
-    "GridKMax",
-    "Highway",
-    "Interaction",
-    "KMaxPooling",
-    "LayerNorm",
-    "Linear",
-    "LinearAttention",
-    "MatchAttention",
-    "MatrixMultiply",
-    "Minus",
-    "Multiply",
-    "Pooling",
-    "Pooling1D",
-    "Pooling2D",
-    "SelfAttentionPooling",
-    "Seq2SeqAttention",
-    "Shape",
-    "SlotAttention",
-    "SubwordEmbedding",
-    "Transformer",
-    "WordEmbedding",
-    "require_equal",
-]
+from nlp_core.blocks.matrix import MatrixMultiply
+from nlp_core.blocks.pooling import KMaxPooling, LinearAttention, Pooling, SelfAttentionPooling
+from nlp_core.blocks.qrnn import QRNN
+from nlp_core.blocks.recurrent import BiGRU, BiLSTM, ForwardLSTM
+from nlp_core.blocks.self_attention import BiLSTMAttention, SlotAttention
+from nlp_core.blocks.transformer import Transformer

@@ -4,7 +4,7 @@ Shape letters: B batch, T tokens of the first sequence, S tokens of the second, 
 K width in which they are compared, H width of a history.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Bool, Float
@@ -21,20 +21,37 @@ def attend(
     mask_BT: Bool[Tensor, "B T"],
     mask_BS: Bool[Tensor, "B S"],
 ) -> Float[Tensor, "B T D"]:
-    """Return for each real token the mean of `y`'s real tokens, weighed by softmax(scores)."""
+    """Return for each real token the mean of `y`'s real tokens, weighted by softmax(scores)."""
     weight_BTS = masked_softmax(scores_BTS, mask_BS.unsqueeze(1))
     return zero_padding(torch.bmm(weight_BTS, zero_padding(y_BSD, mask_BS)), mask_BT)
 
 
+class PairAttention(Block):
+    """Represent each token of X by a weighted sum over Y; both have one width."""
+
+    ranks = ((SEQUENCE,), (SEQUENCE,))
+    equal_widths = True
+
+    score: Callable[[Tensor, Tensor], Tensor]
+    """Return [B, T, S] of X [B, T, D] and Y [B, S, D]."""
+
+    def forward(
+        self,
+        x_BTD: Float[Tensor, "B T D"],
+        mask_BT: Bool[Tensor, "B T"],
+        y_BSD: Float[Tensor, "B S D"],
+        mask_BS: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B T D"]:
+        return attend(self.score(x_BTD, y_BSD), y_BSD, mask_BT, mask_BS)
+
+
 @BLOCKS.register("cross_attention")
-class CrossAttention(Block):
-    """Say each token of X in words of Y: softmax(X Y^T) Y, with no parameters.
+class CrossAttention(PairAttention):
+    """Represent each token of X by a weighted sum over Y: softmax(X Y^T) Y, without parameters.
 
     Self attention is the same sequence given twice.
 
     Args:
-        dim: width of X.
-        other_dim: width of Y, equal to that of X.
         scaled: divide the scores by sqrt(D) before the softmax.
 
     Shape: X [B, T, D] and Y [B, S, D] to [B, T, D].
@@ -43,37 +60,19 @@ class CrossAttention(Block):
         Vaswani et al. 2017, eq. 1.
     """
 
-    ranks = ((SEQUENCE,), (SEQUENCE,))
-
     def __init__(self, dim: int, other_dim: int, *, scaled: bool = False) -> None:
         super().__init__()
         self.scale = float(dim) ** -0.5 if scaled else 1.0
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the first input's shape; the widths must be equal."""
-        require_equal("cross_attention", inputs[0].dim, inputs[1].dim)
-        return inputs[0]
-
-    def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
-        y_BSD: Float[Tensor, "B S D"],
-        mask_BS: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B T D"]:
-        """Return what each token of X sees in Y."""
-        scores_BTS = torch.bmm(x_BTD, y_BSD.transpose(1, 2)) * self.scale
-        return attend(scores_BTS, y_BSD, mask_BT, mask_BS)
+    def score(self, x_BTD: Tensor, y_BSD: Tensor) -> Tensor:
+        return torch.bmm(x_BTD, y_BSD.transpose(1, 2)) * self.scale
 
 
 @BLOCKS.register("match_attention")
-class MatchAttention(Block):
+class MatchAttention(PairAttention):
     """Align X with Y through one shared map: softmax(f(X) f(Y)^T) Y, f(x) = activation(W x + b).
 
     Args:
-        dim: width of X.
-        other_dim: width of Y, equal to that of X.
         activation: the function after the map.
 
     Shape: X [B, T, D] and Y [B, S, D] to [B, T, D].
@@ -81,45 +80,27 @@ class MatchAttention(Block):
     Source: Chen et al. 2017 (DrQA), aligned question embedding, section 3.2.
     """
 
-    ranks = ((SEQUENCE,), (SEQUENCE,))
-
     def __init__(self, dim: int, other_dim: int, *, activation: Activation = "relu") -> None:
         super().__init__()
         self.linear = nn.Linear(dim, dim)
         self.activation = build_activation(activation)
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the first input's shape; the widths must be equal."""
-        require_equal("match_attention", inputs[0].dim, inputs[1].dim)
-        return inputs[0]
-
-    def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
-        y_BSD: Float[Tensor, "B S D"],
-        mask_BS: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B T D"]:
-        """Return what each token of X sees in Y."""
+    def score(self, x_BTD: Tensor, y_BSD: Tensor) -> Tensor:
         query_BTD: Tensor = self.activation(self.linear(x_BTD))
         key_BSD: Tensor = self.activation(self.linear(y_BSD))
-        return attend(torch.bmm(query_BTD, key_BSD.transpose(1, 2)), y_BSD, mask_BT, mask_BS)
+        return torch.bmm(query_BTD, key_BSD.transpose(1, 2))
 
 
 @BLOCKS.register("full_attention")
 class FullAttention(Block):
-    """Say each token of X in words of Y, comparing all that is known of both.
+    """Represent each token of X by a weighted sum over Y, comparing the histories of both.
 
     score_ts = f(U p_t) . (d * f(U q_s)) with the histories p of X's tokens and q of Y's (such as
-    their vectors of all lower layers side by side); y_t = sum_s softmax_s(score_ts) y_s.
+    the concatenated vectors of all lower layers); y_t = sum_s softmax_s(score_ts) y_s. Of X itself
+    only the mask is read.
 
     Args:
-        dim: width of X, of which only the tokens' places are read.
-        other_dim: width of Y.
-        history_dim: width of the history of X's tokens.
-        other_history_dim: width of the history of Y's tokens, equal to that of X's.
-        hidden_dim: width in which they are compared, at least 1.
+        hidden_dim: width K in which histories are compared.
         activation: f.
 
     Shape: X [B, T, D], Y [B, S, E], histories [B, T, H] and [B, S, H] to [B, T, E].
@@ -146,12 +127,10 @@ class FullAttention(Block):
 
     @classmethod
     def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
-        """Return each sequence with its history."""
         return [(0, 2), (1, 3)]
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence as wide as Y; the histories' widths must be equal."""
         require_equal("full_attention: histories", inputs[2].dim, inputs[3].dim)
         return inputs[1]
 
@@ -166,7 +145,6 @@ class FullAttention(Block):
         other_BSH: Float[Tensor, "B S H"],
         mask_other_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T E"]:
-        """Return what each token of X sees in Y."""
         query_BTK: Tensor = self.activation(self.linear(history_BTH))
         key_BSK: Tensor = self.activation(self.linear(other_BSH)) * self.diagonal
         return attend(torch.bmm(query_BTK, key_BSK.transpose(1, 2)), y_BSE, mask_BT, mask_BS)
@@ -176,12 +154,7 @@ class FullAttention(Block):
 class BilinearAttention(Block):
     """Score each token of X against one vector: score_t = x_t . (W y + b).
 
-    The scores are those before a softmax over tokens: a head takes them as the scores of where a
-    span starts or ends.
-
-    Args:
-        dim: width of X.
-        other_dim: width of the vector.
+    There is no softmax: a head takes the scores as those of the start or end of a span.
 
     Shape: X [B, T, D] and y [B, E] to [B, T, 1], zeros at padding.
 
@@ -196,7 +169,6 @@ class BilinearAttention(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of one number a token."""
         return Shape(SEQUENCE, 1)
 
     def forward(
@@ -206,5 +178,4 @@ class BilinearAttention(Block):
         y_BE: Float[Tensor, "B E"],
         mask_y: None,
     ) -> Float[Tensor, "B T 1"]:
-        """Return one score a token."""
         return zero_padding(torch.bmm(x_BTD, self.linear(y_BE).unsqueeze(-1)), mask_BT)

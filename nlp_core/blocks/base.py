@@ -1,4 +1,4 @@
-"""What every block is: a module whose output shape is known before any data is read.
+"""The interface of blocks: modules whose output shape is known before any data is read.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, U distinct words of a batch,
 C characters in a word, D width.
@@ -9,48 +9,45 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
+from nlp_core.blocks.option import read_option
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.registry import Registry
 
+# Ranks of inputs and outputs. The letters are what a block gets of an input of that rank.
+
 PIECES = -3
-"""Rank of a raw input of texts cut into pieces, in windows of one or more an example.
+"""Texts cut into pieces, in windows: `ids_WL, segments_WL, inside_WL, place_BT, mask_BT`.
 
-The block gets `ids_WL, segments_WL, inside_WL, place_BT, mask_BT`: the pieces, 1 at those of a
-second text, True at real ones, and for each place of an example its number among all W * L pieces.
+`segments` is 1 in a second text, `inside` is True at real pieces, and `place` is the number of each
+place of an example among all W * L pieces.
 """
-
 TOKEN_NUMBERS = -2
-"""Rank of a raw input of numbers a token: the block gets `x_BTW, mask_BT`."""
-
+"""Numbers of each token: `x_BTW, mask_BT`."""
 NUMBERS = -1
-"""Rank of a raw input of numbers an example: the block gets `x_BW, None`."""
-
+"""Numbers of each example: `x_BW, None`."""
 WORDS = 0
-"""Rank of a raw input of word ids: the block gets `ids_BT, mask_BT`."""
-
+"""Word ids: `ids_BT, mask_BT`."""
 CHARACTERS = 1
-"""Rank of a raw input of character ids: the block gets `ids_UC, index_BT, mask_BT`."""
-
+"""Character ids of the distinct words: `ids_UC, index_BT, mask_BT`."""
 VECTOR = 2
-"""Rank of one vector an example, [B, D]: the block gets `x_BD, None`."""
-
+"""One vector for each example: `x_BD, None`."""
 SEQUENCE = 3
-"""Rank of one vector a token, [B, T, D]: the block gets `x_BTD, mask_BT`."""
-
+"""One vector for each token: `x_BTD, mask_BT`."""
 GRID = 4
-"""Rank of one vector a pair of tokens of two sequences, [B, T, S, D]: `x_BTSD, mask_BTS`.
+"""One vector for each pair of tokens of two sequences: `x_BTSD, mask_BTS`.
 
-A cell is real where both of its tokens are.
+A cell is real if both of its tokens are.
 """
+ANY_RANK = (VECTOR, SEQUENCE, GRID)
 
 
 class Shape(NamedTuple):
     """The shape of a layer's output, without the batch and its padding.
 
     Attributes:
-        rank: VECTOR, SEQUENCE or GRID (or that of a raw input, below VECTOR).
-        dim: width of the last axis; for a raw input, the size of its vocabulary.
+        rank: VECTOR, SEQUENCE or GRID; below VECTOR for a raw input.
+        dim: width of the last axis; the size of the vocabulary for a raw input.
     """
 
     rank: int
@@ -60,63 +57,67 @@ class Shape(NamedTuple):
 class Block(nn.Module):
     """A layer of a model graph.
 
-    The positional arguments of `__init__` are the widths of the inputs, in order; its keyword-only
-    arguments, with their types and defaults, are the options a model file may set. `forward` takes
-    each input followed by its mask (True at real tokens, None for a rank without tokens) and
-    returns one tensor. `output_mask` says where that tensor is real.
+    The positional arguments of `__init__` are the widths of the inputs, in order; the keyword-only
+    arguments are the options of a model file. `forward` takes each input followed by its mask
+    (True at real tokens, None for a rank without tokens) and returns one tensor.
 
-    Every block ignores padding: more of it changes no output and no gradient.
+    Padding never changes an output or a gradient.
     """
 
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((SEQUENCE,),)
-    """For each input, the ranks it may have. The last entry repeats when `variadic`."""
+    """The ranks that each input may have. The last entry repeats when `variadic`."""
 
     variadic: ClassVar[bool] = False
-    """True when the last input may be given any number of times."""
+    """Whether the last input may be given any number of times."""
 
     elementwise: ClassVar[bool] = False
-    """True when inputs with tokens need one place for each token in all of them."""
+    """Whether all inputs with tokens must share their tokens."""
+
+    equal_widths: ClassVar[bool] = False
+    """Whether all inputs must have the same width."""
+
+    output_rank: ClassVar[int | None] = None
+    """Rank of the output; None: that of the first input."""
+
+    output_width: ClassVar[str | None] = None
+    """Option that is the width of the output; None: the width of the first input."""
+
+    width_factor: ClassVar[int] = 1
+    """How many times that width the output has."""
 
     resizes: ClassVar[bool] = False
-    """True when an output with tokens has other lengths than the first input."""
+    """Whether an output with tokens has other lengths than the first input."""
 
     vocabulary: ClassVar[type[Vocabulary] | None] = None
-    """How a raw input becomes numbers; None: a word or a character an id, as its rank says."""
+    """How a raw input becomes numbers; None: one id for each word or character, by its rank."""
 
     files: ClassVar[tuple[str, ...]] = ()
-    """Options that name files of the project which a training reads."""
+    """Options that name project files which training reads."""
 
     causal: ClassVar[bool] = False
-    """True when the output at a token depends on no token behind it, whatever the options."""
+    """Whether the output at a token never depends on later tokens."""
 
     @classmethod
     def is_causal(cls, options: Mapping[str, object]) -> bool:
-        """Say whether, with these options, the output at a token depends on none behind it."""
+        """Return whether, with these options, the output at a token ignores later tokens."""
         return cls.causal
 
     @classmethod
     def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
-        """Return groups of inputs that need one place for each token in all of a group.
+        """Return groups of inputs, numbered from 0, that must share their tokens.
 
         Args:
-            count: how many inputs there are.
+            count: number of inputs.
             options: the layer's, already checked.
-
-        Returns:
-            Places of inputs, from 0: all of them where the block is `elementwise`, else none.
         """
         return [tuple(range(count))] if cls.elementwise else []
 
     @classmethod
     def start(cls, vocabulary: Vocabulary, **options: Any) -> "Block":  # Any: checked options
-        """Make the block of a raw-input layer.
-
-        Args:
-            vocabulary: what turns its column into numbers.
-            options: the layer's, already checked.
+        """Build the block of a raw input.
 
         Raises:
-            ConfigError: the options do not fit what the vocabulary was read from.
+            ConfigError: the options do not fit the source of the vocabulary.
         """
         return cls(len(vocabulary), **options)
 
@@ -125,38 +126,35 @@ class Block(nn.Module):
         """Return the output's shape for inputs of allowed ranks.
 
         Raises:
-            ConfigError: the widths do not fit together; the message says which and why.
+            ConfigError: the widths do not fit together.
         """
-        raise NotImplementedError
+        for shape in inputs[1:] if cls.equal_widths else ():
+            require_equal(BLOCKS.name_of(cls), inputs[0].dim, shape.dim)
+        dim = inputs[0].dim
+        if cls.output_width is not None:
+            dim = read_option(cls, options, cls.output_width, int)
+        rank = inputs[0].rank if cls.output_rank is None else cls.output_rank
+        return Shape(rank, cls.width_factor * dim)
 
     def find_word_table(self) -> nn.Module | None:
-        """Return the module of this block whose output are the vectors of words; None: none is.
+        """Return the module that looks up the vectors of words; None: there is none.
 
-        Its first argument are ids, its output has a vector for each of them before anything else
-        is added, and its `padding_idx` is the id of padding.
+        Its first argument is ids, its output one vector for each id before anything is added, and
+        its `padding_idx` the id of padding.
         """
         return None
 
     def output_mask(self, *masks: Tensor | None) -> Tensor | None:
-        """Return the mask of the output for the masks of the inputs.
-
-        It is that of the first input, unless a block that makes a grid or `resizes` says
-        otherwise. Nobody asks for that of a vector.
-        """
+        """Return the mask of an output with tokens, from the masks of the inputs."""
         return masks[0]
 
     forward: Callable[..., Tensor]
-    """Return the layer's output for inputs and masks, in turn; each block names its own."""
+    """Return the layer's output for inputs and masks, in turn."""
 
 
 BLOCKS: Registry[type[Block]] = Registry("block")
 
 
 def require_equal(what: str, first: int, second: int) -> None:
-    """Refuse two widths that should be the same.
-
-    Raises:
-        ConfigError: they differ.
-    """
     if first != second:
         raise ConfigError(f"{what}: found widths {first} and {second}, expected equal widths.")

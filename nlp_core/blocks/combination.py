@@ -1,23 +1,34 @@
-"""Blocks that bring several vectors, or several sequences or grids of one length, together.
+"""Blocks that combine or compare vectors, or sequences or grids over the same tokens.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, D and E widths. Inputs are [B, D],
 [B, T, D] or [B, T, S, D], written [*N, D]; they come as `x, mask, y, mask, ...`.
 """
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape, require_equal
+from nlp_core.blocks.base import (
+    ANY_RANK,
+    BLOCKS,
+    GRID,
+    SEQUENCE,
+    VECTOR,
+    Block,
+    Shape,
+    require_equal,
+)
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import read_option
 from nlp_core.errors import ConfigError
 
 Operation = Literal["origin", "difference", "product"]
-
+DistanceOperation = Literal["cos", "euclidean", "manhattan", "chebyshev"]
+_ORDERS = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": torch.inf}
 
 _RANKS = {VECTOR: "vectors", SEQUENCE: "sequences", GRID: "grids"}
 
@@ -26,7 +37,7 @@ def require_one_rank(what: str, inputs: Sequence[Shape]) -> int:
     """Return the rank that all inputs have.
 
     Raises:
-        ConfigError: there are two ranks among them.
+        ConfigError: they have several.
     """
     ranks = sorted({shape.rank for shape in inputs})
     if len(ranks) > 1:
@@ -38,24 +49,7 @@ def require_one_rank(what: str, inputs: Sequence[Shape]) -> int:
     return inputs[0].rank
 
 
-def require_broadcast(what: str, inputs: Sequence[Shape]) -> int:
-    """Return the one width of the inputs, to which those of width 1 are stretched.
-
-    Raises:
-        ConfigError: two inputs are wider than 1 and differ.
-    """
-    first, *rest = [shape.dim for shape in inputs if shape.dim > 1] or [1]
-    for dim in rest:
-        require_equal(what, first, dim)
-    return first
-
-
 def require_each_once(what: str, found: Sequence[str], allowed: Sequence[str]) -> None:
-    """Refuse a list of operations that is empty or names one twice.
-
-    Raises:
-        ConfigError: it does.
-    """
     if not found or len(set(found)) < len(found):
         raise ConfigError(
             f"{what}: operations: found {list(found)}, expected at least one of "
@@ -63,17 +57,15 @@ def require_each_once(what: str, found: Sequence[str], allowed: Sequence[str]) -
         )
 
 
-@BLOCKS.register("concat")
-class Concat(Block):
-    """Put inputs side by side: y = [x1; x2; ...].
+def split_fields(fields: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return the inputs among the `x, mask, y, mask, ...` of a block's forward."""
+    return [field for field in fields[::2] if field is not None]
 
-    Args:
-        dims: widths of the inputs.
 
-    Shape: any number of [*N, D_i] to [*N, sum of D_i].
-    """
+class Elementwise(Block):
+    """Combine any number of inputs over the same tokens."""
 
-    ranks = ((VECTOR, SEQUENCE, GRID),)
+    ranks: ClassVar[tuple[tuple[int, ...], ...]] = (ANY_RANK,)
     causal = True
     variadic = True
     elementwise = True
@@ -81,139 +73,101 @@ class Concat(Block):
     def __init__(self, *dims: int) -> None:
         super().__init__()
 
+
+@BLOCKS.register("concat")
+class Concat(Elementwise):
+    """Concatenate inputs: y = [x1; x2; ...].
+
+    Shape: any number of [*N, D_i] to [*N, sum of D_i].
+    """
+
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the common rank and the sum of the widths."""
         return Shape(require_one_rank("concat", inputs), sum(shape.dim for shape in inputs))
 
     def forward(
         self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N E"]:
-        """Return the inputs side by side."""
         return zero_padding(torch.cat(split_fields(fields), -1), fields[1])
 
 
-@BLOCKS.register("add")
-class Add(Block):
-    """Sum inputs of equal width: y = x1 + x2 + ...
+class Broadcast(Elementwise):
+    """Fold inputs of equal width; those of width 1 are stretched."""
 
-    Args:
-        dims: widths of the inputs; one of width 1 is added to each number of the others.
-
-    Shape: any number of [*N, D] to [*N, D].
-    """
-
-    ranks = ((VECTOR, SEQUENCE, GRID),)
-    causal = True
-    variadic = True
-    elementwise = True
-
-    def __init__(self, *dims: int) -> None:
-        super().__init__()
+    operation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the shape that all inputs have."""
-        return Shape(require_one_rank("add", inputs), require_broadcast("add", inputs))
+        name = BLOCKS.name_of(cls)
+        first, *rest = [shape.dim for shape in inputs if shape.dim > 1] or [1]
+        for dim in rest:
+            require_equal(name, first, dim)
+        return Shape(require_one_rank(name, inputs), first)
 
     def forward(
         self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
-        """Return the sum of the inputs."""
-        total, *rest = split_fields(fields)
-        for x in rest:
-            total = total + x
-        return zero_padding(total, fields[1])
+        return zero_padding(reduce(type(self).operation, split_fields(fields)), fields[1])
+
+
+@BLOCKS.register("add")
+class Add(Broadcast):
+    """Sum inputs of equal width, or of width 1: y = x1 + x2 + ...
+
+    Shape: any number of [*N, D] to [*N, D].
+    """
+
+    operation = torch.add
 
 
 @BLOCKS.register("multiply")
-class Multiply(Block):
-    """Multiply inputs of equal width number by number: y = x1 * x2 * ...
-
-    Args:
-        dims: widths of the inputs; one of width 1 multiplies each number of the others.
+class Multiply(Broadcast):
+    """Multiply inputs of equal width, or of width 1, elementwise: y = x1 * x2 * ...
 
     Shape: any number of [*N, D] to [*N, D].
     """
 
-    ranks = ((VECTOR, SEQUENCE, GRID),)
-    causal = True
-    variadic = True
-    elementwise = True
-
-    def __init__(self, *dims: int) -> None:
-        super().__init__()
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the shape that all inputs have."""
-        return Shape(require_one_rank("multiply", inputs), require_broadcast("multiply", inputs))
-
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
-        """Return the product of the inputs."""
-        product, *rest = split_fields(fields)
-        for x in rest:
-            product = product * x
-        return zero_padding(product, fields[1])
+    operation = torch.mul
 
 
 @BLOCKS.register("minus")
-class Minus(Block):
-    """Subtract two inputs of equal width: y = x1 - x2, or |x1 - x2|.
+class Minus(Broadcast):
+    """Subtract two inputs of equal width, or one of width 1: y = x1 - x2, or |x1 - x2|.
 
     Args:
-        dim: width of the first input.
-        other_dim: width of the second; a width of 1 goes with each number of the other input.
         absolute: drop the signs, so that the order of the inputs does not matter.
 
     Shape: [*N, D] and [*N, D] to [*N, D].
     """
 
-    ranks = ((VECTOR, SEQUENCE, GRID), (VECTOR, SEQUENCE, GRID))
-    causal = True
-    elementwise = True
+    ranks = (ANY_RANK, ANY_RANK)
+    variadic = False
+    operation = torch.sub
 
     def __init__(self, dim: int, other_dim: int, *, absolute: bool = False) -> None:
         super().__init__()
         self.absolute = absolute
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the shape that both inputs have."""
-        return Shape(require_one_rank("minus", inputs), require_broadcast("minus", inputs))
-
     def forward(
-        self,
-        x: Float[Tensor, "*N _"],
-        mask: Bool[Tensor, "*N"] | None,
-        y: Float[Tensor, "*N _"],
-        mask_y: Bool[Tensor, "*N"] | None,
+        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
-        """Return the difference of the inputs."""
-        difference = x - y
-        return zero_padding(difference.abs() if self.absolute else difference, mask)
+        difference = super().forward(*fields)
+        return difference.abs() if self.absolute else difference
 
 
 @BLOCKS.register("combination")
-class Combination(Block):
+class Combination(Elementwise):
     """Compare inputs: y = [origin: x1; x2; ... | difference: |x1 - x2| | product: x1 * x2].
 
     Args:
-        dims: widths of the inputs; for `difference` and `product` two that are equal.
-        operations: what stands side by side in the output, in this order.
+        operations: what is concatenated, in this order; `difference` and `product` need two inputs
+            of equal width.
 
     Shape: any number of [*N, D_i] to [*N, E], E the sum of the widths of the operations.
 
     Source: Mou et al. 2016 (tree-based convolution), heuristic matching.
-    Note: the difference is absolute, so that it does not tell the order of the inputs.
+    Note: the difference is absolute, so that it does not depend on the order of the inputs.
     """
-
-    ranks = ((VECTOR, SEQUENCE, GRID),)
-    causal = True
-    variadic = True
-    elementwise = True
 
     def __init__(
         self,
@@ -225,11 +179,6 @@ class Combination(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the common rank and the summed width of the operations.
-
-        Raises:
-            ConfigError: there is no operation, one stands twice, or the inputs do not suit one.
-        """
         rank = require_one_rank("combination", inputs)
         operations = read_option(cls, options, "operations", tuple)
         require_each_once("combination", operations, get_args(Operation))
@@ -243,7 +192,6 @@ class Combination(Block):
     def forward(
         self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N E"]:
-        """Return the operations' results side by side."""
         inputs = split_fields(fields)
         parts: list[Tensor] = []
         for operation in self.operations:
@@ -256,14 +204,64 @@ class Combination(Block):
         return zero_padding(torch.cat(parts, -1), fields[1])
 
 
-def split_fields(fields: Sequence[Tensor | None]) -> list[Tensor]:
-    """Return the inputs among the `x, mask, y, mask, ...` of a block's forward."""
-    return [field for field in fields[::2] if field is not None]
-
-
 def _require_pair(operation: str, inputs: Sequence[Shape]) -> None:
     if len(inputs) != 2:
         raise ConfigError(
             f"combination: {operation}: found {len(inputs)} inputs, expected two of equal width."
         )
     require_equal(f"combination: {operation}", inputs[0].dim, inputs[1].dim)
+
+
+@BLOCKS.register("distance")
+class Distance(Block):
+    """Compute distances of the vectors of two inputs, one number for each operation.
+
+    cos = x . y / (|x| |y|), 0 if a vector is zero; of the difference x - y, euclidean is the root
+    of the sum of squares, manhattan the sum and chebyshev the maximum of the absolute values.
+
+    Args:
+        operations: what is concatenated, in this order.
+
+    Shape: [*N, D] and [*N, D] to [*N, number of operations].
+    """
+
+    ranks = (ANY_RANK, ANY_RANK)
+    causal = True
+    elementwise = True
+
+    def __init__(
+        self,
+        dim: int,
+        other_dim: int,
+        *,
+        operations: Sequence[DistanceOperation] = ("cos", "euclidean", "manhattan", "chebyshev"),
+    ) -> None:
+        super().__init__()
+        self.operations = tuple(operations)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        rank = require_one_rank("distance", inputs)
+        require_equal("distance", inputs[0].dim, inputs[1].dim)
+        operations = read_option(cls, options, "operations", tuple)
+        require_each_once("distance", operations, get_args(DistanceOperation))
+        return Shape(rank, len(operations))
+
+    def forward(
+        self,
+        x_ND: Float[Tensor, "*N D"],
+        mask_x: Bool[Tensor, "*N"] | None,
+        y_ND: Float[Tensor, "*N D"],
+        mask_y: Bool[Tensor, "*N"] | None,
+    ) -> Float[Tensor, "*N E"]:
+        found_NE = torch.stack([_measure(name, x_ND, y_ND) for name in self.operations], -1)
+        return zero_padding(found_NE, mask_x)
+
+
+def _measure(operation: DistanceOperation, x_ND: Tensor, y_ND: Tensor) -> Tensor:
+    if operation != "cos":
+        distance_N: Tensor = torch.linalg.vector_norm(x_ND - y_ND, _ORDERS[operation], -1)
+        return distance_N
+    norms_N = torch.linalg.vector_norm(x_ND, dim=-1) * torch.linalg.vector_norm(y_ND, dim=-1)
+    cosine_N: Tensor = (x_ND * y_ND).sum(-1) / norms_N.masked_fill(norms_N == 0.0, 1.0)
+    return cosine_N

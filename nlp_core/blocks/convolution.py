@@ -5,7 +5,7 @@ ends (in a grid: tokens of the second sequence), E width of the output.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.base import BLOCKS, GRID, VECTOR, Block, Shape
 from nlp_core.blocks.masking import MaskedBatchNorm, pool_max, pool_mean, zero_padding
 from nlp_core.blocks.option import (
     Activation,
@@ -28,16 +28,8 @@ from nlp_core.blocks.option import (
 class SameConvolution(nn.Module):
     """Convolve a sequence to the same length: y_t = b + sum_k W_k x_{t + d (k - before)}.
 
-    `before` is (window - 1) // 2, or window - 1 if causal, and d the dilation. Positions before
-    the first and after the last real token count as zeros.
-
-    Args:
-        dim: width of the input.
-        filters: width of the output.
-        window: tokens that one output sees; an even one sees one more to the right.
-        bias: whether there is a b.
-        dilation: distance d between the tokens that one output sees.
-        causal: whether an output sees its own token and those before it only.
+    `before` is (window - 1) // 2, or window - 1 if causal, so an even window sees one more token to
+    the right; d is the dilation. Positions beyond the real tokens count as zeros.
     """
 
     def __init__(
@@ -59,26 +51,53 @@ class SameConvolution(nn.Module):
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T F"]:
-        """Return one vector a position; those at padding mean nothing."""
+        """Return one vector for each position, arbitrary at padding."""
         time = x_BTD.shape[1]
         wide_BSD = functional.pad(zero_padding(x_BTD, mask_BT), self.around)
         shifted = [wide_BSD[:, start : start + time] for start in self.starts]
-        # one matrix product over windows side by side: 0.7 of the time of nn.Conv1d on a CPU
+        # one matrix product over all windows: 0.7 of the time of nn.Conv1d on a CPU
         y_BTF: Tensor = self.linear(torch.cat(shifted, -1))
         return y_BTF
 
 
+class ConvBlock(Block):
+    """A convolution with an activation, dropout and batch normalisation, in this order.
+
+    Args:
+        filters: width F of the output.
+        activation: the function after the convolution.
+        dropout: probability of a zero after the activation.
+        batch_norm: normalise the result, with statistics of real positions only.
+    """
+
+    output_width = "filters"
+
+    def __init__(
+        self,
+        convolution: nn.Module,
+        *,
+        filters: PositiveInt,
+        activation: Activation = "relu",
+        dropout: Probability = 0.0,
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.convolution = convolution
+        self.activation = build_activation(activation)
+        self.dropout = dropout
+        self.norm = MaskedBatchNorm(filters) if batch_norm else None
+
+    def finish(self, y: Tensor, mask: Tensor) -> Tensor:
+        y = functional.dropout(self.activation(y), self.dropout, self.training)
+        return zero_padding(y if self.norm is None else self.norm(y, mask), mask)
+
+
 @BLOCKS.register("conv")
-class Conv(Block):
+class Conv(ConvBlock):
     """Convolve a sequence: y = batch_norm(dropout(activation(convolution(x)))).
 
     Args:
-        dim: width of the input.
-        filters: width F of the output, at least 1.
-        window: tokens that one output sees, at least 1; zeros stand beyond the ends.
-        activation: the function after the convolution.
-        dropout: probability of a zero after the activation, in [0, 1).
-        batch_norm: normalise the result, with statistics of real tokens only.
+        window: tokens that one output sees, with zeros beyond the ends.
 
     Shape: [B, T, D] to [B, T, F].
 
@@ -86,35 +105,14 @@ class Conv(Block):
     """
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        filters: PositiveInt,
-        window: PositiveInt = 3,
-        activation: Activation = "relu",
-        dropout: Probability = 0.0,
-        batch_norm: bool = False,
+        self, dim: int, *, filters: PositiveInt, window: PositiveInt = 3, **options: Any
     ) -> None:
-        super().__init__()
-        self.convolution = SameConvolution(dim, filters, window)
-        self.activation = build_activation(activation)
-        self.dropout = dropout
-        self.norm = MaskedBatchNorm(filters) if batch_norm else None
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of `filters` numbers a token."""
-        return Shape(SEQUENCE, read_option(cls, options, "filters", int))
+        super().__init__(SameConvolution(dim, filters, window), filters=filters, **options)
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T F"]:
-        """Return the convolved sequence."""
-        y_BTF: Tensor = self.activation(self.convolution(x_BTD, mask_BT))
-        y_BTF = functional.dropout(y_BTF, self.dropout, self.training)
-        if self.norm is not None:
-            y_BTF = self.norm(y_BTF, mask_BT)
-        return zero_padding(y_BTF, mask_BT)
+        return self.finish(self.convolution(x_BTD, mask_BT), mask_BT)
 
 
 @BLOCKS.register("conv_pooling")
@@ -124,19 +122,18 @@ class ConvPooling(Block):
     y = [pool_t activation(batch_norm(convolution_w(x)))_t for each window w].
 
     Args:
-        dim: width of the input.
-        filters: width F of each convolution, at least 1.
-        windows: tokens that an output of each convolution sees, each at least 1.
+        filters: width F of each convolution.
+        windows: tokens that an output of each convolution sees.
         activation: the function before pooling.
         batch_norm: normalise before the activation, with statistics of real tokens only; the
-            convolutions then have no bias, which normalising would take away again.
+            convolutions have no bias then, since normalisation would remove it.
         pool: `max` or `mean` over real tokens.
 
     Shape: [B, T, D] to [B, F * number of windows].
 
     Source: Kim 2014 (convolutional networks for sentence classification), eq. 1-3.
-    Note: every token has an output, zeros standing beyond the ends, so that a text may be shorter
-        than a window.
+    Note: every token has an output, with zeros beyond the ends, so a text may be shorter than a
+        window.
     """
 
     def __init__(
@@ -159,14 +156,12 @@ class ConvPooling(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector of `filters` numbers a window."""
         num_windows = len(read_option(cls, options, "windows", tuple))
         return Shape(VECTOR, num_windows * read_option(cls, options, "filters", int))
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B E"]:
-        """Return the pooled outputs of all windows side by side."""
         pooled = []
         for idx, convolution in enumerate(self.convolutions):
             y_BTF: Tensor = convolution(x_BTD, mask_BT)
@@ -177,61 +172,35 @@ class ConvPooling(Block):
 
 
 @BLOCKS.register("conv2d")
-class Conv2D(Block):
+class Conv2D(ConvBlock):
     """Convolve a grid: y = batch_norm(dropout(activation(convolution(x)))).
 
     The convolution gives each cell (t, s) the sum of W_ij x_{t + i - a, s + j - b} over the window,
     and a bias, with a = (rows - 1) // 2 and b = (columns - 1) // 2: an even window sees one more
-    cell behind than before.
+    cell after than before.
 
     Args:
-        dim: width of the input.
-        filters: width F of the output, at least 1.
-        window: cells along each axis that one output sees; zeros stand beyond the edges.
-        activation: the function after the convolution.
-        dropout: probability of a zero after the activation, in [0, 1).
-        batch_norm: normalise the result, with statistics of real cells only.
+        window: cells along each axis that one output sees, with zeros beyond the edges.
 
     Shape: [B, T, S, D] to [B, T, S, F].
 
     Source: LeCun et al. 1998 (convolutional networks); the order of the steps is that of `conv`.
-    Note: every cell has an output, so that a text may be shorter than a window; NeuronBlocks'
-        Conv2D gives none to cells near an edge unless the grid is padded.
+    Note: every cell has an output, so a text may be shorter than a window; NeuronBlocks' Conv2D has
+        none for cells near an edge unless the grid is padded.
     """
 
     ranks = ((GRID,),)
 
     def __init__(
-        self,
-        dim: int,
-        *,
-        filters: PositiveInt,
-        window: Pair = (3, 3),
-        activation: Activation = "relu",
-        dropout: Probability = 0.0,
-        batch_norm: bool = False,
+        self, dim: int, *, filters: PositiveInt, window: Pair = (3, 3), **options: Any
     ) -> None:
-        super().__init__()
         rows, columns = window
+        super().__init__(nn.Conv2d(dim, filters, (rows, columns)), filters=filters, **options)
         self.around = ((columns - 1) // 2, columns // 2, (rows - 1) // 2, rows // 2)
-        self.convolution = nn.Conv2d(dim, filters, (rows, columns))
-        self.activation = build_activation(activation)
-        self.dropout = dropout
-        self.norm = MaskedBatchNorm(filters) if batch_norm else None
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a grid of `filters` numbers a cell."""
-        return Shape(GRID, read_option(cls, options, "filters", int))
 
     def forward(
         self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
     ) -> Float[Tensor, "B T S F"]:
-        """Return the convolved grid."""
         x_BDTS = zero_padding(x_BTSD, mask_BTS).permute(0, 3, 1, 2)
         y_BFTS = self.convolution(functional.pad(x_BDTS, self.around))
-        y_BTSF: Tensor = self.activation(y_BFTS.permute(0, 2, 3, 1))
-        y_BTSF = functional.dropout(y_BTSF, self.dropout, self.training)
-        if self.norm is not None:
-            y_BTSF = self.norm(y_BTSF, mask_BTS)
-        return zero_padding(y_BTSF, mask_BTS)
+        return self.finish(y_BFTS.permute(0, 2, 3, 1), mask_BTS)

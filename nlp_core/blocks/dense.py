@@ -1,4 +1,4 @@
-"""Numbers that come with an example or with each of its tokens.
+"""Numbers of an example or of each of its tokens.
 
 Shape letters: B batch, T tokens, W numbers, D width of the output.
 """
@@ -16,14 +16,13 @@ from nlp_core.data.number import NumberVocabulary
 class DenseFeatures(Block):
     """Read numbers, scaled by the training split: y = z or W z + b, with z = (x - mean) / std.
 
-    It reads a column of numbers an example, `dense.votes` say, or of one a token,
-    `token_dense.surprisal`. Mean and deviation are those of the training split and stored with the
-    vocabulary; a number that never varies there has deviation 1.
+    It reads a column of numbers of each example, such as `dense.votes`, or of one number of each
+    token, such as `token_dense.surprisal`. Mean and deviation are those of the training split and
+    are saved with the vocabulary; a constant number has deviation 1.
 
     Args:
-        num: how many numbers the column has.
-        width: the same number, given before data is read; 1 for a column of one a token.
-        hidden_dim: width D of the linear map; null: the scaled numbers themselves.
+        width: how many numbers the column has; 1 for a column of tokens.
+        hidden_dim: width D of the linear map; null: no map.
 
     Shape: numbers [B, W] to [B, D], or [B, T, W] and mask [B, T] to [B, T, D]; D = W without map.
     """
@@ -40,7 +39,6 @@ class DenseFeatures(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector or a sequence of width `hidden_dim`, or else `width`."""
         dim = options.get("hidden_dim") or options.get("width", 1)
         assert isinstance(dim, int), dim
         return Shape(VECTOR if inputs[0].rank == NUMBERS else SEQUENCE, dim)

@@ -1,15 +1,15 @@
-"""Blocks that make a sequence or a grid smaller, by the lengths that each example really has.
+"""Blocks that make a sequence or a grid smaller, by the real lengths of each example.
 
-A grid is pooled along its first axis, then along its second: its real cells are a rectangle, of
-which a maximum or a mean over both axes is one after the other.
+A grid is pooled along its first axis, then along its second: its real cells are a rectangle, so a
+maximum or a mean over both axes can be taken one axis at a time.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, N and M windows or segments of
-them, K tokens of a window or a segment, D width of the input, E width of a vector that comes out.
+them, K tokens of a window or a segment, D width of the input, E width of an output vector.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Annotated, Literal
 
 import torch
@@ -29,68 +29,9 @@ Segments = Annotated[Sequence[PositiveInt], Field(min_length=1, max_length=2)]
 PoolAxis = Callable[[Tensor, Tensor], Tensor]
 """From `x_BTD, mask_BT` to one vector for each part of the time axis, [B, N, D]."""
 
-_POOLS = {"max": pool_max, "mean": pool_mean}
-
-
-def pool_windows(
-    x_BTD: Float[Tensor, "B T D"],
-    mask_BT: Bool[Tensor, "B T"],
-    *,
-    window: int,
-    stride: int,
-    pool: WindowPool,
-) -> Float[Tensor, "B N D"]:
-    """Return one vector a window over its real tokens; one without any means nothing."""
-    last = (mask_windows(mask_BT, window=window, stride=stride).shape[1] - 1) * stride
-    more = max(last + window - x_BTD.shape[1], 0)
-    empty = -torch.inf if pool == "max" else 0.0
-    hidden_BTD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), empty)
-    hidden_BTD = functional.pad(hidden_BTD, (0, 0, 0, more), value=empty)
-    # not max_pool2d, whose gradient has no fixed order on a GPU
-    shifted = [hidden_BTD[:, start : start + last + 1 : stride] for start in range(window)]
-    if pool == "max":
-        return reduce(torch.maximum, shifted)
-    wide_BT = functional.pad(mask_BT.to(x_BTD.dtype), (0, more))
-    counts = [wide_BT[:, start : start + last + 1 : stride] for start in range(window)]
-    return reduce(torch.add, shifted) / reduce(torch.add, counts).clamp(min=1).unsqueeze(-1)
-
-
-def mask_windows(mask_BT: Bool[Tensor, "B T"], *, window: int, stride: int) -> Bool[Tensor, "B N"]:
-    """Return which windows are real: the first, and each before which tokens are left."""
-    # by numbers: a graph would lose a slice from behind the end of the text that it is traced with
-    more = _divide_up(max(mask_BT.shape[1] - max(window, stride), 0), stride)
-    step_N = torch.arange(1 + more, device=mask_BT.device)
-    needed_N = (max(window, stride) + (step_N - 1) * stride) * (step_N > 0)
-    return mask_BT.index_select(1, needed_N)
-
-
-def pool_segments(
-    x_BTD: Float[Tensor, "B T D"],
-    mask_BT: Bool[Tensor, "B T"],
-    *,
-    segments: int,
-    pool: WindowPool,
-) -> Float[Tensor, "B N D"]:
-    """Cut the real tokens into equal segments and return one vector a segment.
-
-    Segment n of L tokens goes from floor(n L / N) to ceil((n + 1) L / N), so that it is never
-    empty: where L < N, tokens are repeated. Zeros for an example without tokens.
-    """
-    batch, time, dim = x_BTD.shape
-    length_B1 = count_tokens(mask_BT).unsqueeze(1)
-    step_N = torch.arange(segments, device=x_BTD.device)
-    start_BN = step_N * length_B1 // segments
-    size_BN = ((step_N + 1) * length_B1 + segments - 1) // segments - start_BN
-    width = _divide_up(time, segments) + 1  # no length of a tensor, which a trace would fix
-    offset_K = torch.arange(width, device=x_BTD.device)
-    inside_BNK = offset_K < size_BN.unsqueeze(2)
-    index_BNK = (start_BN.unsqueeze(2) + offset_K).masked_fill(~inside_BNK, 0)
-    taken = _take_tokens(x_BTD, index_BNK.flatten(1)).view(-1, width, dim)
-    return _POOLS[pool](taken, inside_BNK.view(-1, width)).view(batch, segments, dim)
-
 
 def _divide_up(number: int, divisor: int) -> int:
-    """Return number / divisor rounded up; no part of it is negative, which ONNX rounds to 0."""
+    """Return number / divisor rounded up, without negative numbers, which ONNX rounds to 0."""
     return (number + divisor - 1) // divisor
 
 
@@ -120,20 +61,19 @@ def pool_grid(
 class Pooling1D(Block):
     """Pool windows of a sequence: y_n = max or mean of x_t, n stride <= t < n stride + window.
 
-    A window at the end has the real tokens that are left; there is no further window once one
-    has reached the last token. So L tokens give 1 + ceil((L - window) / stride), at least 1.
+    The last window that reaches the end has the real tokens that are left. So L tokens have
+    1 + ceil((L - window) / stride) windows, and at least one.
 
     Args:
-        dim: width of the input.
-        window: tokens of a window, at least 1.
-        stride: tokens from one window to the next, at least 1; null: as many as a window has.
+        window: tokens of a window.
+        stride: tokens from one window to the next; null: the size of a window.
         pool: `max` or `mean` over real tokens.
 
-    Shape: [B, T, D] to [B, N, D], with a mask of its own.
+    Shape: [B, T, D] to [B, N, D], with a new mask.
 
     Source: Hu et al. 2014 (ARC-I), section 2, with window and stride 2.
-    Note: NeuronBlocks' Pooling1D leaves out tokens at the end that fill no window; a text shorter
-        than the window would then have no output.
+    Note: NeuronBlocks' Pooling1D drops tokens at the end that fill no window, so a text shorter
+        than a window has no output.
     """
 
     resizes = True
@@ -151,40 +91,53 @@ class Pooling1D(Block):
         self.stride = stride or window
         self.pool: WindowPool = pool
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the input's shape."""
-        return inputs[0]
-
-    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
-        """Return which windows are real."""
-        assert masks[0] is not None, "a sequence has a mask"
-        return mask_windows(masks[0], window=self.window, stride=self.stride)
+    def output_mask(self, *masks: Tensor | None) -> Tensor:
+        """Return which windows are real: the first, and each that those before leave tokens for."""
+        (mask_BT,) = masks
+        assert mask_BT is not None, "a sequence has a mask"
+        # by index: an exported graph loses a slice beyond the end of the text it is traced with
+        step = max(self.window, self.stride)
+        more = _divide_up(max(mask_BT.shape[1] - step, 0), self.stride)
+        idx_N = torch.arange(1 + more, device=mask_BT.device)
+        needed_N = (step + (idx_N - 1) * self.stride) * (idx_N > 0)
+        return mask_BT.index_select(1, needed_N)
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B N D"]:
-        """Return one vector a window."""
-        y_BND = pool_windows(x_BTD, mask_BT, window=self.window, stride=self.stride, pool=self.pool)
-        return zero_padding(y_BND, self.output_mask(mask_BT))
+        mask_BN = self.output_mask(mask_BT)
+        last = (mask_BN.shape[1] - 1) * self.stride
+        more = max(last + self.window - x_BTD.shape[1], 0)
+        empty = -torch.inf if self.pool == "max" else 0.0
+        hidden_BTD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), empty)
+        shifted = self._shift(functional.pad(hidden_BTD, (0, 0, 0, more), value=empty), last)
+        # not max_pool2d, whose gradient has no fixed order on a GPU
+        if self.pool == "max":
+            return zero_padding(reduce(torch.maximum, shifted), mask_BN)
+        counts = self._shift(functional.pad(mask_BT.to(x_BTD.dtype), (0, more)), last)
+        count_BN1 = reduce(torch.add, counts).clamp(min=1).unsqueeze(-1)
+        return zero_padding(reduce(torch.add, shifted) / count_BN1, mask_BN)
+
+    def _shift(self, x: Tensor, last: int) -> list[Tensor]:
+        """Return the first items of all windows, then the second ones, and so on."""
+        return [x[:, start : start + last + 1 : self.stride] for start in range(self.window)]
 
 
 @BLOCKS.register("pooling2d")
 class Pooling2D(Block):
     """Pool windows of a grid: y_nm = max or mean of the real cells of a window.
 
-    Windows lie along each axis as those of `pooling1d`.
+    The windows of each axis are those of `pooling1d`.
 
     Args:
-        dim: width of the input.
         window: cells of a window along each axis.
-        stride: cells from one window to the next along each axis; null: as many as a window has.
+        stride: cells from one window to the next along each axis; null: the size of a window.
         pool: `max` or `mean` over real cells.
 
-    Shape: [B, T, S, D] to [B, N, M, D], with a mask of its own.
+    Shape: [B, T, S, D] to [B, N, M, D], with a new mask.
 
     Source: Hu et al. 2014 (ARC-II), section 3.2, with window and stride 2.
-    Note: NeuronBlocks' Pooling2D leaves out cells at the ends that fill no window.
+    Note: NeuronBlocks' Pooling2D drops cells at the ends that fill no window.
     """
 
     ranks = ((GRID,),)
@@ -204,48 +157,37 @@ class Pooling2D(Block):
             for along, step in zip(window, stride or window, strict=True)
         )
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the input's shape."""
-        return inputs[0]
-
-    def output_mask(self, *masks: Tensor | None) -> Tensor | None:
-        """Return which windows are real."""
+    def output_mask(self, *masks: Tensor | None) -> Tensor:
         (mask_BTS,) = masks
         assert mask_BTS is not None, "a grid has a mask"
         mask_BN = self.rows.output_mask(mask_BTS.any(2))
-        mask_BM = self.columns.output_mask(mask_BTS.any(1))
-        assert mask_BN is not None
-        assert mask_BM is not None
-        return cross_masks(mask_BN, mask_BM)
+        return cross_masks(mask_BN, self.columns.output_mask(mask_BTS.any(1)))
 
     def forward(
         self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
     ) -> Float[Tensor, "B N M D"]:
-        """Return one vector a window."""
         y_BNMD = pool_grid(x_BTSD, mask_BTS, rows=self.rows, columns=self.columns)
         return zero_padding(y_BNMD, self.output_mask(mask_BTS))
 
 
 @BLOCKS.register("dynamic_pooling")
 class DynamicPooling(Block):
-    """Cut each example into as many equal segments, pool each, and put all into one vector.
+    """Split each example into equal segments, pool each, and concatenate them to one vector.
 
-    Segment n of L tokens goes from floor(n L / N) to ceil((n + 1) L / N); a grid is cut so along
-    both axes. Tokens of a text with less than N stand in several segments; an example without
-    tokens gives zeros.
+    Segment n of L tokens goes from floor(n L / N) to ceil((n + 1) L / N); a grid is split along
+    both axes. If a text has fewer than N tokens, segments share them; an example without tokens
+    becomes zeros.
 
     Args:
-        dim: width of the input.
-        segments: how many, along the one axis of a sequence or the two axes of a grid.
+        segments: their number, along the one axis of a sequence or the two axes of a grid.
         pool: `max` or `mean` over the real tokens or cells of a segment.
 
     Shape: [B, T, D] to [B, N D], or [B, T, S, D] to [B, N M D].
 
     Source: Pang et al. 2016 (MatchPyramid), dynamic pooling; Socher et al. 2011 (dynamic pooling
         and unfolding recursive autoencoders), section 3: repeating what is shorter.
-    Note: it stands where NeuronBlocks pads all texts to fixed lengths and flattens, which makes
-        the result a function of the padding and most of it padding.
+    Note: NeuronBlocks pads all texts to a fixed length and flattens instead, so that its result
+        depends on the padding.
     """
 
     ranks = ((SEQUENCE, GRID),)
@@ -257,11 +199,6 @@ class DynamicPooling(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector of `dim` numbers a segment.
-
-        Raises:
-            ConfigError: there is not one number of segments for each axis.
-        """
         segments = read_option(cls, options, "segments", tuple)
         num_axes = 1 if inputs[0].rank == SEQUENCE else 2
         if len(segments) != num_axes:
@@ -272,34 +209,40 @@ class DynamicPooling(Block):
         return Shape(VECTOR, math.prod(segments) * inputs[0].dim)
 
     def forward(self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"]) -> Float[Tensor, "B E"]:
-        """Return the segments of each example one behind the other, row by row."""
-        first, *second = (self._pool_axis(number) for number in self.segments)
+        first, *second = (partial(self._pool_axis, number) for number in self.segments)
         if second:
             return pool_grid(x, mask, rows=first, columns=second[0]).flatten(1)
         return first(x, mask).flatten(1)
 
-    def _pool_axis(self, number: int) -> PoolAxis:
-        def pool_axis(x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-            return pool_segments(x_BTD, mask_BT, segments=number, pool=self.pool)
-
-        return pool_axis
+    def _pool_axis(self, segments: int, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        batch, time, dim = x_BTD.shape
+        length_B1 = count_tokens(mask_BT).unsqueeze(1)
+        step_N = torch.arange(segments, device=x_BTD.device)
+        start_BN = step_N * length_B1 // segments
+        size_BN = ((step_N + 1) * length_B1 + segments - 1) // segments - start_BN
+        width = _divide_up(time, segments) + 1  # not the length of a tensor, which a trace fixes
+        offset_K = torch.arange(width, device=x_BTD.device)
+        inside_BNK = offset_K < size_BN.unsqueeze(2)
+        index_BNK = (start_BN.unsqueeze(2) + offset_K).masked_fill(~inside_BNK, 0)
+        taken = _take_tokens(x_BTD, index_BNK.flatten(1)).view(-1, width, dim)
+        pool = pool_max if self.pool == "max" else pool_mean
+        return pool(taken, inside_BNK.view(-1, width)).view(batch, segments, dim)
 
 
 @BLOCKS.register("grid_kmax")
 class GridKMax(Block):
     """Keep the k largest numbers of each channel of a grid, the largest first.
 
-    A grid of fewer real cells than k has zeros behind them.
+    A grid with fewer than k real cells is filled up with zeros.
 
     Args:
-        dim: width D of the input.
-        k: numbers kept of each channel, at least 1.
+        k: numbers kept of each channel.
 
     Shape: [B, T, S, D] to [B, D k], channel by channel.
 
     Source: Wan et al. 2016 (MV-LSTM), k-max pooling.
-    Note: NeuronBlocks' pull request 77 keeps them in the order of their cells, and takes the
-        zeros of padding for cells.
+    Note: NeuronBlocks' pull request 77 keeps them in the order of their cells, and counts the zeros
+        of padding as cells.
     """
 
     ranks = ((GRID,),)
@@ -310,17 +253,15 @@ class GridKMax(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector of k numbers a channel."""
         return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "k", int))
 
     def forward(
         self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
     ) -> Float[Tensor, "B E"]:
-        """Return the largest numbers of each channel."""
         hidden_BTSD = x_BTSD.masked_fill(~mask_BTS.unsqueeze(-1), -torch.inf)
         cells_BDN = hidden_BTSD.flatten(1, 2).transpose(1, 2)
         missing = max(self.k - cells_BDN.shape[2], 0)
         cells_BDN = functional.pad(cells_BDN, (0, missing), value=-torch.inf)
-        # stable: among equals the first, so that padding moves no gradient
+        # stable: of equal numbers the first is kept, so that padding moves no gradient
         best_BDK = cells_BDN.sort(dim=2, descending=True, stable=True).values[..., : self.k]
         return best_BDK.masked_fill(best_BDK == -torch.inf, 0.0).flatten(1)

@@ -1,6 +1,7 @@
-"""Word embeddings: trained rows, fixed rows from pretrained vectors, rare words seen as unknown.
+"""Embeddings of words, of symbols that annotate words, and of phrases in a gazetteer.
 
-Shape letters: B batch, T tokens, D width, V words of the vocabulary, R rows of the vector table.
+Shape letters: B batch, T tokens, D width, V words or symbols of the vocabulary, R rows of a
+vector table, G types of phrases.
 """
 
 from typing import Annotated, ClassVar
@@ -9,60 +10,70 @@ import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block, Shape
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block
+from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import PositiveInt, Probability
+from nlp_core.config.reader import PATH_PART
+from nlp_core.data.gazetteer import Gazetteer
 from nlp_core.data.vocabulary import PADDING, UNKNOWN
+
+ProjectPath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
+
+
+def draw_vectors(weight_VD: Tensor) -> Tensor:
+    """Fill with numbers uniform in +-sqrt(3 / D), whose variance is 1 / D."""
+    bound = (3.0 / weight_VD.shape[1]) ** 0.5
+    return weight_VD.uniform_(-bound, bound)
 
 
 @BLOCKS.register("word_embedding")
 class WordEmbedding(Block):
     """Look up a vector for each word: y_t = W[id_t], 0 at padding.
 
-    A word of the training split has a row of its own, trained or frozen. Any other word with a
-    pretrained vector reads that vector, which never changes; the rest share the row of the unknown
-    word. While training, a word seen once that has no pretrained vector is replaced by the unknown
-    word with probability `rare_unknown_prob`, so that the unknown row is trained.
+    Each word of the training split has a row, trained or frozen. Any other word with a pretrained
+    vector uses that vector, which never changes; the rest share the row of the unknown word.
+    Training replaces a word that occurs once and has no pretrained vector by the unknown word, with
+    probability `rare_unknown_prob`, so that the unknown row is trained.
 
     Args:
-        num_words: V, with padding (id 0) and the unknown word (id 1).
-        dim: D.
+        dim: width D.
         vectors: name of a vector table in the cell's `init` folder; null: all rows are random.
         trainable: whether the rows of training words are trained.
-        lowercase: fold case before the vocabulary is made; else case is kept, and a cased word
-            starts from the vector of its lower-case form when it has none itself.
-        digits_to_zero: replace every digit of a word that has no vector by 0.
+        lowercase: fold case before the vocabulary is built; if false, a cased word without a vector
+            starts from the vector of its lower-case form.
+        digits_to_zero: replace every digit of a word without a vector by 0.
         min_count: rarer words of the training split are unknown, unless they have a vector.
         rare_unknown_prob: see above.
 
-    Shape:
-        ids_BT, mask_BT -> [B, T, D]
+    Shape: ids [B, T], mask [B, T] to [B, T, D].
 
     Source: rows of unseen words: Ma and Hovy 2016, sec. 3.1; unknown singletons: Lample et al.
         2016, sec. 4.1.
-    Note: words without a vector start uniform in +-sqrt(3/D), as in both.
     """
 
-    ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((WORDS,),)
+    ranks = ((WORDS,),)
     causal = True
+    output_rank = SEQUENCE
+    output_width = "dim"
     padding_idx: ClassVar[int] = PADDING
 
     def __init__(
         self,
         num_words: int,
         *,
-        dim: Annotated[int, Field(ge=1)],
+        dim: PositiveInt,
         vectors: str | None = None,
         trainable: bool = True,
         lowercase: bool = False,
         digits_to_zero: bool = False,
-        min_count: Annotated[int, Field(ge=1)] = 1,
-        rare_unknown_prob: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+        min_count: PositiveInt = 1,
+        rare_unknown_prob: Probability = 0.0,
     ) -> None:
         super().__init__()
         self.rare_unknown_prob = rare_unknown_prob
-        bound = (3.0 / dim) ** 0.5
-        weight = torch.empty(num_words, dim).uniform_(-bound, bound)
+        weight = draw_vectors(torch.empty(num_words, dim))
         weight[PADDING] = 0.0
         self.weight = nn.Parameter(weight, requires_grad=trainable)
         self.register_buffer("fixed", torch.zeros(0, dim), persistent=False)
@@ -70,25 +81,17 @@ class WordEmbedding(Block):
         self.fixed: Tensor
         self.rare: Tensor
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of width `dim`."""
-        dim = options["dim"]
-        assert isinstance(dim, int), dim
-        return Shape(SEQUENCE, dim)
-
     def find_word_table(self) -> nn.Module:
-        """Return the block itself."""
         return self
 
     def load_vectors(
         self, vectors_RD: Float[Tensor, "R D"], row_of_word: Int[Tensor, " V"]
     ) -> None:
-        """Take pretrained vectors.
+        """Set the pretrained vectors.
 
         Args:
             vectors_RD: the whole table; words outside the vocabulary read it by id V + row.
-            row_of_word: for each id of the vocabulary its row of the table, or -1.
+            row_of_word: for each id of the vocabulary its row in the table, or -1.
         """
         self.fixed = vectors_RD
         known = row_of_word >= 0
@@ -96,21 +99,121 @@ class WordEmbedding(Block):
             self.weight[known] = vectors_RD[row_of_word[known]]
 
     def mark_rare(self, rare_V: Bool[Tensor, " V"]) -> None:
-        """Say which words of the vocabulary are replaced by the unknown word now and then."""
+        """Set which words of the vocabulary are sometimes replaced by the unknown word."""
         self.rare = rare_V
 
     def forward(
         self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the vectors of the words."""
         if self.training and self.rare_unknown_prob > 0:
             rare_BT = self.rare[ids_BT.clamp(max=len(self.rare) - 1)]
             drop_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.rare_unknown_prob
             ids_BT = torch.where(rare_BT & drop_BT, UNKNOWN, ids_BT)
         num_words = len(self.weight)
-        vectors_BTD = F.embedding(ids_BT.clamp(max=num_words - 1), self.weight, padding_idx=PADDING)
+        vectors_BTD = functional.embedding(
+            ids_BT.clamp(max=num_words - 1), self.weight, padding_idx=PADDING
+        )
         outside_BT = ids_BT >= num_words
         if len(self.fixed) and bool(outside_BT.any()):
-            fixed_BTD = F.embedding((ids_BT - num_words).clamp(min=0), self.fixed)
+            fixed_BTD = functional.embedding((ids_BT - num_words).clamp(min=0), self.fixed)
             vectors_BTD = torch.where(outside_BT[..., None], fixed_BTD, vectors_BTD)
         return vectors_BTD
+
+
+@BLOCKS.register("category_embedding")
+class CategoryEmbedding(Block):
+    """Look up a vector for each token's symbol: y_t = W[id_t].
+
+    It reads a column of one symbol for each token, such as `features.pos`. Symbols that are not in
+    the training split share the row of the unknown symbol. That row is 0 and is only trained by
+    symbols below `min_count` or hidden by `unknown_prob`.
+
+    Args:
+        dim: width D.
+        min_count: rarer symbols of the training split are unknown.
+        unknown_prob: probability that training takes a symbol for unknown.
+        dropout: probability of a zero in the vectors.
+
+    Shape: ids [B, T], mask [B, T] to [B, T, D].
+
+    Source: Collobert et al. 2011 (natural language processing almost from scratch), section 3.2.3.
+    """
+
+    ranks = ((WORDS,),)
+    causal = True
+    output_rank = SEQUENCE
+    output_width = "dim"
+
+    def __init__(
+        self,
+        num_symbols: int,
+        *,
+        dim: PositiveInt,
+        min_count: PositiveInt = 1,
+        unknown_prob: Probability = 0.0,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        weight = draw_vectors(torch.empty(num_symbols, dim))
+        weight[: UNKNOWN + 1] = 0.0
+        self.weight = nn.Parameter(weight)
+        self.unknown_prob = unknown_prob
+        self.dropout = dropout
+
+    def forward(
+        self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """Return the vectors of the symbols, zeros at padding."""
+        if self.training and self.unknown_prob > 0:
+            hide_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.unknown_prob
+            ids_BT = ids_BT.masked_fill(hide_BT, UNKNOWN)
+        x_BTD = functional.embedding(ids_BT, self.weight, padding_idx=PADDING)
+        x_BTD = functional.dropout(x_BTD, self.dropout, self.training)
+        return zero_padding(x_BTD, mask_BT)
+
+
+@BLOCKS.register("gazetteer_embedding")
+class GazetteerEmbedding(Block):
+    """Sum the vectors of the types of the phrase around a token: y_t = sum_k w_tk E_k.
+
+    w_tk is the weight of type k of the phrase around the token, 0 outside phrases. Phrases are
+    matched from the left, longest first, without overlaps. They are saved with the vocabulary; only
+    training reads the file.
+
+    Args:
+        dim: width D.
+        file: the gazetteer, lines `phrase TAB type [TAB weight]`; its path from the project's root.
+        lowercase: ignore case.
+        dropout: probability of a zero in the vectors.
+
+    Shape: weights [B, T, G], mask [B, T] to [B, T, D].
+
+    Source: Aly et al. 2018 (PyText), section 4.1, dictionary features.
+    Note: the first token already reveals the phrase, so a language model cannot use this block.
+    """
+
+    ranks = ((WORDS,),)
+    vocabulary = Gazetteer
+    files = ("file",)
+    output_rank = SEQUENCE
+    output_width = "dim"
+
+    def __init__(
+        self,
+        num_types: int,
+        *,
+        dim: PositiveInt,
+        file: ProjectPath,
+        lowercase: bool = False,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(draw_vectors(torch.empty(num_types, dim)))
+        self.dropout = dropout
+
+    def forward(
+        self, weights_BTG: Float[Tensor, "B T G"], mask_BT: Bool[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """Return the summed vectors, zeros outside phrases and at padding."""
+        x_BTD = functional.dropout(weights_BTG @ self.weight, self.dropout, self.training)
+        return zero_padding(x_BTD, mask_BT)

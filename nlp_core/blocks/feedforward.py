@@ -1,4 +1,4 @@
-"""Blocks that work on each vector alone: dropout, linear, highway, layer normalisation.
+"""Blocks on each vector by itself: dropout, linear, highway, layer normalisation.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, D width of the input, E width of
 the output. They take vectors [B, D], sequences [B, T, D] and grids [B, T, S, D], written [*N, D].
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.base import ANY_RANK, BLOCKS, Block
 from nlp_core.blocks.masking import MaskedBatchNorm, zero_padding
 from nlp_core.blocks.option import (
     Activation,
@@ -27,30 +27,23 @@ class Dropout(Block):
     """Zero each number with probability p while training and scale the others by 1 / (1 - p).
 
     Args:
-        dim: width of the input.
-        p: probability of a zero, in [0, 1).
+        p: probability of a zero.
 
     Shape: [*N, D] to [*N, D].
 
     Source: Srivastava et al. 2014 (dropout), section 4; scaled while training, not afterwards.
     """
 
-    ranks = ((VECTOR, SEQUENCE, GRID),)
+    ranks = (ANY_RANK,)
     causal = True
 
     def __init__(self, dim: int, *, p: Probability = 0.5) -> None:
         super().__init__()
         self.p = p
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the input's shape."""
-        return inputs[0]
-
     def forward(
         self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
-        """Return the input with some numbers dropped."""
         return zero_padding(functional.dropout(x, self.p, self.training), mask)
 
 
@@ -59,16 +52,16 @@ class Linear(Block):
     """Map each vector: y = activation(W x + b), or activation(batch_norm(W x)).
 
     Args:
-        dim: width of the input.
-        hidden_dim: width of the output, at least 1.
+        hidden_dim: width E of the output.
         activation: the function after the map.
         batch_norm: normalise before the activation, over all real positions of a batch; there is
-            then no b, which normalising would take away again.
+            no b then, since normalisation would remove it.
 
-    Shape: [*N, D] to [*N, E] with E = hidden_dim.
+    Shape: [*N, D] to [*N, E].
     """
 
-    ranks = ((VECTOR, SEQUENCE, GRID),)
+    ranks = (ANY_RANK,)
+    output_width = "hidden_dim"
 
     def __init__(
         self,
@@ -85,18 +78,12 @@ class Linear(Block):
 
     @classmethod
     def is_causal(cls, options: Mapping[str, object]) -> bool:
-        """Say yes but for batch normalisation, whose statistics are those of all tokens."""
+        # the statistics of batch normalisation are those of all tokens
         return not read_option(cls, options, "batch_norm", bool)
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the input's rank and the width `hidden_dim`."""
-        return Shape(inputs[0].rank, read_option(cls, options, "hidden_dim", int))
 
     def forward(
         self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N E"]:
-        """Return the mapped vectors."""
         y: Tensor = self.linear(x)
         if self.norm is not None:
             y = self.norm(y, mask)
@@ -107,11 +94,10 @@ class Linear(Block):
 class Highway(Block):
     """Mix each vector with a map of itself: y = g * activation(W x + b) + (1 - g) * x.
 
-    The gate is g = sigmoid(V x + c), and c starts at -1, so that a new layer mostly carries.
+    The gate is g = sigmoid(V x + c), and c starts at -1, so that a new layer mostly copies x.
 
     Args:
-        dim: width of input and output.
-        num_layers: how many such layers follow each other, at least 1.
+        num_layers: number of stacked layers.
         activation: the function after the map.
 
     Shape: [*N, D] to [*N, D].
@@ -119,7 +105,7 @@ class Highway(Block):
     Source: Srivastava et al. 2015 (Highway Networks), eq. 3 and section 2.2.
     """
 
-    ranks = ((VECTOR, SEQUENCE, GRID),)
+    ranks = (ANY_RANK,)
     causal = True
 
     def __init__(
@@ -132,15 +118,9 @@ class Highway(Block):
         for gate in self.gates:
             nn.init.constant_(gate.get_parameter("bias"), -1.0)  # -1: Srivastava 2015, section 2.2
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the input's shape."""
-        return inputs[0]
-
     def forward(
         self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
-        """Return the mixed vectors."""
         for linear, gate, activation in zip(self.maps, self.gates, self.activations, strict=True):
             x = x + torch.sigmoid(gate(x)) * (activation(linear(x)) - x)
         return zero_padding(x, mask)
@@ -150,28 +130,19 @@ class Highway(Block):
 class LayerNorm(Block):
     """Normalise each vector: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias.
 
-    Args:
-        dim: width of input and output.
-
     Shape: [*N, D] to [*N, D].
 
     Source: Ba et al. 2016 (layer normalisation), eq. 4.
     """
 
-    ranks = ((VECTOR, SEQUENCE, GRID),)
+    ranks = (ANY_RANK,)
     causal = True
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(dim)
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the input's shape."""
-        return inputs[0]
-
     def forward(
         self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
-        """Return the normalised vectors."""
         return zero_padding(self.norm(x), mask)

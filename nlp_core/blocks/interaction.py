@@ -1,11 +1,11 @@
-"""Grids: every token of one sequence against every token of another.
+"""Grids that compare every token of one sequence with every token of another.
 
 Shape letters: B batch, T tokens of the first sequence, S tokens of the second, D width of the
 first, E width of the second, F width of a cell.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,34 +13,32 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, Block, Shape, require_equal
+from nlp_core.blocks.combination import require_each_once
 from nlp_core.blocks.masking import cross_masks, zero_padding
 from nlp_core.blocks.option import read_option
-from nlp_core.errors import ConfigError
 
 Matching = Literal["general", "dot", "cosine", "multiply", "plus", "minus", "concat"]
 
 
 @BLOCKS.register("interaction")
 class Interaction(Block):
-    """Compare each token x of X with each token y of Y; the comparisons stand side by side.
+    """Compare each token x of X with each token y of Y and concatenate the comparisons.
 
-    general: x . W y; dot: x . y; cosine: x . y / (|x| |y|), zero where a vector is zero; multiply,
-    plus and minus: number by number; concat: [x; y].
+    general: x . W y; dot: x . y; cosine: x . y / (|x| |y|), zero if a vector is zero; multiply,
+    plus and minus: elementwise; concat: [x; y]. All but general and concat need equal widths.
 
     Args:
-        dim: width of X.
-        other_dim: width of Y; equal to that of X, unless all comparisons are general or concat.
         operations: the comparisons, in this order.
 
-    Shape: X [B, T, D] and Y [B, S, E] to a grid [B, T, S, F]; general, dot and cosine are one
-        number of a cell, multiply, plus and minus D, concat D + E.
+    Shape: X [B, T, D] and Y [B, S, E] to a grid [B, T, S, F], where general, dot and cosine add 1
+        to F, multiply, plus and minus D, and concat D + E.
 
     Source: Pang et al. 2016 (MatchPyramid), matching matrix: dot and cosine; Wan et al. 2016
         (MV-LSTM), bilinear: general, without its bias; Hu et al. 2014 (ARC-II), section 3.2:
         concat and, after a convolution of each side, plus.
-    Note: the sequences have their own lengths, of which the grid has a mask; nothing need be
-        padded to a fixed length. Plus is what NeuronBlocks calls Expand_plus. Its Match is dot
-        after a `linear` layer that both sequences share.
+    Note: the grid has a mask for the lengths of both sequences, so nothing is padded to a fixed
+        length. Plus is NeuronBlocks' Expand_plus; its Match is dot after a `linear` layer that both
+        sequences share.
     """
 
     ranks = ((SEQUENCE,), (SEQUENCE,))
@@ -55,17 +53,8 @@ class Interaction(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a grid with the summed width of the comparisons.
-
-        Raises:
-            ConfigError: there is no comparison, one stands twice, or the widths do not suit one.
-        """
         operations = read_option(cls, options, "operations", tuple)
-        if not operations or len(set(operations)) < len(operations):
-            raise ConfigError(
-                f"interaction: operations: found {list(operations)}, expected at least one of "
-                "general, dot, cosine, multiply, plus, minus, concat, each once."
-            )
+        require_each_once("interaction", operations, get_args(Matching))
         dim, other_dim = inputs[0].dim, inputs[1].dim
         width = {"general": 1, "dot": 1, "cosine": 1, "concat": dim + other_dim}
         for operation in operations:
@@ -74,7 +63,6 @@ class Interaction(Block):
         return Shape(GRID, sum(width.get(operation, dim) for operation in operations))
 
     def output_mask(self, *masks: Tensor | None) -> Tensor | None:
-        """Return the mask of the cells, from those of both sequences."""
         mask_BT, mask_BS = masks
         assert mask_BT is not None, "a sequence has a mask"
         assert mask_BS is not None, "a sequence has a mask"
@@ -87,7 +75,6 @@ class Interaction(Block):
         y_BSE: Float[Tensor, "B S E"],
         mask_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T S F"]:
-        """Return the comparisons of all pairs of tokens."""
         parts = [self._compare(operation, x_BTD, y_BSE) for operation in self.operations]
         return zero_padding(torch.cat(parts, -1), cross_masks(mask_BT, mask_BS))
 

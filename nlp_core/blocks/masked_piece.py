@@ -1,4 +1,4 @@
-"""The part of a masked language model that tells what stood at masked places.
+"""The output layers of a masked language model.
 
 Shape letters: M masked pieces of a batch, D width, E width of the embeddings, V pieces of the
 vocabulary.
@@ -11,16 +11,12 @@ from torch.nn import functional
 
 
 class MaskedPieceHead(nn.Module):
-    """Score what stood at masked places: W layer_norm(gelu(A x + a)) + b.
+    """Score the vocabulary at masked places: W layer_norm(gelu(A x + a)) + b.
 
-    W is the encoder's own table of embeddings, so that it is learnt from both sides.
+    W is the encoder's table of embeddings (tied weights).
 
     Args:
-        in_dim: width D of the encoder.
-        embedding_dim: width E of its embeddings.
-        num_pieces: V.
-        norm_eps: of the normalisation.
-        std: of the fresh weights A.
+        std: standard deviation of the initial A.
 
     Shape: [M, D] and a table [V, E] to [M, V].
 
@@ -39,12 +35,11 @@ class MaskedPieceHead(nn.Module):
     def forward(
         self, x_MD: Float[Tensor, "M D"], table_VE: Float[Tensor, "V E"]
     ) -> Float[Tensor, "M V"]:
-        """Return the scores of all pieces at each place."""
         x_ME = self.norm(functional.gelu(self.dense(x_MD)))
         return functional.linear(x_ME, table_VE, self.bias)
 
 
 def start_linear(layer: nn.Linear, std: float) -> None:
-    """Give a linear map normal weights of a standard deviation, and no bias."""
+    """Set normally distributed weights and a bias of 0."""
     nn.init.normal_(layer.weight, std=std)
     nn.init.zeros_(layer.bias)

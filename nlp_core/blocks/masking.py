@@ -1,4 +1,4 @@
-"""What makes blocks deaf to padding: masked sums, maxima, softmax and batch normalisation.
+"""Operations that ignore padding: sums, maxima, softmax and batch normalisation.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, D width. `...` are any axes.
 """
@@ -17,25 +17,24 @@ def zero_padding(
 
 
 def count_tokens(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, " B"]:
-    """Return the number of real tokens of each example."""
     return mask_BT.sum(1)
 
 
 def cross_masks(
     mask_BT: Bool[Tensor, "B T"], mask_BS: Bool[Tensor, "B S"]
 ) -> Bool[Tensor, "B T S"]:
-    """Return the mask of a grid: a cell is real where both of its tokens are."""
+    """Return the mask of a grid: a cell is real if both of its tokens are."""
     return mask_BT.unsqueeze(2) & mask_BS.unsqueeze(1)
 
 
 def pool_max(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
-    """Return the maximum over real tokens; zeros for an example without any."""
+    """Return the maximum over real tokens; zeros without tokens."""
     best_BD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), -torch.inf).amax(1)
     return best_BD.masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
 
 
 def pool_mean(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
-    """Return the mean over real tokens; zeros for an example without any."""
+    """Return the mean over real tokens; zeros without tokens."""
     total_BD = zero_padding(x_BTD, mask_BT).sum(1)
     return total_BD / count_tokens(mask_BT).clamp(min=1).unsqueeze(-1)
 
@@ -43,7 +42,7 @@ def pool_mean(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Fl
 def pool_at(
     x_BTD: Float[Tensor, "B T D"], index_B: Int[Tensor, " B"], mask_BT: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B D"]:
-    """Return the vector at one position of each example; zeros for an example without tokens."""
+    """Return the vector at one position of each example; zeros without tokens."""
     rows_B = torch.arange(x_BTD.shape[0], device=x_BTD.device)
     return x_BTD[rows_B, index_B].masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
 
@@ -51,7 +50,7 @@ def pool_at(
 def masked_softmax(
     scores: Float[Tensor, "*N S"], mask: Bool[Tensor, "*#N S"]
 ) -> Float[Tensor, "*N S"]:
-    """Return the softmax of the last axis over real positions; zeros where there is none."""
+    """Return the softmax of the last axis over real positions; zeros without any."""
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
 
@@ -59,11 +58,8 @@ def masked_softmax(
 class MaskedBatchNorm(nn.BatchNorm1d):
     """Batch normalisation whose statistics come from real positions only.
 
-    y = (x - mean) / sqrt(variance + eps) * weight + bias. In training a batch of one position has
-    no variance; it is normalised by the running statistics, as in evaluation.
-
-    Args:
-        num_features: width D.
+    y = (x - mean) / sqrt(variance + eps) * weight + bias. A training batch of one position, which
+    has no variance, is normalised by the running statistics, as in evaluation.
 
     Shape: [..., D] and a mask [...] (or None: all are real) to [..., D], zeros at padding.
 
@@ -73,7 +69,6 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     def forward(  # type: ignore[override]  # the parent takes no mask
         self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
-        """Return the normalised positions."""
         flat_ND = x.reshape(-1, x.shape[-1])
         if not self.training:
             return zero_padding(self._normalise(flat_ND, training=False).view_as(x), mask)

@@ -1,7 +1,7 @@
-"""Products of two sequences taken as matrices.
+"""Matrix products of two sequences.
 
 Shape letters: B batch, T tokens of the first sequence, S tokens of the second, D and E widths,
-P number of tokens that a width stands for.
+P tokens of Y that are read.
 """
 
 from collections.abc import Mapping
@@ -20,27 +20,25 @@ from nlp_core.errors import ConfigError
 
 @BLOCKS.register("matrix_multiply")
 class MatrixMultiply(Block):
-    """Multiply two sequences as matrices, of which rows of padding are zero.
+    """Multiply two sequences as matrices; rows of padding are zero.
 
-    `dim_based`: Z = X Y^T, how much token t of X is like token s of Y, for the first
-    `num_tokens` tokens of Y: a width must be known before any text is, so that columns without a
-    token are zero and later tokens are not seen.
-    `common`: Z = X Y, where number s of x_t is the weight of token s of Y, as `dim_based` gives
-    it: z_t = sum_s x_ts y_s over the first D tokens of Y.
-    `seq_based`: Z = X^T Y = sum_t x_t y_t^T for two sequences over the same tokens, a matrix
-    without tokens that is returned row by row as one vector.
+    `dim_based`: Z = X Y^T, the similarity of each token of X to the first `num_tokens` tokens of Y.
+    The width of the output must be known in advance, so later tokens of Y are ignored and missing
+    ones are zero.
+    `common`: Z = X Y, where number s of x_t is the weight of token s of Y, as in the output of
+    `dim_based`: z_t = sum_s x_ts y_s over the first D tokens of Y.
+    `seq_based`: Z = X^T Y = sum_t x_t y_t^T for two sequences over the same tokens, returned row by
+    row as one vector.
 
     Args:
-        dim: width D of X.
-        other_dim: width E of Y; for `dim_based` equal to that of X.
         operation: see above.
-        num_tokens: columns of `dim_based`, at least 1; null for the other operations.
+        num_tokens: columns of `dim_based`; null for the other operations.
 
     Shape: X [B, T, D] and Y [B, S, E] to [B, T, num_tokens] (`dim_based`), [B, T, E] (`common`) or
         [B, D * E] (`seq_based`, where S = T).
 
     Source: NeuronBlocks, MatrixMultiply.
-    Note: theirs wants texts of a fixed length and multiplies padding too.
+    Note: theirs needs texts of a fixed length and multiplies padding, too.
     """
 
     ranks = ((SEQUENCE,), (SEQUENCE,))
@@ -59,16 +57,11 @@ class MatrixMultiply(Block):
 
     @classmethod
     def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
-        """Return both inputs for `seq_based`, which sums over the tokens that they share."""
+        # seq_based sums over the tokens that both share
         return [(0, 1)] if read_option(cls, options, "operation", str) == "seq_based" else []
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of `num_tokens` or E numbers, or a vector of D * E.
-
-        Raises:
-            ConfigError: `num_tokens` is missing or has no meaning, or the widths differ.
-        """
         operation = read_option(cls, options, "operation", str)
         num_tokens = options.get("num_tokens")
         if (operation == "dim_based") != (num_tokens is not None):
@@ -92,7 +85,6 @@ class MatrixMultiply(Block):
         y_BSE: Float[Tensor, "B S E"],
         mask_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T _"] | Float[Tensor, "B _"]:
-        """Return the product."""
         x_BTD, y_BSE = zero_padding(x_BTD, mask_BT), zero_padding(y_BSE, mask_BS)
         if self.operation == "seq_based":
             return torch.bmm(x_BTD.transpose(1, 2), y_BSE).flatten(1)

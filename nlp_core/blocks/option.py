@@ -1,4 +1,4 @@
-"""Types of the options that blocks and heads take, and how a class reads its own."""
+"""Types of the options of blocks and heads, and how they are read from the signatures."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -8,22 +8,12 @@ from pydantic import Field
 from torch import nn
 
 PositiveInt = Annotated[int, Field(ge=1)]
-"""A width or a count, at least 1."""
-
 PositiveFloat = Annotated[float, Field(gt=0.0)]
-"""A weight above 0."""
-
-Pair = Annotated[Sequence[PositiveInt], Field(min_length=2, max_length=2)]
-"""A count along the first sequence of a grid, and one along the second."""
-
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
-"""A share that is dropped, at least 0 and below 1."""
-
+Pair = Annotated[Sequence[PositiveInt], Field(min_length=2, max_length=2)]
+"""A number along each axis of a grid."""
 Activation = Literal["none", "relu", "prelu", "tanh", "sigmoid", "gelu"]
-"""The function after a linear map or a convolution; `none` leaves it as it is."""
-
 Pool = Literal["max", "mean", "last", "first"]
-"""How the vectors of a sequence become one."""
 
 _ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     "none": nn.Identity,
@@ -38,8 +28,23 @@ T = TypeVar("T")
 
 
 def build_activation(name: Activation) -> nn.Module:
-    """Return a new module of an activation function; `prelu` has one parameter of its own."""
     return _ACTIVATIONS[name]()
+
+
+def list_options(owner: type) -> dict[str, inspect.Parameter]:
+    """Return the options of a block or head: the keyword-only arguments of its `__init__`.
+
+    An `__init__` that takes `**options` has those of the next class in the inheritance order, too.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for base in owner.__mro__:
+        if "__init__" in vars(base):
+            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            own = {item.name: item for item in parameters if item.kind is item.KEYWORD_ONLY}
+            found = own | found
+            if all(item.kind is not item.VAR_KEYWORD for item in parameters):
+                break
+    return found
 
 
 def read_option(
@@ -48,16 +53,14 @@ def read_option(
     name: str,
     convert: Callable[[Any], T],  # Any: an option may have any type of JSON
 ) -> T:
-    """Return an option that was given, or its default in the signature of the owner's `__init__`.
+    """Return an option that was set, or its default.
 
     Args:
-        owner: the block that has the option.
-        options: the options that were given, already checked.
-        name: the option's name.
-        convert: `int`, `str`, `tuple`, ...: the type it is read as.
+        options: those that were set, already checked.
+        convert: the type it is read as, such as `int` or `tuple`.
     """
     if name in options:
         return convert(options[name])
-    default = inspect.signature(owner.__init__).parameters[name].default
+    default = list_options(owner)[name].default
     assert default is not inspect.Parameter.empty, f"{owner.__name__}: option '{name}' is missing"
     return convert(default)

@@ -1,6 +1,6 @@
-"""Blocks that make one vector of a sequence.
+"""Blocks that reduce a sequence to one vector.
 
-Shape letters: B batch, T tokens, D width, P hops or places kept, E width of the output.
+Shape letters: B batch, T tokens, D width, P hops or kept tokens, E width of the output.
 """
 
 import torch
@@ -23,28 +23,23 @@ from nlp_core.blocks.option import Pool, PositiveInt, read_option
 class Pooling(Block):
     """Reduce the real tokens of a sequence to one vector: maximum, mean, last or first.
 
-    An example without tokens gives zeros.
+    An example without tokens becomes zeros.
 
     Args:
-        dim: width of the input.
-        pool: `max` or `mean` of each number over time, or the `last` or `first` token's vector.
+        pool: `max` or `mean` over time, or the vector of the `last` or `first` token.
 
     Shape: [B, T, D] to [B, D].
     """
+
+    output_rank = VECTOR
 
     def __init__(self, dim: int, *, pool: Pool = "max") -> None:
         super().__init__()
         self.pool = pool
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector as wide as the input."""
-        return Shape(VECTOR, inputs[0].dim)
-
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B D"]:
-        """Return one vector an example."""
         if self.pool == "max":
             return pool_max(x_BTD, mask_BT)
         if self.pool == "mean":
@@ -55,48 +50,40 @@ class Pooling(Block):
 
 @BLOCKS.register("linear_attention")
 class LinearAttention(Block):
-    """Weigh tokens by a learned query: y = sum_t softmax_t(w . x_t) x_t, over real tokens.
-
-    Args:
-        dim: width of the input.
+    """Average real tokens by a learned query: y = sum_t softmax_t(w . x_t) x_t.
 
     Shape: [B, T, D] to [B, D].
 
     Source: Chen et al. 2017 (DrQA), question encoding, section 3.2.
     """
 
+    output_rank = VECTOR
+
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.query = nn.Linear(dim, 1, bias=False)  # a bias would not change the softmax
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector as wide as the input."""
-        return Shape(VECTOR, inputs[0].dim)
-
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B D"]:
-        """Return one vector an example."""
         weight_BT = masked_softmax(self.query(x_BTD).squeeze(-1), mask_BT)
         return torch.einsum("bt,btd->bd", weight_BT, x_BTD)
 
 
 @BLOCKS.register("self_attention_pooling")
 class SelfAttentionPooling(Block):
-    """Weigh tokens in several ways at once: y = [A_1 X; A_2 X; ...], A = softmax(V tanh(W X^T)).
+    """Average tokens with several weightings: y = [A_1 X; A_2 X; ...], A = softmax(V tanh(W X^T)).
 
     Each hop (a row of A) is a distribution over the real tokens.
 
     Args:
-        dim: width of the input.
-        attention_dim: rows of W, at least 1.
-        num_hops: rows of V, at least 1.
+        attention_dim: rows of W.
+        num_hops: rows of V.
 
     Shape: [B, T, D] to [B, num_hops * D].
 
     Source: Lin et al. 2017 (structured self-attentive sentence embedding), eq. 6 and 7.
-    Note: their penalty on hops that agree is a loss, not part of this block.
+    Note: their penalty on similar hops is a loss, not part of this block.
     """
 
     def __init__(
@@ -108,13 +95,11 @@ class SelfAttentionPooling(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector as wide as the input for each hop."""
         return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "num_hops", int))
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B E"]:
-        """Return the hops side by side."""
         scores_BPT = self.hops(torch.tanh(self.hidden(x_BTD))).transpose(1, 2)
         weight_BPT = masked_softmax(scores_BPT, mask_BT.unsqueeze(1))
         return torch.bmm(weight_BPT, x_BTD).flatten(1)
@@ -122,14 +107,13 @@ class SelfAttentionPooling(Block):
 
 @BLOCKS.register("kmax_pooling")
 class KMaxPooling(Block):
-    """Keep the k largest of each number over the real tokens, in order of time.
+    """Keep the k largest values of each dimension over the real tokens, in order of time.
 
-    y = [first kept of each number; second; ...]. Zeros stand last where there are fewer tokens.
-    Of equal numbers the earlier ones are kept.
+    y = [first kept value of each dimension; second; ...], filled up with zeros if there are fewer
+    tokens. Of equal values the earlier ones are kept.
 
     Args:
-        dim: width of the input.
-        k: how many are kept, at least 1.
+        k: number of kept values.
 
     Shape: [B, T, D] to [B, k * D].
 
@@ -142,13 +126,11 @@ class KMaxPooling(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a vector of k times the input's width."""
         return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "k", int))
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B E"]:
-        """Return what is kept, earlier tokens first."""
         missing = max(self.k - x_BTD.shape[1], 0)
         x_BTD = functional.pad(x_BTD, (0, 0, 0, missing))
         mask_BT1 = functional.pad(mask_BT, (0, missing)).unsqueeze(-1)

@@ -1,17 +1,17 @@
-"""The state of the generators that dropout draws from: torch's, on the CPU and on a GPU."""
+"""The state of torch's generators on CPU and GPU, from which dropout draws."""
 
 import torch
 from torch import Tensor
 
 
 def get_random_state() -> Tensor:
-    """Return the state of torch's global generator, and of the GPU's once that is in use, [N]."""
+    """Return the states of the CPU's global generator and, once in use, the GPU's, [N]."""
     state = torch.get_rng_state()
     return torch.cat([state, torch.cuda.get_rng_state()]) if _has_gpu() else state
 
 
 def set_random_state(state: Tensor) -> None:
-    """Go on from a state; one of a CPU alone leaves a GPU's generator as it is."""
+    """Restore a state; one without a GPU's leaves the GPU's generator unchanged."""
     size = len(torch.get_rng_state())
     torch.set_rng_state(state[:size].clone())
     if _has_gpu() and len(state) > size:

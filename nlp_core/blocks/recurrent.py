@@ -1,10 +1,11 @@
 """Recurrent layers of one or two directions, without packing, which is slow on a CPU.
 
-Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of both.
+Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of all.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,28 +30,38 @@ class Directions(NamedTuple):
 
 
 def reverse_index(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Return for each position the one that it swaps with when real tokens are read backwards.
+    """Return for each position the one that it swaps with when real tokens are reversed.
 
-    Real tokens come first. Padded positions stay where they are, so reversing twice gives the
-    sequence back.
+    Real tokens come first, and padding stays in place, so this is its own inverse.
     """
     position_T = torch.arange(mask_BT.shape[1], device=mask_BT.device)
     return torch.where(mask_BT, count_tokens(mask_BT).unsqueeze(1) - 1 - position_T, position_T)
 
 
 class RecurrentLayer(nn.Module):
-    """One layer that reads sequences forwards and, if it has a second reader, backwards.
+    """A layer that reads sequences forwards and, with a second reader, backwards.
 
-    A reader maps [T, B, D] to a pair whose first is its states [T, B, H], and looks only back in
-    time. The backward one reads each sequence from its own last real token.
+    A reader maps [T, B, D] to a pair whose first item is its states [T, B, H], and only looks back
+    in time. The backward reader starts at the last real token of each sequence.
+
+    Args:
+        name: what the readers are called in the weights: `forward_<name>` and `backward_<name>`.
+        build: returns a new reader.
+        bidirectional: whether there is a backward reader.
     """
 
+    def __init__(self, name: str, build: Callable[[], nn.Module], *, bidirectional: bool) -> None:
+        super().__init__()
+        for direction in ("forward", "backward")[: 1 + bidirectional]:
+            self.add_module(f"{direction}_{name}", build())
+
     def readers(self) -> tuple[nn.Module, nn.Module | None]:
-        """Return the forward and the backward reader; None for a layer of one direction."""
-        raise NotImplementedError
+        """Return the forward and the backward reader, if there is one."""
+        forward, *backward = self.children()
+        return forward, backward[0] if backward else None
 
     def run(self, x_BTD: Float[Tensor, "B T D"], reverse_BT: Int[Tensor, "B T"]) -> Directions:
-        """Return the states of both directions; those after a sequence's end mean nothing."""
+        """Return the states of both directions; those after a sequence's end are arbitrary."""
         forward, backward = self.readers()
         assert backward is not None, "a layer of one direction"
         batch, time, dim = x_BTD.shape
@@ -62,7 +73,7 @@ class RecurrentLayer(nn.Module):
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T E"]:
-        """Return the states of both directions side by side at each token."""
+        """Return the concatenated states of all directions at each token."""
         forward, backward = self.readers()
         if backward is None:
             return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)
@@ -78,10 +89,7 @@ class RecurrentLayer(nn.Module):
     def last_states(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B E"]:
-        """Return the state after reading all tokens forwards beside that after reading backwards.
-
-        Zeros for a sequence without tokens.
-        """
+        """Return the concatenated final states of both directions; zeros without tokens."""
         states = self.run(x_BTD, reverse_index(mask_BT))
         column_B = torch.arange(len(mask_BT), device=x_BTD.device)
         last_B = (count_tokens(mask_BT) - 1).clamp(min=0)
@@ -90,9 +98,9 @@ class RecurrentLayer(nn.Module):
 
 
 def _read(reader: nn.Module, x_TBD: Float[Tensor, "T B D"]) -> Float[Tensor, "T B H"]:
-    """Return a reader's states, of 32 bits on a CPU whatever autocast says.
+    """Return a reader's states, in 32 bits on a CPU even under autocast.
 
-    16 bits of an LSTM or a GRU need more there than the instructions that determinism pins.
+    With 16 bits an LSTM or a GRU needs more instructions than those that determinism pins.
     """
     if x_TBD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
         with torch.autocast("cpu", enabled=False):
@@ -102,97 +110,16 @@ def _read(reader: nn.Module, x_TBD: Float[Tensor, "T B D"]) -> Float[Tensor, "T 
     return states_TBH
 
 
-class BidirectionalLayer(RecurrentLayer):
-    """One layer of two LSTMs.
+class RecurrentBlock(Block):
+    """A stack of recurrent layers.
 
     Args:
-        dim: width of the input.
         hidden_dim: width H of one direction.
+        num_layers: number of stacked layers.
+        dropout: probability of a zero between layers (not after the last).
     """
 
-    def __init__(self, dim: int, hidden_dim: int) -> None:
-        super().__init__()
-        self.forward_lstm = nn.LSTM(dim, hidden_dim)
-        self.backward_lstm = nn.LSTM(dim, hidden_dim)
-
-    def readers(self) -> tuple[nn.Module, nn.Module | None]:
-        """Return the two LSTMs."""
-        return self.forward_lstm, self.backward_lstm
-
-
-class ForwardLSTMLayer(RecurrentLayer):
-    """One layer of one LSTM.
-
-    Args:
-        dim: width of the input.
-        hidden_dim: width H of the output.
-    """
-
-    def __init__(self, dim: int, hidden_dim: int) -> None:
-        super().__init__()
-        self.forward_lstm = nn.LSTM(dim, hidden_dim)
-
-    def readers(self) -> tuple[nn.Module, nn.Module | None]:
-        """Return the LSTM."""
-        return self.forward_lstm, None
-
-
-class GRULayer(RecurrentLayer):
-    """One layer of one or two GRUs.
-
-    Args:
-        dim: width of the input.
-        hidden_dim: width H of one direction.
-        bidirectional: whether there is a second GRU that reads backwards.
-    """
-
-    def __init__(self, dim: int, hidden_dim: int, *, bidirectional: bool) -> None:
-        super().__init__()
-        self.forward_gru = nn.GRU(dim, hidden_dim)
-        self.backward_gru = nn.GRU(dim, hidden_dim) if bidirectional else None
-
-    def readers(self) -> tuple[nn.Module, nn.Module | None]:
-        """Return the GRUs."""
-        return self.forward_gru, self.backward_gru
-
-
-def read_layers(
-    layers: nn.ModuleList,
-    x_BTD: Float[Tensor, "B T D"],
-    mask_BT: Bool[Tensor, "B T"],
-    *,
-    dropout: float,
-) -> Float[Tensor, "B T E"]:
-    """Return the states of the last of several layers, with dropout between them in training."""
-    hidden = x_BTD
-    for idx, layer in enumerate(layers):
-        if idx:
-            hidden = functional.dropout(hidden, dropout, layers.training)
-        hidden = layer(hidden, mask_BT)
-    return hidden
-
-
-def state_widths(dim: int, output_dim: int, num_layers: int) -> list[int]:
-    """Return the width of each layer's input: the first reads the input, the others states."""
-    return [dim] + [output_dim] * (num_layers - 1)
-
-
-@BLOCKS.register("bilstm")
-class BiLSTM(Block):
-    """Read a sequence in both directions: y_t = [forward LSTM at t; backward LSTM at t].
-
-    The values are those of a packed bidirectional LSTM; each direction starts from zeros.
-
-    Args:
-        dim: width of the input.
-        hidden_dim: width H of one direction, at least 1.
-        num_layers: layers above each other, at least 1.
-        dropout: probability of a zero between layers (not after the last), in [0, 1).
-
-    Shape: [B, T, D] to [B, T, 2H].
-
-    Source: Graves and Schmidhuber 2005 (bidirectional LSTM).
-    """
+    output_width = "hidden_dim"
 
     def __init__(
         self,
@@ -201,33 +128,50 @@ class BiLSTM(Block):
         hidden_dim: PositiveInt = 128,
         num_layers: PositiveInt = 1,
         dropout: Probability = 0.0,
+        **options: Any,  # Any: those that a subclass builds its layers with
     ) -> None:
         super().__init__()
-        widths = state_widths(dim, 2 * hidden_dim, num_layers)
-        self.layers = nn.ModuleList(BidirectionalLayer(width, hidden_dim) for width in widths)
+        output_dim = self.infer(Shape(SEQUENCE, dim), hidden_dim=hidden_dim, **options).dim
+        widths = [dim] + [output_dim] * (num_layers - 1)
+        self.layers = nn.ModuleList(
+            self.build_layer(width, hidden_dim, **options) for width in widths
+        )
         self.dropout = dropout
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of twice `hidden_dim`."""
-        return Shape(SEQUENCE, 2 * read_option(cls, options, "hidden_dim", int))
+    build_layer: Callable[..., RecurrentLayer]
+    """Return a layer of `dim, hidden_dim, **options`."""
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T E"]:
-        """Return the last layer's states."""
-        return read_layers(self.layers, x_BTD, mask_BT, dropout=self.dropout)
+        hidden = x_BTD
+        for idx, layer in enumerate(self.layers):
+            if idx:
+                hidden = functional.dropout(hidden, self.dropout, self.training)
+            hidden = layer(hidden, mask_BT)
+        return hidden
+
+
+@BLOCKS.register("bilstm")
+class BiLSTM(RecurrentBlock):
+    """Read a sequence in both directions: y_t = [forward LSTM at t; backward LSTM at t].
+
+    The values are those of a packed bidirectional LSTM; each direction starts from zeros.
+
+    Shape: [B, T, D] to [B, T, 2H].
+
+    Source: Graves and Schmidhuber 2005 (bidirectional LSTM).
+    """
+
+    width_factor = 2
+
+    def build_layer(self, dim: int, hidden_dim: int) -> RecurrentLayer:
+        return RecurrentLayer("lstm", partial(nn.LSTM, dim, hidden_dim), bidirectional=True)
 
 
 @BLOCKS.register("forward_lstm")
-class ForwardLSTM(Block):
+class ForwardLSTM(RecurrentBlock):
     """Read a sequence forwards: y_t = LSTM at t, which has seen the tokens up to t.
-
-    Args:
-        dim: width of the input.
-        hidden_dim: width H of the output, at least 1.
-        num_layers: layers above each other, at least 1.
-        dropout: probability of a zero between layers (not after the last), in [0, 1).
 
     Shape: [B, T, D] to [B, T, H].
 
@@ -236,84 +180,41 @@ class ForwardLSTM(Block):
 
     causal = True
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        hidden_dim: PositiveInt = 128,
-        num_layers: PositiveInt = 1,
-        dropout: Probability = 0.0,
-    ) -> None:
-        super().__init__()
-        widths = state_widths(dim, hidden_dim, num_layers)
-        self.layers = nn.ModuleList(ForwardLSTMLayer(width, hidden_dim) for width in widths)
-        self.dropout = dropout
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of `hidden_dim`."""
-        return Shape(SEQUENCE, read_option(cls, options, "hidden_dim", int))
-
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
-        """Return the last layer's states."""
-        return read_layers(self.layers, x_BTD, mask_BT, dropout=self.dropout)
+    def build_layer(self, dim: int, hidden_dim: int) -> RecurrentLayer:
+        return RecurrentLayer("lstm", partial(nn.LSTM, dim, hidden_dim), bidirectional=False)
 
 
-@BLOCKS.register("bigru")
-class BiGRU(Block):
-    """Read a sequence in both directions: y_t = [forward GRU at t; backward GRU at t].
-
-    The values are those of a packed bidirectional GRU; each direction starts from zeros.
+class DirectedBlock(RecurrentBlock):
+    """A stack of recurrent layers of one or two directions.
 
     Args:
-        dim: width of the input.
-        hidden_dim: width H of one direction, at least 1.
-        num_layers: layers above each other, at least 1.
-        dropout: probability of a zero between layers (not after the last), in [0, 1).
-        bidirectional: false for forward GRUs alone.
-
-    Shape: [B, T, D] to [B, T, 2H], or [B, T, H] with one direction.
-
-    Source: Cho et al. 2014 (GRU), eq. 5-8.
-    Note: the reset gate works on the mapped state, as cuDNN's does, not on the state itself.
+        bidirectional: false for forward layers only.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        hidden_dim: PositiveInt = 128,
-        num_layers: PositiveInt = 1,
-        dropout: Probability = 0.0,
-        bidirectional: bool = True,
-    ) -> None:
-        super().__init__()
-        widths = state_widths(dim, (1 + bidirectional) * hidden_dim, num_layers)
-        self.layers = nn.ModuleList(
-            GRULayer(width, hidden_dim, bidirectional=bidirectional) for width in widths
-        )
-        self.dropout = dropout
+    def __init__(self, dim: int, *, bidirectional: bool = True, **options: Any) -> None:
+        super().__init__(dim, bidirectional=bidirectional, **options)
 
     @classmethod
     def is_causal(cls, options: Mapping[str, object]) -> bool:
-        """Say yes when it reads forwards only."""
         return not read_option(cls, options, "bidirectional", bool)
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of `hidden_dim` for each direction."""
-        return Shape(SEQUENCE, directed_width(cls, options))
-
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
-        """Return the last layer's states."""
-        return read_layers(self.layers, x_BTD, mask_BT, dropout=self.dropout)
+        directions = 1 + read_option(cls, options, "bidirectional", bool)
+        return Shape(SEQUENCE, directions * read_option(cls, options, "hidden_dim", int))
 
 
-def directed_width(owner: type[Block], options: Mapping[str, object]) -> int:
-    """Return the output's width of a block with the options `hidden_dim` and `bidirectional`."""
-    hidden_dim = read_option(owner, options, "hidden_dim", int)
-    return hidden_dim * (1 + read_option(owner, options, "bidirectional", bool))
+@BLOCKS.register("bigru")
+class BiGRU(DirectedBlock):
+    """Read a sequence in both directions: y_t = [forward GRU at t; backward GRU at t].
+
+    The values are those of a packed bidirectional GRU; each direction starts from zeros.
+
+    Shape: [B, T, D] to [B, T, 2H], or [B, T, H] with one direction.
+
+    Source: Cho et al. 2014 (GRU), eq. 5-8.
+    Note: the reset gate is applied to the mapped state, as in cuDNN, not to the state itself.
+    """
+
+    def build_layer(self, dim: int, hidden_dim: int, *, bidirectional: bool) -> RecurrentLayer:
+        return RecurrentLayer("gru", partial(nn.GRU, dim, hidden_dim), bidirectional=bidirectional)

@@ -11,8 +11,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from nlp_core.blocks.attention import attend
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, Block, Shape
-from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.blocks.base import BLOCKS, Block
+from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.blocks.recurrent import BiLSTM
 
 
@@ -20,33 +21,22 @@ class DotScore(nn.Module):
     """Compare tokens by score_ts = x_t . x_s."""
 
     def forward(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T T"]:
-        """Return the score of each pair of tokens."""
         return torch.bmm(x_BTD, x_BTD.transpose(1, 2))
 
 
 class BilinearScore(nn.Module):
-    """Compare tokens by score_ts = x_t . W x_s.
-
-    Args:
-        dim: width D.
-    """
+    """Compare tokens by score_ts = x_t . W x_s."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.linear = nn.Linear(dim, dim, bias=False)
 
     def forward(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T T"]:
-        """Return the score of each pair of tokens."""
         return torch.bmm(x_BTD, self.linear(x_BTD).transpose(1, 2))
 
 
 class AdditiveScore(nn.Module):
-    """Compare tokens by score_ts = v . tanh(W x_t + U x_s).
-
-    Args:
-        dim: width D.
-        attention_dim: width A of the hidden layer.
-    """
+    """Compare tokens by score_ts = v . tanh(W x_t + U x_s)."""
 
     def __init__(self, dim: int, attention_dim: int) -> None:
         super().__init__()
@@ -55,7 +45,6 @@ class AdditiveScore(nn.Module):
         self.score = nn.Linear(attention_dim, 1, bias=False)
 
     def forward(self, x_BTD: Float[Tensor, "B T D"]) -> Float[Tensor, "B T T"]:
-        """Return the score of each pair of tokens."""
         pairs_BTSA = torch.tanh(self.query(x_BTD).unsqueeze(2) + self.key(x_BTD).unsqueeze(1))
         scores_BTS: Tensor = self.score(pairs_BTSA).squeeze(-1)
         return scores_BTS
@@ -66,16 +55,19 @@ class BiLSTMAttention(Block):
     """Read with a BiLSTM and mix its states: y_t = sum_s softmax_s(h_t . W h_s) h_s.
 
     Args:
-        dim: width of the input.
-        hidden_dim: width H of one direction, at least 1.
-        num_layers: layers of the BiLSTM, at least 1.
-        dropout: probability of a zero between layers (not after the last), in [0, 1).
+        hidden_dim: width H of one direction.
+        num_layers: layers of the BiLSTM.
+        dropout: probability of a zero between layers (not after the last).
 
     Shape: [B, T, D] to [B, T, 2H].
 
     Source: NeuronBlocks, BiLSTMAtt.
-    Note: W starts small and of both signs, not uniform in [0, 1), where one state takes it all.
+    Note: W starts small and of both signs. Uniform in [0, 1), as in the source, one state gets all
+        the weight.
     """
+
+    output_width = "hidden_dim"
+    width_factor = 2
 
     def __init__(
         self,
@@ -89,35 +81,30 @@ class BiLSTMAttention(Block):
         self.bilstm = BiLSTM(dim, hidden_dim=hidden_dim, num_layers=num_layers, dropout=dropout)
         self.score = BilinearScore(2 * hidden_dim)
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of twice `hidden_dim`."""
-        return Shape(SEQUENCE, 2 * read_option(cls, options, "hidden_dim", int))
-
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T E"]:
-        """Return the mixed states."""
         hidden_BTE = self.bilstm(x_BTD, mask_BT)
         return attend(self.score(hidden_BTE), hidden_BTE, mask_BT, mask_BT)
 
 
 @BLOCKS.register("slot_attention")
 class SlotAttention(Block):
-    """Put beside each token what it sees in the others: y_t = [x_t; sum_s softmax_s(score_ts) x_s].
+    """Add to each token its attention to the others: y_t = [x_t; sum_s softmax_s(score_ts) x_s].
 
-    Slots are then tagged with the whole utterance in view.
+    A tagger of slots then sees the whole utterance at each token.
 
     Args:
-        dim: width of the input.
         score: `concat`: v . tanh(W x_t + U x_s), `multiply`: x_t . W x_s, `dot`: x_t . x_s.
-        attention_dim: width of the hidden layer of `concat`, at least 1.
+        attention_dim: width of the hidden layer of `concat`.
 
     Shape: [B, T, D] to [B, T, 2D].
 
     Source: Luong et al. 2015 (attention-based translation), eq. 8, of a sequence to itself;
         PyText, SlotAttention.
     """
+
+    width_factor = 2
 
     def __init__(
         self,
@@ -133,14 +120,8 @@ class SlotAttention(Block):
         else:
             self.score = BilinearScore(dim) if score == "multiply" else DotScore()
 
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of twice the input's width."""
-        return Shape(SEQUENCE, 2 * inputs[0].dim)
-
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T E"]:
-        """Return each token beside what it sees."""
         seen_BTD = attend(self.score(x_BTD), x_BTD, mask_BT, mask_BT)
-        return torch.cat([x_BTD.masked_fill(~mask_BT.unsqueeze(-1), 0.0), seen_BTD], -1)
+        return torch.cat([zero_padding(x_BTD, mask_BT), seen_BTD], -1)

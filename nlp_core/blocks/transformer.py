@@ -1,4 +1,4 @@
-"""Transformer encoder layers that start from random numbers.
+"""Transformer encoder layers with random initial weights.
 
 Shape letters: B batch, T tokens, D width, H heads, K width of a head.
 """
@@ -25,13 +25,8 @@ from nlp_core.errors import ConfigError
 class MultiHeadAttention(nn.Module):
     """Attend from each token to all real ones, in several heads at once.
 
-    y_t = O [sum_s softmax_s(q_t . k_s / sqrt(K)) v_s for each head]. Keys have no bias, which the
-    softmax would not see.
-
-    Args:
-        dim: width D.
-        num_heads: number of heads H, a divisor of D.
-        dropout: probability of a zero in the weights.
+    y_t = O [sum_s softmax_s(q_t . k_s / sqrt(K)) v_s for each head]. Keys have no bias: the softmax
+    would ignore it. Outputs at padding are arbitrary.
     """
 
     def __init__(self, dim: int, num_heads: int, *, dropout: float) -> None:
@@ -48,8 +43,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return what each token sees; what padding sees means nothing."""
-        # an example without tokens sees its first place: a softmax over nothing is not a number
+        # an example without tokens attends to its first place: a softmax over nothing is NaN
         first_T = torch.arange(mask_BT.shape[1], device=mask_BT.device) == 0
         seen_BT = mask_BT | (first_T & ~mask_BT.any(1, keepdim=True))
         mixed_BHTK = functional.scaled_dot_product_attention(
@@ -70,13 +64,10 @@ class MultiHeadAttention(nn.Module):
 class EncoderLayer(nn.Module):
     """Attention, then a feed-forward network, each with a residual and a layer normalisation.
 
+    Outputs at padding are arbitrary.
+
     Args:
-        dim: width D.
-        num_heads: number of heads.
-        ff_dim: width of the feed-forward network's hidden layer.
-        dropout: probability of a zero in the attention weights, the hidden layer and both results.
-        activation: the function of the hidden layer.
-        pre_norm: normalise what goes into each part, rather than the sum after it.
+        pre_norm: normalise the input of each part, not the sum after it.
     """
 
     def __init__(
@@ -102,7 +93,6 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the layer's output; that of padding means nothing."""
         if self.pre_norm:
             x_BTD = x_BTD + self._drop(self.attention(self.attention_norm(x_BTD), mask_BT))
             return x_BTD + self._drop(self._feed(self.output_norm(x_BTD)))
@@ -119,12 +109,10 @@ class EncoderLayer(nn.Module):
 
 
 def sinusoidal_positions(time: int, dim: int, *, like: Tensor) -> Float[Tensor, "T D"]:
-    """Return p with p_{t,2i} = sin(t / 10000^(2i/D)) and p_{t,2i+1} the cosine of the same.
+    """Return p with p_{t,2i} = sin(t / 10000^(2i/D)) and p_{t,2i+1} = cos(t / 10000^(2i/D)).
 
     Args:
-        time: number of positions T.
-        dim: width D.
-        like: a tensor with the type and device that the result shall have.
+        like: a tensor of the type and device of the result.
 
     Source: Vaswani et al. 2017, section 3.5.
     """
@@ -137,22 +125,21 @@ def sinusoidal_positions(time: int, dim: int, *, like: Tensor) -> Float[Tensor, 
 
 @BLOCKS.register("transformer")
 class Transformer(Block):
-    """Encode a sequence with transformer layers that start from random numbers.
+    """Encode a sequence with transformer layers.
 
     Pre-norm layers are x = x + attention(norm(x)), x = x + feed_forward(norm(x)), with one more
     normalisation after the last; post-norm ones x = norm(x + attention(x)),
     x = norm(x + feed_forward(x)).
 
     Args:
-        dim: width D of input and output.
-        num_layers: layers above each other, at least 1.
+        num_layers: number of stacked layers.
         num_heads: heads of the attention, a divisor of D.
-        ff_dim: width of the feed-forward network's hidden layer, at least 1.
-        dropout: probability of a zero in the attention weights, the hidden layers, the results
-            that are added and the input, in [0, 1).
+        ff_dim: width of the feed-forward network's hidden layer.
+        dropout: probability of a zero in the input, the attention weights, the hidden layers and
+            the outputs of both parts.
         activation: the function of the hidden layer.
         norm: `pre` (needs no warm-up of the learning rate) or `post` (as first published).
-        positions: `sinusoidal` are added to the input; `none` leaves tokens without an order.
+        positions: `sinusoidal` ones are added to the input; with `none` tokens have no order.
 
     Shape: [B, T, D] to [B, T, D].
 
@@ -189,24 +176,18 @@ class Transformer(Block):
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return the input's shape.
-
-        Raises:
-            ConfigError: the heads do not divide the width.
-        """
         num_heads = read_option(cls, options, "num_heads", int)
         if inputs[0].dim % num_heads:
             raise ConfigError(
                 f"transformer: num_heads: found {num_heads} heads for an input of width "
-                f"{inputs[0].dim}, expected a divisor of the width; change one of them (a linear "
-                "layer before this one sets the width)."
+                f"{inputs[0].dim}, expected a divisor of the width; change it, or the width by a "
+                "linear layer before this one."
             )
         return inputs[0]
 
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the last layer's output."""
         hidden = zero_padding(x_BTD, mask_BT)
         if self.positions == "sinusoidal":
             hidden = hidden + sinusoidal_positions(*hidden.shape[1:], like=hidden)

@@ -1,4 +1,4 @@
-"""The configuration of an encoder that begins from nothing."""
+"""The configuration of an encoder that is trained from scratch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,49 +7,48 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.errors import ConfigError, suggest
 
-SORTS = ("albert", "bert", "distilbert", "electra", "roformer")
-GIVEN = ("vocab_size", "pad_token_id")
-"""What the tokenizer says, not the file."""
+MODEL_TYPES = ("albert", "bert", "distilbert", "electra", "roformer")
+TOKENIZER_KEYS = ("vocab_size", "pad_token_id")
+"""Keys that the tokenizer decides."""
 
 
 def read_architecture(path: Path, vocab_size: int, padding: int) -> dict[str, Any]:
-    """Read a file of values of a configuration of transformers and complete it.
+    """Return the complete configuration of transformers for the values of a JSON file.
 
     Args:
-        path: a JSON file; `model_type` says which sort of encoder, the rest are its own keys.
+        path: `model_type` in it names the type of encoder; the other keys are those of that type.
         vocab_size: pieces of the tokenizer.
         padding: id of padding.
 
-    Returns:
-        The whole configuration, as transformers writes it.
-
     Raises:
-        ConfigError: the file is missing, or a key or a value is none of that sort of encoder.
+        ConfigError: the file is missing, or that type of encoder does not have a key or value.
     """
     values = read_mapping(path)
-    sort = values.get("model_type")
-    if sort not in SORTS:
-        raise ConfigError(f"{path}: model_type: found {sort!r}. {suggest(str(sort), SORTS)}")
-    # A large library that only models with a pretrained encoder need.
+    model_type = values.get("model_type")
+    if model_type not in MODEL_TYPES:
+        raise ConfigError(
+            f"{path}: model_type: found {model_type!r}. {suggest(str(model_type), MODEL_TYPES)}"
+        )
+    # a large library that only models with a pretrained encoder need
     from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig
 
-    plain = AutoConfig.for_model(sort)
-    allowed = {*plain.to_dict(), *plain.attribute_map} - {*GIVEN, "_name_or_path"}
+    plain = AutoConfig.for_model(model_type)
+    allowed = {*plain.to_dict(), *plain.attribute_map} - {*TOKENIZER_KEYS, "_name_or_path"}
     for key in values:
-        if key in GIVEN:
-            raise ConfigError(
-                f"{path}: {key}: found a value; the tokenizer gives it, so remove it."
-            )
+        if key in TOKENIZER_KEYS:
+            raise ConfigError(f"{path}: {key}: found a value; remove it, the tokenizer sets it.")
         if key not in allowed:
-            raise ConfigError(f"{path}: {key}: unknown key of {sort}. {suggest(key, allowed)}")
+            raise ConfigError(
+                f"{path}: {key}: unknown key of {model_type}. {suggest(key, allowed)}"
+            )
     own = {key: value for key, value in values.items() if key != "model_type"}
     try:
-        config = AutoConfig.for_model(sort, **own, vocab_size=vocab_size, pad_token_id=padding)
+        config = AutoConfig.for_model(
+            model_type, **own, vocab_size=vocab_size, pad_token_id=padding
+        )
         complete: Mapping[str, Any] = config.to_dict()
     except (ValueError, TypeError, StrictDataclassError) as err:
         reason = " ".join(str(err).split())
-        raise ConfigError(
-            f"{path}: {reason}. Expected values that {sort} can be built of."
-        ) from err
+        raise ConfigError(f"{path}: {reason}. Expected values of a valid {model_type}.") from err
     return dict(complete)

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nlp_core import arithmetic
-from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block, Shape
+from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block
 from nlp_core.blocks.masking import zero_padding
-from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
@@ -32,66 +32,65 @@ DROPOUTS = (
     "embedding_dropout",
     "mlp_dropout",
 )
-"""What encoders call the probabilities of a zero in their states and attention weights."""
+"""Names of the dropout probabilities in configurations of encoders."""
 TWO_WAY = ("bert-generation", "xlnet")
-"""Encoders that the library transformers lists among the models that write texts alone."""
+"""Encoders that transformers lists only among the causal language models."""
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 Frozen = Literal["nothing", "embeddings", "everything"]
-"""What of an encoder is not trained."""
 
 
 class LoraConfig(ClosedModel):
     """Low-rank additions to the linear maps of an encoder."""
 
     rank: PositiveInt
-    """Rank of each addition."""
     alpha: PositiveInt
     """Additions are scaled by alpha / rank."""
     dropout: Probability = 0.0
-    """Probability of a zero in what an addition reads, in [0, 1)."""
+    """Probability of a zero in the input of an addition."""
 
 
 @BLOCKS.register("pretrained_encoder")
 class PretrainedEncoder(Block):
-    """Read texts with a pretrained encoder: the vectors of its last layer.
+    """Encode texts with a pretrained encoder: the vectors of its last layer.
 
-    On the input `texts` each piece of the one or two texts of an example is a place, the special
-    ones among them; on text_a or text_b each piece of one of two texts, which is read by itself. On
-    tokens.pieces and tokens_b.pieces each token is a place, and has the vector of its first piece;
-    a text of more pieces than `max_length` is read in windows that overlap by `stride`, and a token
-    is looked up in the window that shows most of what is around it.
+    The places of the input `texts` are all pieces of the one or two texts of an example, special
+    ones included; those of text_a or text_b the pieces of that text, which is read by itself. The
+    places of tokens.pieces and tokens_b.pieces are the tokens, each with the vector of its first
+    piece. Texts of more pieces than `max_length` are read in windows that overlap by `stride`, and
+    the vector of a token comes from the window with the most context around it.
 
-    Which encoder it is, its weights and its tokenizer come from the folder that the experiment's
-    `init` names: any encoder of the library transformers.
+    The encoder, its weights and its tokenizer come from the folder that the experiment's `init`
+    names. It can be any encoder of the library transformers.
 
     Args:
         config: the encoder's configuration.
-        weights: folder of the pretrained weights; None leaves random ones.
+        weights: folder of the pretrained weights; None: random ones.
         dim: width D of the encoder.
-        num_layers: the first layers that are kept; None: all.
-        max_length: the most pieces of a window, the special ones among them; a longer whole text is
-            cut.
-        stride: the pieces that two windows have in common, less than half of one; None: a quarter.
-        dropout: probability of a zero in states and attention weights; None: the encoder's own.
+        num_layers: the number of first layers that are kept; null: all.
+        max_length: the maximum number of pieces of a window, special ones included; a longer whole
+            text is truncated.
+        stride: the overlap of two windows in pieces, less than half a window; null: a quarter.
+        dropout: probability of a zero in states and attention weights; null: that of the encoder.
         frozen: what is not trained: `nothing`, `embeddings` or `everything`.
-        frozen_layers: the first layers that are not trained, and the embeddings with them; None:
-            what `frozen` says.
-        lora: train low-rank additions to all linear maps of the encoder and leave the rest as it
-            is: W + alpha / rank B A, with A [rank, in] and B [out, rank], B = 0 at first; those of
-            frozen layers stay as they are. None: none.
-        checkpointing: compute the states of a layer again in the backward pass, to save memory.
+        frozen_layers: the number of first layers that are not trained, with the embeddings; null:
+            only `frozen` counts.
+        lora: train only low-rank additions to the linear maps of layers that are not frozen:
+            W + alpha / rank B A, with A [rank, in] and B [out, rank], B = 0 at first.
+        checkpointing: recompute the states of a layer in the backward pass, to save memory.
 
     Shape: ids, segments and mask of windows [W, L], places [B, T] and mask [B, T] to [B, T, D].
 
     Raises:
-        ConfigError: the encoder has another width or fewer layers, reads from left to right alone,
-            or is of a sort that has no such option.
+        ConfigError: the encoder has another width or fewer layers, only reads from left to right,
+            or does not support an option.
 
     Source: Devlin et al. 2019 (BERT), sections 3.2 and 4.2; Hu et al. 2022 (LoRA), section 4.1.
-    Note: the encoder's own pooling layer is left out; a model says itself how it pools.
+    Note: the encoder's pooling layer is left out; the model file pools.
     """
 
     ranks = ((PIECES,),)
+    output_rank = SEQUENCE
+    output_width = "dim"
     vocabulary = PieceVocabulary
 
     def __init__(
@@ -130,38 +129,31 @@ class PretrainedEncoder(Block):
 
     @classmethod
     def start(cls, vocabulary: Vocabulary, **options: Any) -> "PretrainedEncoder":
-        """Make the block from the encoder that the vocabulary was read from."""
         assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
         return cls(vocabulary.config, vocabulary.weights, **options)
 
     @property
     def num_layers(self) -> int:
-        """The transformer layers."""
         return int(self.encoder.config.num_hidden_layers)
 
     @property
     def num_heads(self) -> int:
-        """The attention heads of a layer."""
         return int(self.encoder.config.num_attention_heads)
 
     @property
     def width(self) -> int:
-        """Width D of the hidden states."""
         return int(self.encoder.config.hidden_size)
 
     def allow_attention(self) -> bool:
-        """Let `record` keep the attention as well; say whether this sort of encoder can."""
+        """Prepare for recording attention; return whether this type of encoder can."""
         return use_recorded_attention(self.encoder)
 
     @contextmanager
     def record(self, *, attention: bool = False) -> Iterator[list[Recorded]]:
-        """Keep what the layers compute in the passes inside; outputs do not change.
+        """Yield a list to which each pass adds what its layers compute.
 
         Args:
-            attention: whether to keep the attention too; `allow_attention` comes before.
-
-        Yields:
-            A list that each pass adds to.
+            attention: whether to record attention, too, after `allow_attention`.
         """
         assert self._passes is None, "a recording inside another one"
         passes: list[Recorded] = []
@@ -173,18 +165,18 @@ class PretrainedEncoder(Block):
             self._passes = None
 
     def find_word_table(self) -> nn.Module:
-        """Return the table of the pieces' vectors, to which positions and segments are added."""
+        """Return the embedding of pieces, to which positions and segments are added."""
         table: nn.Module = self.encoder.get_input_embeddings()
         return table
 
     def count_layers_above(self) -> list[tuple[nn.Parameter, int]]:
-        """Return each weight with the number of layers from the top down to it, its own included.
+        """Return each weight with its depth from the top.
 
-        Those of the last layer have 1, those of the first of N layers N, embeddings N + 1; what
-        comes behind all layers has 0.
+        Weights above all layers have 0, those of the last layer 1, of the first of N layers N, and
+        embeddings N + 1.
 
         Raises:
-            ConfigError: the layers share their weights, as those of ALBERT do.
+            ConfigError: the layers share their weights, as in ALBERT.
         """
         number, words = self.num_layers, {id(item) for item in self.find_word_table().parameters()}
         found, has_layers = [], False
@@ -198,18 +190,17 @@ class PretrainedEncoder(Block):
                 found.append((parameter, number + 1 if is_below else 0))
         if not has_layers:
             raise ConfigError(
-                f"pretrained_encoder: found an encoder of the sort "
-                f"{self.encoder.config.model_type}, whose layers have no weights of their own to "
-                "tell one from the next by, as frozen_layers of a model and layer_decay of a "
-                "recipe do; leave them out."
+                f"pretrained_encoder: found an encoder of type {self.encoder.config.model_type}, "
+                "whose layers share their weights; leave out frozen_layers of the model and "
+                "layer_decay of the recipe."
             )
         return found
 
     def _freeze_layers(self, number: int) -> None:
         if number > self.num_layers:
             raise ConfigError(
-                f"frozen_layers: found {number}, expected at most {self.num_layers}, the layers of "
-                "the encoder that are kept."
+                f"frozen_layers: found {number}, expected at most {self.num_layers}, the kept "
+                "layers of the encoder."
             )
         for parameter, above in self.count_layers_above():
             if above > self.num_layers - number:
@@ -220,14 +211,9 @@ class PretrainedEncoder(Block):
             self.encoder.activation_checkpointing_enable()
         except ValueError as err:
             raise ConfigError(
-                f"checkpointing: found true, but an encoder of the sort "
-                f"{self.encoder.config.model_type} cannot compute its states again; leave it out."
+                f"checkpointing: found true, but an encoder of type "
+                f"{self.encoder.config.model_type} cannot recompute its states; leave it out."
             ) from err
-
-    @classmethod
-    def infer(cls, *inputs: Shape, **options: object) -> Shape:
-        """Return a sequence of width `dim`."""
-        return Shape(SEQUENCE, read_option(cls, options, "dim", int))
 
     def forward(
         self,
@@ -237,7 +223,6 @@ class PretrainedEncoder(Block):
         place_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B T D"]:
-        """Return the vectors of all places, 0 at padding."""
         more = {"token_type_ids": segments_WL} if self.reads_segments else {}
         found = self._read(input_ids=ids_WL, attention_mask=inside_WL.long(), **more)
         hidden_ND = found.last_hidden_state.flatten(0, 1)
@@ -259,19 +244,15 @@ def build_encoder(
     *,
     num_layers: int | None = None,
     dropout: float | None = None,
-) -> Any:  # Any: a class of its own for each sort of encoder
+) -> Any:  # Any: each type of encoder has its class
     """Return the module of transformers, in float32, without a pooling layer.
 
-    Args:
-        config: the encoder's configuration.
-        weights: folder of the pretrained weights; None leaves random ones.
-        num_layers: the first layers that are kept; None: all.
-        dropout: probability of a zero; None: the encoder's own.
+    The arguments are those of `PretrainedEncoder`.
 
     Raises:
         ConfigError: it is a decoder, or has no dropout to set.
     """
-    # A large library that only models with a pretrained encoder need.
+    # a large library that only models with a pretrained encoder need
     from transformers import AutoConfig, AutoModel
 
     arithmetic.install()  # here too, since an encoder is also used without a graph
@@ -286,7 +267,7 @@ def build_encoder(
     if weights is None:
         encoder: Any = AutoModel.from_config(found)  # type: ignore[no-untyped-call]
     else:
-        # It lists the layers that were left out, which the model file asked for.
+        # it would warn of the layers that the model file leaves out
         with _quiet():
             encoder = AutoModel.from_pretrained(weights, config=found, dtype=torch.float32)
     if getattr(encoder, "pooler", None) is not None:
@@ -295,39 +276,37 @@ def build_encoder(
 
 
 def _refuse_decoder(config: Any) -> None:  # Any: any encoder's class
-    """Refuse what does not let each piece see the whole text."""
+    """Raise for a model whose pieces do not see the whole text."""
     # see `build_encoder`
     from transformers.models.auto import modeling_auto as known
 
-    sort = config.model_type
+    model_type = config.model_type
     is_causal = (
-        sort in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-        and sort not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-        and sort not in TWO_WAY
+        model_type in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and model_type not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        and model_type not in TWO_WAY
     )
     if is_causal or config.is_encoder_decoder:
         raise ConfigError(
-            f"init: found a model of the sort {sort}, which writes texts and reads them from left "
-            "to right, expected an encoder, in which each piece sees the whole text, such as BERT, "
-            "RoBERTa, MPNet, ELECTRA or DeBERTa."
+            f"init: found a model of type {model_type}, which generates text, expected an encoder, "
+            "whose pieces see the whole text, such as BERT, RoBERTa, MPNet, ELECTRA or DeBERTa."
         )
 
 
 def _set_dropout(config: Any, dropout: float) -> None:  # Any: any encoder's class
-    """Set what an encoder calls the probabilities of a zero in its states and attention weights."""
     names = [name for name in DROPOUTS if hasattr(config, name)]
     if not names:
         raise ConfigError(
-            f"dropout: found {dropout}, but an encoder of the sort {config.model_type} has none "
-            f"of {', '.join(DROPOUTS)} to set; leave it out."
+            f"dropout: found {dropout}, but an encoder of type {config.model_type} has none of "
+            f"{', '.join(DROPOUTS)}; leave it out."
         )
     for name in names:
         setattr(config, name, dropout)
 
 
 def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:
-    """Freeze an encoder and put trained additions of low rank beside its linear maps."""
-    # As large a library as transformers, which only such models need.
+    """Freeze an encoder and add trained low-rank maps to its linear maps."""
+    # as large a library as transformers, which only such models need
     from peft import LoraConfig as PeftConfig
     from peft import inject_adapter_in_model
 
@@ -342,14 +321,14 @@ def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:
 
 
 def save_encoder(encoder: Any, folder: Path) -> None:  # Any: any encoder's class
-    """Write config.json and model.safetensors, as `build_encoder` reads them."""
+    """Write the config.json and model.safetensors that `build_encoder` reads."""
     with _quiet():
         encoder.save_pretrained(folder)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Let the library draw no bar and write no warning."""
+    """Hide the progress bars and warnings of transformers."""
     from transformers.utils import logging
 
     level = logging.get_verbosity()
@@ -363,11 +342,11 @@ def _quiet() -> Iterator[None]:
 def _check(config: Any, dim: int, num_layers: int | None) -> None:  # Any: any encoder's class
     if config.hidden_size != dim:
         raise ConfigError(
-            f"dim: found {dim}, expected {config.hidden_size}, the width of the encoder that the "
-            "experiment's init names."
+            f"dim: found {dim}, expected {config.hidden_size}, the width of the encoder in the "
+            "experiment's init."
         )
     if num_layers is not None and config.num_hidden_layers != num_layers:
         raise ConfigError(
             f"num_layers: found {num_layers}, expected at most {config.num_hidden_layers}, the "
-            "layers of the encoder that the experiment's init names."
+            "layers of the encoder in the experiment's init."
         )

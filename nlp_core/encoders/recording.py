@@ -1,9 +1,8 @@
-"""What the layers of an encoder of transformers compute, kept beside its output.
+"""Record what the layers of an encoder of transformers compute.
 
-Hidden states come from the library itself. Its attention does not do: the library gives it out
-after dropout, where weights are 0 and no longer add up to 1, and only from an implementation of its
-own (`eager`) whose last bits differ. So an attention function is registered that computes what
-`sdpa` computes, and hands on what the weights are made of.
+The library returns hidden states, but attention only after dropout, when weights no longer sum to
+1, and only from its implementation `eager`, whose last bits differ. So this module registers an
+attention function that computes the same as `sdpa` and records what the weights are made of.
 
 Shape letters: W windows, H heads, L pieces as queries, K pieces as keys, D width of a head.
 """
@@ -21,13 +20,13 @@ IMPLEMENTATION = "recorded_sdpa"
 
 
 class Attended(NamedTuple):
-    """What the attention of a layer is made of.
+    """The inputs of the attention of a layer.
 
     Attributes:
         query: [W, H, L, D].
         key: [W, H, K, D].
-        seen: bool, broadcast to [W, H, L, K]: the keys that a query sees; None: all of them.
-        scaling: factor on the products.
+        seen: the keys that a query sees, broadcast to [W, H, L, K]; None: all.
+        scaling: factor of the products.
     """
 
     query: Tensor
@@ -36,25 +35,25 @@ class Attended(NamedTuple):
     scaling: float
 
     def log_weights(self, inside_WL: Bool[Tensor, "W L"]) -> Float[Tensor, "W H L K"]:
-        """Return the logarithms of the attention, before dropout.
+        """Return the log attention weights before dropout.
 
         Args:
-            inside_WL: True at real pieces; others are no keys.
+            inside_WL: True at real pieces, the only keys.
         """
         score_WHLK = (self.query @ self.key.mT * self.scaling).float()
         seen = inside_WL[:, None, None, :]
         if self.seen is not None:
             seen = seen & self.seen
-        # finite, so that a difference of two hidden ones is a number
+        # finite, so that the difference of two hidden ones is not NaN
         return score_WHLK.masked_fill(~seen, torch.finfo(torch.float32).min / 4).log_softmax(-1)
 
 
 class Recorded(NamedTuple):
-    """What the layers computed in a pass.
+    """The recording of a pass.
 
     Attributes:
-        hidden: the states [W, L, D] behind the embeddings and behind each layer.
-        attended: of each layer; none where it was not asked for.
+        hidden: the states [W, L, D] after the embeddings and after each layer.
+        attended: of each layer; empty if attention is not recorded.
     """
 
     hidden: tuple[Tensor, ...]
@@ -66,9 +65,9 @@ _attended: ContextVar[list[Attended] | None] = ContextVar("attended", default=No
 
 @contextmanager
 def record_attention(*, enabled: bool) -> Iterator[list[Attended]]:
-    """Give a list that each layer of a pass inside adds to, where it is enabled."""
+    """Yield a list to which each layer of a pass adds, if enabled."""
     found: list[Attended] = []
-    # a layer that is computed again in the backward pass finds no list, and adds nothing
+    # a layer that is recomputed in the backward pass finds no list and adds nothing
     token = _attended.set(found if enabled else None)
     try:
         yield found
@@ -77,12 +76,8 @@ def record_attention(*, enabled: bool) -> Iterator[list[Attended]]:
 
 
 def use_recorded_attention(encoder: Any) -> bool:  # Any: any encoder's class
-    """Let an encoder compute its attention by the function that can be recorded.
-
-    Returns:
-        Whether it can; one that computes attention in a way of its own cannot.
-    """
-    # A large library that only models with a pretrained encoder need.
+    """Switch an encoder to the recorded attention; return False if it implements its own."""
+    # a large library that only models with a pretrained encoder need
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
@@ -104,9 +99,9 @@ def _attend(
     seen: Tensor | None,
     *,
     scaling: float | None = None,
-    **more: Any,  # Any: what the library hands on
+    **more: Any,  # Any: options of the library
 ) -> tuple[Tensor, None]:
-    """Return what sdpa returns, and note the attention where it is asked for."""
+    """Return what sdpa returns, and record the attention if enabled."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     found = _attended.get()

@@ -1,10 +1,10 @@
-"""What every head is: scores of labels, a loss to train on and a decoding of the scores.
+"""The interface of heads: scores, a loss of the scores, and predictions made of them.
 
 Shape letters: B batch, T tokens, D width of the input, L labels, N rows of a comparison.
 """
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -12,162 +12,168 @@ from torch.nn import functional
 
 from nlp_core.blocks.base import VECTOR
 from nlp_core.blocks.feedforward import Linear
-from nlp_core.blocks.option import Activation
+from nlp_core.blocks.option import Activation, PositiveInt, Probability
 from nlp_core.registry import Registry
 
 PADDING_LABEL = -1
-"""The label id of a padded position, in targets (where the mask decides) and in decodings."""
+"""The label id at padding, in targets (where only the mask counts) and in predictions."""
 
 
 class Decoded(NamedTuple):
-    """What a head says about a batch.
+    """The predictions for a batch.
 
     Attributes:
-        prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; True
-            at the chosen ones of several labels, [B, L]; log probabilities [B] of a language model;
-            first and last token of an answer, [B, 2], both -1 for none.
-        probability: of each label, [B, L] (of an answer: its own, and that there is none); of
-            masked pieces the share that was told, [B, 1]; None for values, next words and tags.
+        prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; for
+            several labels True at those that are predicted [B, L]; log probabilities [B] of a
+            language model; first and last token of an answer [B, 2], both -1 without an answer.
+        probability: of each label [B, L]; of a span those of the answer and of no answer; of masked
+            pieces the share that is right [B, 1]; None for values, next words and tags.
     """
 
     prediction: Tensor
     probability: Tensor | None
 
 
+@runtime_checkable
+class HeadBatch(Protocol):
+    """What a head may read of a batch besides the outputs of layers."""
+
+    @property
+    def targets(self) -> Mapping[str, Tensor]: ...
+
+    @property
+    def parts(self) -> Tensor | None: ...
+
+
 class Head(nn.Module):
     """The end of a model graph, for one task.
 
-    The positional arguments of `__init__` are the width of each input and the number of labels (of
-    no meaning in a regression); its keyword-only arguments, with their types and defaults, are the
-    options that a model file may set.
-
-    A head ignores padding, as blocks do.
+    The positional arguments of `__init__` are the width of each input and the number of labels
+    (ignored by a regression); the keyword-only arguments are the options of a model file. Padding
+    never changes a result.
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset()
-    """The kinds of task that the head serves."""
+    """The kinds of task that it serves."""
 
     target: ClassVar[Literal["label", "labels", "tags", "next_word", "answers", "masked"]] = "label"
-    """The column of the task that the head predicts."""
-
-    reads_target: ClassVar[bool] = False
-    """True when `forward` takes the right answer as a last argument, to learn from it; without,
-    it reads its own predictions."""
-
-    scores_target: ClassVar[bool] = False
-    """True when `forward` always takes the right answer: it says how likely that is."""
-
-    reads_parts: ClassVar[bool] = False
-    """True when `forward` takes, behind the mask, which text each place is of: 1 the first, 2 the
-    second, 0 none."""
-
-    reads_texts: ClassVar[bool] = False
-    """True when its layer must be over whole texts, in the pieces of a pretrained encoder."""
-
-    causal: ClassVar[bool] = False
-    """True when no layer below may look at tokens behind the one that it stands at."""
+    """The column of the task that it predicts."""
 
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((VECTOR,),)
-    """The ranks that each of its inputs may have, written as those of a block; several inputs are
-    over the same tokens."""
+    """The ranks that each input may have, as those of a block. All inputs share their tokens."""
+
+    reads_texts: ClassVar[bool] = False
+    """Whether its layer must be over whole texts, in the pieces of a pretrained encoder."""
+
+    causal: ClassVar[bool] = False
+    """Whether no layer below it may look at later tokens."""
 
     grouped: ClassVar[bool] = False
-    """True when the loss compares the examples of a group, which then share a training batch."""
+    """Whether its loss compares the examples of a group, which must share a training batch."""
 
     comparable: ClassVar[bool] = False
-    """True when it has `outputs`: when what two passes say of one batch can be compared."""
+    """Whether it has `outputs`, by which two passes over a batch can be compared."""
 
     forward: Callable[..., Tensor]
-    """Return scores for `*inputs, mask`: [B, L], [B] for a single value, [B, T, L] for tags."""
+    """Return scores of `*inputs, mask, *read(...)`: [B, L], [B] for values, [B, T, L] for tags."""
 
     loss: Callable[..., Tensor]
-    """Return the scalar loss of `scores, target, mask`; of `scores, target, group` when grouped."""
+    """Return the scalar loss of `scores, target, where`."""
 
     decode: Callable[..., Decoded]
-    """Return the prediction that `scores, mask` make."""
+    """Return the predictions of `scores, mask`."""
 
-    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return how many terms the loss is the mean of, so that parts of a batch can be joined.
+    outputs: Callable[..., Tensor]
+    """Return `scores, where` without padding: logits of distributions [N, L], or values [N]."""
 
-        The loss of a whole batch is the sum of its parts' losses, each times its share of all
-        terms.
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.comparable = hasattr(cls, "outputs")
+
+    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
+        """Return what `forward` takes after the mask.
 
         Args:
-            target: as for `loss`.
-            where: mask or group, as for `loss`.
+            batch: what a model reads in a step.
+            informed: whether the right answers may be used as an input (teacher forcing).
+        """
+        return ()
+
+    def select_where(self, mask: Tensor | None, group: Tensor | None) -> Tensor | None:
+        """Return `where` of the other methods: the mask, or the groups of a grouped head."""
+        return group if self.grouped else mask
+
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of terms that the loss is the mean of.
+
+        The loss of a batch is the sum of the losses of its parts, each times its share of terms.
         """
         return torch.tensor(float(len(target)))
 
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return how many rows `outputs` has, or a multiple of that, which is the same for all.
-
-        Args:
-            target: as for `loss`.
-            where: mask or group, as for `loss`.
-        """
+        """Return the number of rows of `outputs`, times a constant."""
         return torch.tensor(float(len(target)))
 
     def soften(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        """Return scores in the form in which a teacher hands them on: each label by itself.
-
-        The `outputs` of a teacher's softened scores and of a student's are what is compared.
-        """
+        """Return scores as a teacher gives them to students: those of each label by itself."""
         return scores
-
-    outputs: Callable[..., Tensor]
-    """Return what `scores, mask` say (`scores, group` when grouped), padding left out: logits of
-    categorical distributions [N, L], or values [N]."""
 
 
 HEADS: Registry[type[Head]] = Registry("head")
 
 
 def hide_classes(logits: Tensor, mask: Tensor) -> Tensor:
-    """Return logits whose classes outside a mask have the probability 0.
+    """Return logits whose classes outside a mask have probability 0.
 
-    The hidden logit is finite, so that logarithms of such probabilities still have a difference.
+    The hidden logit is finite, so that log probabilities of hidden classes can be subtracted.
     """
     return logits.masked_fill(~mask, torch.finfo(logits.dtype).min / 4)
 
 
 class HiddenLayers(nn.Module):
-    """A feed-forward network: hidden layers with an activation, then a plain linear map.
+    """Hidden layers, then a linear map, with dropout before each."""
+
+    def __init__(self, hidden: Iterable[Linear], out: nn.Linear, *, dropout: float) -> None:
+        super().__init__()
+        self.hidden = nn.ModuleList(hidden)
+        self.out = out
+        self.dropout = dropout
+
+    def forward(self, x_BD: Tensor) -> Tensor:
+        for layer in self.hidden:
+            x_BD = layer(functional.dropout(x_BD, self.dropout, self.training), None)
+        out: Tensor = self.out(functional.dropout(x_BD, self.dropout, self.training))
+        return out
+
+
+class VectorHead(Head):
+    """A head on one vector of each example, with hidden layers.
 
     Args:
-        in_dim: width D of the input.
-        out_dim: width of the output.
-        hidden_dims: widths of the hidden layers, first to last; empty for the linear map alone.
+        hidden_dims: widths of the hidden layers, first to last; empty for a linear map.
         activation: the function after each hidden layer.
         batch_norm: normalise before each activation.
-        dropout: probability of a zero in the input of each layer, in [0, 1).
-        bias: whether the last layer adds one.
-
-    Shape: [B, D] to [B, out_dim].
+        dropout: probability of a zero in the input of each layer.
     """
+
+    bias: ClassVar[bool] = True
+    """Whether the last layer has a bias."""
 
     def __init__(
         self,
         in_dim: int,
         out_dim: int,
         *,
-        hidden_dims: Sequence[int],
-        activation: Activation,
-        batch_norm: bool,
-        dropout: float,
-        bias: bool = True,
+        hidden_dims: Sequence[PositiveInt] = (),
+        activation: Activation = "prelu",
+        batch_norm: bool = False,
+        dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
         widths = [in_dim, *hidden_dims]
-        self.hidden = nn.ModuleList(
+        hidden = [
             Linear(width, hidden_dim=hidden_dim, activation=activation, batch_norm=batch_norm)
             for width, hidden_dim in zip(widths, hidden_dims, strict=False)
-        )
-        self.out = nn.Linear(widths[-1], out_dim, bias=bias)
-        self.dropout = dropout
-
-    def forward(self, x_BD: Tensor) -> Tensor:
-        """Return the output of the last layer."""
-        for layer in self.hidden:
-            x_BD = layer(functional.dropout(x_BD, self.dropout, self.training), None)
-        out: Tensor = self.out(functional.dropout(x_BD, self.dropout, self.training))
-        return out
+        ]
+        out = nn.Linear(widths[-1], out_dim, bias=self.bias)
+        self.layers = HiddenLayers(hidden, out, dropout=dropout)

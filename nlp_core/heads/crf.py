@@ -2,10 +2,10 @@
 
 score(y) = start(y_1) + sum_t emission_t(y_t) + sum_t transition(y_{t-1}, y_t) + end(y_n).
 
-The sums over all paths run in 64-bit probabilities that are scaled anew at each token. Whatever the
-emissions, they are exact as long as no two transitions lie more than about 600 apart.
+The sums over all paths use 64-bit probabilities, rescaled at each token. They are exact for any
+emissions, as long as no two transitions differ by more than about 600.
 
-Shape letters: B batch, T tokens, L labels; I the labels of the token before.
+Shape letters: B batch, T tokens, L labels, I labels of the previous token, K directions.
 
 Source: Lafferty et al. 2001 (conditional random fields), section 3; the scaling is that of hidden
     Markov models, Rabiner 1989, section V.A.
@@ -28,8 +28,8 @@ class Chain(NamedTuple):
     Attributes:
         emission: of each label at each token, [B, T, L].
         transition: from the label of a row to that of a column, [L, L].
-        start: of the first label, [L].
-        end: of the last label, [L].
+        start: of each label as the first, [L].
+        end: of each label as the last, [L].
     """
 
     emission: Tensor
@@ -39,14 +39,14 @@ class Chain(NamedTuple):
 
 
 class Marginals(NamedTuple):
-    """What the forward-backward algorithm finds out.
+    """The results of the forward-backward algorithm.
 
     Attributes:
         log_partition: log of the summed exp(score) of all paths, [B].
         label: probability of each label at each token, [B, T, L]; zeros at padding.
-        before: with `after`, the probability of two neighbouring labels: P(y_{t-1} = i, y_t = j) =
-            before[b, t, i] * exp(transition[i, j] - greatest transition) * after[b, t, j].
-        after: see there; both are [B, T - 1, L], zeros at padding.
+        before: with `after`, the probability of two adjacent labels, P(y_{t-1} = i, y_t = j) =
+            before[b, t, i] * exp(transition[i, j] - largest transition) * after[b, t, j].
+        after: as `before`, [B, T - 1, L], zeros at padding.
     """
 
     log_partition: Tensor
@@ -56,9 +56,9 @@ class Marginals(NamedTuple):
 
 
 def compute_marginals(chain: Chain, mask_BT: Bool[Tensor, "B T"]) -> Marginals:
-    """Run the forward and the backward algorithm side by side, as one recursion of two batches.
+    """Run the forward and the backward algorithm as one recursion over two batches.
 
-    The backward one is the forward one on reversed sentences with the transitions transposed.
+    The backward algorithm is the forward one on reversed sentences with transposed transitions.
 
     Args:
         chain: scores in 64-bit floats.
@@ -103,7 +103,7 @@ class _Recursion(NamedTuple):
 
 
 def _recur(weight_KBTL: Tensor, weight_KLL: Tensor, first_KL: Tensor) -> _Recursion:
-    """Pass beliefs along the tokens of K batches at once, each with its own transitions."""
+    """Pass beliefs along the tokens of K batches, each with its own transitions."""
     weights = weight_KBTL.unbind(2)
     first_K1L = (first_KL - first_KL.amax(-1, keepdim=True)).exp().unsqueeze(1)
     message = first_K1L.expand_as(weights[0])
@@ -133,7 +133,6 @@ class LogPartition(torch.autograd.Function):
         end_L: Float[Tensor, " L"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, " B"]:
-        """Return log Z and keep what the gradient needs."""
         found = compute_marginals(Chain(emission_BTL, transition_LL, start_L, end_L), mask_BT)
         weight_LL = (transition_LL - transition_LL.max()).exp()
         last_B = count_tokens(mask_BT) - 1
@@ -143,7 +142,7 @@ class LogPartition(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, grad_B: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the expected counts of labels and of pairs, times the gradient of each log Z."""
+        """Return the expected counts of labels and of pairs, times the gradient of log Z."""
         label_BTL, before_BTI, after_BTL, weight_LL, last_B = ctx.saved_tensors  # type: ignore[attr-defined]  # set by save_for_backward
         grad_emission_BTL = label_BTL * grad_B.view(-1, 1, 1)
         pair_LL = (before_BTI * grad_B.view(-1, 1, 1)).flatten(0, 1).t() @ after_BTL.flatten(0, 1)

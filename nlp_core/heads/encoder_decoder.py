@@ -1,4 +1,4 @@
-"""A tagging head that writes the labels one after the other, each knowing those before it.
+"""A tagging head that predicts the labels one after another, each given the one before.
 
 Shape letters: B batch, T tokens, D width of the input, H width of the decoder, E width of a label,
 L labels.
@@ -11,13 +11,13 @@ from torch.nn import functional
 
 from nlp_core.blocks.masking import masked_softmax, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
-from nlp_core.heads.base import HEADS
+from nlp_core.heads.base import HEADS, HeadBatch
 from nlp_core.heads.tagging import Reduction, TaggingHead
 
 
 @HEADS.register("encoder_decoder_tagging")
 class EncoderDecoderTaggingHead(TaggingHead):
-    """Decode labels with an LSTM that is aligned with the encoder and attends to all of it.
+    """Decode labels with an LSTM that reads the encoder's state at its token and attends to all.
 
     s_t = LSTM([x_t; c_t; embed(y_{t-1})], s_{t-1}), c_t = sum_j softmax_j(v . tanh(W s_{t-1} +
     U x_j + b)) x_j, p_t = softmax(emission(s_t)); s_0 = tanh(W0 x_1 + b0). In training y_{t-1} is
@@ -25,12 +25,9 @@ class EncoderDecoderTaggingHead(TaggingHead):
     The loss is that of the head `tagging`.
 
     Args:
-        in_dim: width D of the encoder's states.
-        num_labels: number of labels L.
         hidden_dim: width H of the decoder.
         label_dim: width E of the embedding of the label before.
         dropout: probability of a zero in the decoder's input and state before the emission.
-        reduction: `sentence` or `token`: what the summed loss is divided by.
 
     Shape: [B, T, D] to [B, T, L].
 
@@ -39,8 +36,6 @@ class EncoderDecoderTaggingHead(TaggingHead):
     Note: the first state comes from the first token, whose vector holds the last state of a
         bidirectional encoder's backward half.
     """
-
-    reads_target = True
 
     def __init__(
         self,
@@ -61,6 +56,10 @@ class EncoderDecoderTaggingHead(TaggingHead):
         self.cell = nn.LSTMCell(2 * in_dim + label_dim, hidden_dim)
         self.dropout = dropout
 
+    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
+        """Return the right labels, for teacher forcing."""
+        return (batch.targets[self.target],) if informed else ()
+
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
@@ -70,9 +69,8 @@ class EncoderDecoderTaggingHead(TaggingHead):
         """Return the logits of the labels, zeros at padding.
 
         Args:
-            x_BTD: the encoder's states.
-            mask_BT: True at real tokens.
-            target_BT: the right labels, which then stand for those before; None: predicted ones.
+            target_BT: the right labels, for teacher forcing; None: each step reads the prediction
+                before.
         """
         x_BTD = zero_padding(x_BTD, mask_BT)
         key_BTH = self.key(x_BTD)
@@ -83,8 +81,8 @@ class EncoderDecoderTaggingHead(TaggingHead):
         scores = []
         for idx, x_BD in enumerate(x_BTD.unbind(1)):
             context_BD = self._attend(state_BH, key_BTH, x_BTD, mask_BT)
-            fed = torch.cat([x_BD, context_BD, self.label(before_B)], -1)
-            state_BH, memory_BH = self.cell(self._drop(fed), (state_BH, memory_BH))
+            inputs = torch.cat([x_BD, context_BD, self.label(before_B)], -1)
+            state_BH, memory_BH = self.cell(self._drop(inputs), (state_BH, memory_BH))
             score_BL = self.emission(self._drop(state_BH))
             scores.append(score_BL)
             before_B = score_BL.argmax(-1)
@@ -93,7 +91,6 @@ class EncoderDecoderTaggingHead(TaggingHead):
         return zero_padding(torch.stack(scores, 1), mask_BT)
 
     def _attend(self, state_BH: Tensor, key_BTH: Tensor, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-        """Return the mean of the encoder's states, weighed by what the decoder looks for."""
         energy_BT = self.energy(torch.tanh(self.query(state_BH).unsqueeze(1) + key_BTH)).squeeze(-1)
         weight_BT = masked_softmax(energy_BT, mask_BT)
         return torch.bmm(weight_BT.unsqueeze(1), x_BTD).squeeze(1)

@@ -14,7 +14,7 @@ from torch.nn import functional
 from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import Probability
-from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
+from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch
 
 ROWS_AT_ONCE = 1024  # bounds the scores that are held while a split is measured
 
@@ -42,7 +42,6 @@ class LanguageModelHead(Head):
     kinds = frozenset({"language_model"})
     target = "next_word"
     ranks = ((SEQUENCE,),)
-    scores_target = True
     causal = True
 
     def __init__(
@@ -62,6 +61,9 @@ class LanguageModelHead(Head):
             self.weight = nn.Parameter(torch.empty(num_words, in_dim).uniform_(-bound, bound))
         self.vocabulary = vocabulary
         self.dropout = dropout
+
+    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
+        return (batch.targets[self.target],)
 
     def forward(
         self,

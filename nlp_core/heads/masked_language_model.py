@@ -18,7 +18,7 @@ from nlp_core.blocks.masked_piece import MaskedPieceHead
 from nlp_core.blocks.option import PositiveInt, read_option
 from nlp_core.data.masking import MaskingRule
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
+from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch
 
 PIECES_AT_ONCE = 1024  # bounds the scores that are held at a time
 NORM_EPS, START_STD = 1e-12, 0.02
@@ -56,7 +56,6 @@ class MaskedLanguageModelHead(Head):
     kinds = frozenset({"masked_language_model"})
     target = "masked"
     ranks = ((SEQUENCE,),)
-    scores_target = True
     reads_texts = True
 
     def __init__(
@@ -91,6 +90,9 @@ class MaskedLanguageModelHead(Head):
             random_prob=read_option(cls, options, "random_prob", float),
             whole_words=read_option(cls, options, "whole_words", bool),
         )
+
+    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
+        return (batch.targets[self.target],)
 
     def forward(
         self,

@@ -4,8 +4,8 @@ Shape letters: B batch (candidates of whole questions), D width of the input, N 
 that count in a loss, Q questions.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -13,10 +13,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from nlp_core.blocks.option import Activation, PositiveFloat, PositiveInt, Probability
+from nlp_core.blocks.option import PositiveFloat
 from nlp_core.config.base import ClosedModel
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, Decoded, Head, HiddenLayers, hide_classes
+from nlp_core.heads.base import HEADS, Decoded, VectorHead, hide_classes
 
 
 class MarginConfig(ClosedModel):
@@ -24,7 +24,7 @@ class MarginConfig(ClosedModel):
 
     name: Literal["margin"]
     margin: PositiveFloat = 1.0
-    """By how much a right candidate should lead, above 0."""
+    """By how much a right candidate should lead."""
 
 
 class LogisticConfig(ClosedModel):
@@ -37,64 +37,32 @@ class LogisticConfig(ClosedModel):
 
 
 PairLoss = Annotated[MarginConfig | LogisticConfig, Field(discriminator="name")]
-"""The option `loss` of a head that compares candidates in pairs."""
-
 MARGIN = MarginConfig(name="margin")
 
 
-class RankingHead(Head):
-    """Score each candidate: s = MLP(x), one number; the last layer has no bias, which no loss sees.
+class RankingHead(VectorHead):
+    """Score each candidate: s = MLP(x), one number; a bias at the end would change no loss.
 
-    Questions without a right and a wrong candidate teach nothing. Only differences of scores within
-    a question are trained, so a score by itself, and the label that decoding reads off its sign,
-    mean little; the order does.
-
-    Args:
-        in_dim: width D of the input.
-        num_labels: number of labels; 2, wrong and right.
-        hidden_dims: widths of hidden layers; empty for a linear map.
-        activation: the function after each hidden layer.
-        batch_norm: normalise before each activation.
-        dropout: probability of a zero in the input of each layer, in [0, 1).
-
-    Shape: [B, D] to [B].
+    Questions without a right and a wrong candidate are not trained on. Only the order of the scores
+    within a question is trained, so the predicted label, the sign of a score, means little.
 
     Raises:
-        ConfigError: the task has another number of labels.
+        ConfigError: the task does not have two labels, wrong and right.
     """
 
     kinds = frozenset({"ranking"})
     grouped = True
-    comparable = True
+    bias = False
 
-    def __init__(
-        self,
-        in_dim: int,
-        num_labels: int,
-        *,
-        hidden_dims: Sequence[PositiveInt] = (),
-        activation: Activation = "prelu",
-        batch_norm: bool = False,
-        dropout: Probability = 0.0,
-    ) -> None:
-        super().__init__()
+    def __init__(self, in_dim: int, num_labels: int, **options: Any) -> None:
         if num_labels != 2:
             raise ConfigError(
                 f"ranking: found a task of {num_labels} labels, expected 2, wrong and right; use "
                 "the head 'classification'."
             )
-        self.layers = HiddenLayers(
-            in_dim,
-            1,
-            hidden_dims=hidden_dims,
-            activation=activation,
-            batch_norm=batch_norm,
-            dropout=dropout,
-            bias=False,
-        )
+        super().__init__(in_dim, 1, **options)
 
     def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, " B"]:
-        """Return the scores of the candidates."""
         score_B: Tensor = self.layers(x_BD).squeeze(-1)
         return score_B
 
@@ -105,25 +73,43 @@ class RankingHead(Head):
         return torch.tensor(len(mixed))
 
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of questions."""
         assert where is not None
         return torch.tensor(len(torch.unique(where)))
 
     def decode(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Decoded:
         """Return 1 for each score above 0, and sigmoid(score) as the right label's probability.
 
-        In 64 bits, so that the order of high scores is not lost.
+        In 64 bits, so that the order of high scores is kept.
         """
         right_B = scores_B.double().sigmoid()
         return Decoded((scores_B > 0).long(), torch.stack([1 - right_B, right_B], -1))
 
+    def loss(
+        self,
+        scores_B: Float[Tensor, " B"],
+        target_B: Int[Tensor, " B"],
+        group_B: Int[Tensor, " B"],
+    ) -> Float[Tensor, ""]:
+        """Return the mean over questions of the mean of their losses; 0 without losses."""
+        right_B = target_B == 1
+        same_BB = group_B.unsqueeze(1) == group_B
+        loss_N, rows_N = self.compare(scores_B, right_B, same_BB)
+        groups, place_N = torch.unique(group_B[rows_N], return_inverse=True)
+        count_Q = torch.bincount(place_N, minlength=len(groups))
+        mean: Tensor = (loss_N / count_Q[place_N]).sum() / max(len(groups), 1)
+        return mean
+
+    compare: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    """Return losses [N] and a candidate of the question of each.
+
+    The arguments are scores [B], whether a candidate is right [B], and whether two are of the same
+    question [B, B].
+    """
+
     def outputs(
         self, scores_B: Float[Tensor, " B"], group_B: Int[Tensor, " B"]
     ) -> Float[Tensor, "Q B"]:
-        """Return the logits of the candidates, a row a question; other questions' are hidden.
-
-        The softmax over a question's candidates sees what is trained: differences of scores.
-        """
+        """Return the logits of a softmax over the candidates of each question."""
         own_QB = torch.unique(group_B).unsqueeze(1) == group_B
         return hide_classes(scores_B.expand_as(own_QB), own_QB)
 
@@ -135,58 +121,25 @@ class PairwiseRankingHead(RankingHead):
     loss = mean over questions of the mean over their pairs (right, wrong) of the chosen loss.
 
     Args:
-        in_dim: width D of the input.
-        num_labels: number of labels; 2, wrong and right.
-        hidden_dims: widths of hidden layers; empty for a linear map.
-        activation: the function after each hidden layer.
-        batch_norm: normalise before each activation.
-        dropout: probability of a zero in the input of each layer, in [0, 1).
         loss: `margin`, with its `margin`, or `logistic`.
 
     Shape: [B, D] to [B].
-
-    Raises:
-        ConfigError: the task has another number of labels.
     """
 
     def __init__(
-        self,
-        in_dim: int,
-        num_labels: int,
-        *,
-        hidden_dims: Sequence[PositiveInt] = (),
-        activation: Activation = "prelu",
-        batch_norm: bool = False,
-        dropout: Probability = 0.0,
-        loss: PairLoss = MARGIN,
+        self, in_dim: int, num_labels: int, *, loss: PairLoss = MARGIN, **options: Any
     ) -> None:
-        super().__init__(
-            in_dim,
-            num_labels,
-            hidden_dims=hidden_dims,
-            activation=activation,
-            batch_norm=batch_norm,
-            dropout=dropout,
-        )
-        self.choice = loss
+        super().__init__(in_dim, num_labels, **options)
+        self.loss_config = loss
 
-    def loss(
-        self,
-        scores_B: Float[Tensor, " B"],
-        target_B: Int[Tensor, " B"],
-        group_B: Int[Tensor, " B"],
-    ) -> Float[Tensor, ""]:
-        """Return the mean loss of the questions, 0 where none has a pair."""
-        right_B = target_B == 1
-        same_BB = group_B.unsqueeze(1) == group_B
-        pair_BB = same_BB & right_B.unsqueeze(1) & ~right_B
+    def compare(self, scores_B: Tensor, right_B: Tensor, same_BB: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = (same_BB & right_B.unsqueeze(1) & ~right_B).nonzero().unbind(1)
         lead_BB = scores_B.unsqueeze(1) - scores_B
-        if isinstance(self.choice, MarginConfig):
-            loss_BB = functional.relu(self.choice.margin - lead_BB)
+        if isinstance(self.loss_config, MarginConfig):
+            loss_BB = functional.relu(self.loss_config.margin - lead_BB)
         else:
             loss_BB = functional.softplus(-lead_BB)
-        first, second = pair_BB.nonzero().unbind(1)
-        return mean_by_question(loss_BB[first, second], group_B[first])
+        return loss_BB[first, second], first
 
 
 @HEADS.register("listwise_ranking")
@@ -195,40 +148,13 @@ class ListwiseRankingHead(RankingHead):
 
     loss = mean over questions of the mean over their right candidates of -log softmax(s)(right).
 
-    Args:
-        in_dim: width D of the input.
-        num_labels: number of labels; 2, wrong and right.
-        hidden_dims: widths of hidden layers; empty for a linear map.
-        activation: the function after each hidden layer.
-        batch_norm: normalise before each activation.
-        dropout: probability of a zero in the input of each layer, in [0, 1).
-
     Shape: [B, D] to [B].
 
-    Raises:
-        ConfigError: the task has another number of labels.
-
     Source: Cao et al. 2007 (learning to rank: from pairwise to listwise approach), section 4, with
-        the top-one probabilities of the right candidates alike.
+        equal top-one probabilities of the right candidates.
     """
 
-    def loss(
-        self,
-        scores_B: Float[Tensor, " B"],
-        target_B: Int[Tensor, " B"],
-        group_B: Int[Tensor, " B"],
-    ) -> Float[Tensor, ""]:
-        """Return the mean loss of the questions, 0 where none can be lost or won."""
-        right_B = target_B == 1
-        same_BB = group_B.unsqueeze(1) == group_B
+    def compare(self, scores_B: Tensor, right_B: Tensor, same_BB: Tensor) -> tuple[Tensor, Tensor]:
         log_sum_B = scores_B.expand_as(same_BB).masked_fill(~same_BB, -torch.inf).logsumexp(1)
         kept_B = right_B & (same_BB & ~right_B).any(1)
-        return mean_by_question((log_sum_B - scores_B)[kept_B], group_B[kept_B])
-
-
-def mean_by_question(loss_N: Float[Tensor, " N"], group_N: Int[Tensor, " N"]) -> Float[Tensor, ""]:
-    """Return the mean over questions of the mean of their losses; 0 of no losses."""
-    groups, place_N = torch.unique(group_N, return_inverse=True)
-    count_Q = torch.bincount(place_N, minlength=len(groups))
-    mean: Tensor = (loss_N / count_Q[place_N]).sum() / max(len(groups), 1)
-    return mean
+        return (log_sum_B - scores_B)[kept_B], kept_B

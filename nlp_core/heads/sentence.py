@@ -1,151 +1,140 @@
-"""Heads that judge a whole text, or a pair of texts, from one vector.
+"""Heads on one vector of a text or of a pair of texts.
 
-Shape letters: B batch, D width of the input, L labels.
+Shape letters: B batch, D width of the input, L labels, N = B L.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
+import torch
 from jaxtyping import Float, Int
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from nlp_core.blocks.option import Activation, PositiveFloat, PositiveInt, Probability
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, Decoded, Head, HiddenLayers
-from nlp_core.heads.loss import (
-    CROSS_ENTROPY,
-    LabelLoss,
-    build_class_weights,
-    compute_label_loss,
-)
+from nlp_core.heads.base import HEADS, Decoded, Head, VectorHead
+from nlp_core.heads.loss import LabelLossHead, compute_binary_loss, compute_label_loss
+
+Threshold = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
-class LabelScoring(Head):
-    """Loss and decoding of scores [B, L] of the labels of whole examples."""
-
-    comparable = True
-    class_weights: Tensor | None
-    choice: LabelLoss
+class LabelScoring(LabelLossHead):
+    """Loss and predictions of the scores [B, L] of the labels of whole examples."""
 
     def loss(
         self, scores_BL: Float[Tensor, "B L"], target_B: Int[Tensor, " B"], mask: object = None
     ) -> Float[Tensor, ""]:
-        """Return the weighted mean of the losses."""
-        return compute_label_loss(scores_BL, target_B, self.choice, self.class_weights)
+        return compute_label_loss(scores_BL, target_B, self.loss_config, self.class_weights)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the sum of the examples' weights."""
+        """Return the sum of the weights of the examples."""
         if self.class_weights is None:
             return super().count_terms(target, where)
         return self.class_weights[target].sum()
 
     def decode(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Decoded:
-        """Return the likeliest labels and the probabilities of all."""
         return Decoded(scores_BL.argmax(-1), scores_BL.softmax(-1))
 
     def outputs(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Float[Tensor, "B L"]:
-        """Return the logits of the labels, a row an example."""
         return scores_BL
 
 
 class ValueScoring(Head):
-    """Loss and decoding of a value [B] for each example."""
-
-    comparable = True
+    """Mean squared error and predictions of a value [B] of each example."""
 
     def loss(
         self, scores_B: Float[Tensor, " B"], target_B: Float[Tensor, " B"], mask: object = None
     ) -> Float[Tensor, ""]:
-        """Return the mean squared error."""
         return functional.mse_loss(scores_B, target_B)
 
     def decode(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Decoded:
-        """Return the values as they are."""
         return Decoded(scores_B, None)
 
     def outputs(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Float[Tensor, " B"]:
-        """Return the values as they are."""
         return scores_B
 
 
 @HEADS.register("classification")
-class ClassificationHead(LabelScoring):
+class ClassificationHead(LabelScoring, VectorHead):
     """Choose one label: p = softmax(MLP(x)).
 
     loss = sum_i w(y_i) * l_i / sum_i w(y_i), where w is 1 without class weights and l_i is the
     chosen loss, by default the cross entropy -log p_i(y_i).
 
-    Args:
-        in_dim: width D of the input.
-        num_labels: number of labels L.
-        hidden_dims: widths of hidden layers; empty for a linear map.
-        activation: the function after each hidden layer.
-        batch_norm: normalise before each activation.
-        dropout: probability of a zero in the input of each layer, in [0, 1).
-        class_weights: weight of each label in the loss, in the order of the labels.
-        loss: `cross_entropy`, with a share of `label_smoothing`, or `focal`, with its `gamma`.
-
     Shape: [B, D] to [B, L].
-
-    Raises:
-        ConfigError: the number of class weights is not the number of labels.
     """
 
     kinds = frozenset({"classification", "pair_classification", "ranking", "intent_slots"})
 
-    def __init__(
-        self,
-        in_dim: int,
-        num_labels: int,
-        *,
-        hidden_dims: Sequence[PositiveInt] = (),
-        activation: Activation = "prelu",
-        batch_norm: bool = False,
-        dropout: Probability = 0.0,
-        class_weights: Sequence[PositiveFloat] | None = None,
-        loss: LabelLoss = CROSS_ENTROPY,
-    ) -> None:
-        super().__init__()
-        weight_L = build_class_weights("classification", class_weights, num_labels)
-        self.layers = HiddenLayers(
-            in_dim,
-            num_labels,
-            hidden_dims=hidden_dims,
-            activation=activation,
-            batch_norm=batch_norm,
-            dropout=dropout,
-        )
-        self.register_buffer("class_weights", weight_L, persistent=False)
-        self.choice = loss
-
     def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
-        """Return the logits of the labels."""
         scores_BL: Tensor = self.layers(x_BD)
         return scores_BL
 
 
+@HEADS.register("multi_label")
+class MultiLabelHead(LabelLossHead, VectorHead):
+    """Choose each label by itself: p = sigmoid(MLP(x)).
+
+    loss = mean_i sum_k w(k) l_ik / sum_k w(k), where w is 1 without class weights and
+    l_ik is the chosen loss, by default the cross entropy: -log p_ik where example i has label k,
+    else -log(1 - p_ik). With label_smoothing s it is -q log p_ik - (1 - q) log(1 - p_ik), where q
+    is 1 - s/2 or s/2; focal multiplies -log p_ik by (1 - p_ik)^gamma, -log(1 - p_ik) by p_ik^gamma.
+
+    Args:
+        threshold: the least probability of a label that is predicted.
+
+    Shape: [B, D] to [B, L].
+
+    Source: Lin et al. 2017 (focal loss), equation 4; Szegedy et al. 2016 (rethinking the Inception
+        architecture), section 7, with two labels.
+    Note: class_weights set label against label, where the alpha of Lin et al. sets yes against no.
+    """
+
+    kinds = frozenset({"multi_label"})
+    target = "labels"
+
+    def __init__(
+        self, in_dim: int, num_labels: int, *, threshold: Threshold = 0.5, **options: Any
+    ) -> None:
+        super().__init__(in_dim, num_labels, **options)
+        self.threshold = threshold
+
+    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
+        scores_BL: Tensor = self.layers(x_BD)
+        return scores_BL
+
+    def loss(
+        self, scores_BL: Float[Tensor, "B L"], target_BL: Float[Tensor, "B L"], mask: None = None
+    ) -> Float[Tensor, ""]:
+        """Return the weighted mean of the losses; targets are 0 or 1."""
+        loss_BL = compute_binary_loss(scores_BL, target_BL, self.loss_config)
+        if self.class_weights is None:
+            return loss_BL.mean()
+        weight_L = self.class_weights.to(loss_BL.dtype)
+        return (loss_BL @ (weight_L / weight_L.sum())).mean()
+
+    def decode(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Decoded:
+        prob_BL = scores_BL.sigmoid()
+        return Decoded(prob_BL >= self.threshold, prob_BL)
+
+    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Float[Tensor, "N 2"]:
+        """Return the logits of no and yes, a row for each label of each example."""
+        yes_N = scores_BL.flatten()
+        return torch.stack([torch.zeros_like(yes_N), yes_N], -1)
+
+
 @HEADS.register("regression")
-class RegressionHead(ValueScoring):
-    """Estimate a number: y = MLP(x), or y = low + (high - low) * sigmoid(MLP(x)).
+class RegressionHead(ValueScoring, VectorHead):
+    """Predict a number: y = MLP(x), or y = low + (high - low) * sigmoid(MLP(x)).
 
     loss = mean_i (y_i - target_i)^2.
 
     Args:
-        in_dim: width D of the input.
-        num_labels: of no meaning here.
-        hidden_dims: widths of hidden layers; empty for a linear map.
-        activation: the function after each hidden layer.
-        batch_norm: normalise before each activation.
-        dropout: probability of a zero in the input of each layer, in [0, 1).
         output: `identity`, or `sigmoid` to stay between `low` and `high`.
         low: the least value of a `sigmoid` output.
         high: the greatest value of a `sigmoid` output, above `low`.
 
     Shape: [B, D] to [B].
-
-    Raises:
-        ConfigError: `low` is not below `high`.
     """
 
     kinds = frozenset({"regression", "pair_regression"})
@@ -155,33 +144,19 @@ class RegressionHead(ValueScoring):
         in_dim: int,
         num_labels: int = 1,
         *,
-        hidden_dims: Sequence[PositiveInt] = (),
-        activation: Activation = "prelu",
-        batch_norm: bool = False,
-        dropout: Probability = 0.0,
         output: Literal["identity", "sigmoid"] = "identity",
         low: float = 0.0,
         high: float = 1.0,
+        **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_dim, 1, **options)
         if low >= high:
-            raise ConfigError(
-                f"regression: found low {low} and high {high}, expected low below high."
-            )
-        self.layers = HiddenLayers(
-            in_dim,
-            1,
-            hidden_dims=hidden_dims,
-            activation=activation,
-            batch_norm=batch_norm,
-            dropout=dropout,
-        )
+            raise ConfigError(f"regression: found low {low} and high {high}, expected low < high.")
         self.output = output
         self.low = low
         self.high = high
 
     def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, " B"]:
-        """Return the estimated values."""
         value_B: Tensor = self.layers(x_BD).squeeze(-1)
         if self.output == "identity":
             return value_B

@@ -1,8 +1,7 @@
-"""The head that finds an answer in a text: its first and its last token, or that there is none.
+"""The head that predicts the first and the last token of an answer, or that there is none.
 
-Shape letters: B batch, T tokens, D width of the first input, E width of the second, S places of an
-answer's end: T tokens, before them one for "no answer" where questions may have none; N twice the
-examples that have a place.
+Shape letters: B batch, T tokens, D width of the first input, E width of the second, S places: the T
+tokens, after one for "no answer" if questions may have none; N twice the examples with a place.
 """
 
 from typing import NamedTuple
@@ -20,13 +19,7 @@ from nlp_core.heads.base import HEADS, Decoded, Head, hide_classes
 
 
 class Span(NamedTuple):
-    """The best pair of tokens of each example.
-
-    Attributes:
-        first: [B].
-        last: [B], not before `first`.
-        score: the sum of the scores of both, [B].
-    """
+    """The best pair of tokens of each example, [B] each, and the sum of their scores, [B]."""
 
     first: Tensor
     last: Tensor
@@ -38,13 +31,8 @@ def find_best_span(
 ) -> Span:
     """Return the pair i <= j < i + max_tokens with the highest start_i + end_j.
 
-    Of equally good pairs the one with the first i counts, and then with the first j. In time and
-    memory B T max_tokens.
-
-    Args:
-        start_BT: score of each token as the first one; -inf where it cannot be.
-        end_BT: score of each token as the last one; -inf where it cannot be.
-        max_tokens: tokens of the longest pair, at least 1.
+    Of equally good pairs, the one with the lowest i wins, then with the lowest j. Impossible tokens
+    have the score -inf. Takes time and memory B T max_tokens.
     """
     width = min(max_tokens, start_BT.shape[1])
     padded = functional.pad(end_BT, (0, width - 1), value=-torch.inf)
@@ -58,34 +46,31 @@ def find_best_span(
 class SpanHead(Head):
     """Choose the first and the last token of an answer: p(i, j) = p_start(i) p_end(j).
 
-    p_start = softmax(u . x_i) and p_end = softmax(v . y_j) over the tokens, with x and y of the two
-    inputs, which may be the same layer twice; loss = -(log p_start + log p_end) / 2 of the
+    p_start = softmax(u . x_i) and p_end = softmax(v . y_j) over the tokens, with x and y from the
+    two inputs, which may be the same layer twice; loss = -(log p_start + log p_end) / 2 of the
     right tokens, a mean over the examples. The answer is the pair i <= j < i + max_answer_tokens
     with the highest p(i, j).
 
-    Where questions may have no answer (the task's labels name `unanswerable`), "no answer" is one
-    more place in both softmaxes, whose scores are linear maps of the maximum over the tokens of x
-    and y. None is given where log p(none) - log p(i, j) is above a threshold, which is kept with
-    the weights: 0 until the split that selects the epoch has told a better one.
+    If questions may have no answer (the task's labels name `unanswerable`), "no answer" is one more
+    place in both softmaxes. Its scores are linear maps of the maximum over the tokens of x and y.
+    No answer is predicted if log p(none) - log p(i, j) is above a threshold, which is saved with
+    the weights: 0 until it is tuned on the split that selects the epoch.
 
     Args:
-        start_dim: width D of the first input.
-        end_dim: width E of the second input.
-        num_labels: 1, or 2 where questions may have no answer.
-        dropout: probability of a zero in both inputs, in [0, 1).
-        max_answer_tokens: tokens of the longest answer, at least 1.
+        num_labels: 1, or 2 if questions may have no answer.
+        dropout: probability of a zero in both inputs.
+        max_answer_tokens: tokens of the longest answer.
 
     Shape: x [B, T, D] and y [B, T, E] to [B, S, 2].
 
     Source: Seo et al. 2017 (bidirectional attention flow), section 2, output layer; no answer as
         one more place: Levy et al. 2017 (zero-shot relation extraction), section 4.
-    Note: Levy et al. learn one score of no answer for all questions, here it depends on the tokens;
-        the longest answer is ours.
+    Note: Levy et al. learn one score of no answer for all questions; here it depends on the tokens.
+        The limit of the answer's length is ours.
     """
 
     kinds = frozenset({"span"})
     target = "answers"
-    comparable = True
     ranks = ((SEQUENCE,), (SEQUENCE,))
     threshold: Tensor
 
@@ -99,7 +84,7 @@ class SpanHead(Head):
         max_answer_tokens: PositiveInt = 30,
     ) -> None:
         super().__init__()
-        # without a bias, which no softmax over tokens sees; that of "no answer" is enough
+        # no bias: a softmax over tokens would ignore it, and "no answer" has one
         self.start = nn.Linear(start_dim, 1, bias=False)
         self.end = nn.Linear(end_dim, 1, bias=False)
         self.has_none = num_labels == 2
@@ -116,7 +101,7 @@ class SpanHead(Head):
         y_BTE: Float[Tensor, "B T E"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B S 2"]:
-        """Return the scores of each place as the answer's first and last, zeros at padding."""
+        """Return the scores of each place as first and last token, zeros at padding."""
         x_BTD = functional.dropout(x_BTD, self.dropout, self.training)
         y_BTE = functional.dropout(y_BTE, self.dropout, self.training)
         scores_BT2 = zero_padding(torch.cat([self.start(x_BTD), self.end(y_BTE)], -1), mask_BT)
@@ -131,12 +116,10 @@ class SpanHead(Head):
         target_B2: Int[Tensor, "B 2"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """Return the mean of the losses; examples without tokens cost nothing.
+        """Return the mean loss of the examples that have tokens.
 
         Args:
-            scores_BS2: what `forward` returns.
-            target_B2: first and last token, both -1 where there is no answer.
-            mask_BT: True at real tokens.
+            target_B2: first and last token, both -1 without an answer.
         """
         shift = int(self.has_none)
         assert self.has_none or bool((target_B2 >= 0).all()), "a question without an answer"
@@ -158,22 +141,19 @@ class SpanHead(Head):
         )
 
     def decode(self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
-        """Return the answers and, in 64 bits, p(i, j) of each and p(none).
-
-        The prediction is -1 for no answer and for an example without tokens.
-        """
+        """Return the answers, -1 for none, and p(i, j) and p(none) in 64 bits."""
         shift = int(self.has_none)
         log_BS2 = self._normalise(scores_BS2.double(), mask_BT)
         start_BT, end_BT = log_BS2[:, shift:].unbind(-1)
         span = find_best_span(start_BT, end_BT, self.max_answer_tokens)
         found_B2 = torch.stack([span.first, span.last], -1)
-        silent_B = ~mask_BT.any(1)
-        scores = [span.score.masked_fill(silent_B, -torch.inf)]
+        empty_B = ~mask_BT.any(1)
+        scores = [span.score.masked_fill(empty_B, -torch.inf)]
         if self.has_none:
             none_B = log_BS2[:, 0].sum(-1)
-            silent_B = silent_B | (none_B - scores[0] > self.threshold)
+            empty_B = empty_B | (none_B - scores[0] > self.threshold)
             scores.append(none_B)
-        found_B2 = found_B2.masked_fill(silent_B.unsqueeze(-1), NO_ANSWER)
+        found_B2 = found_B2.masked_fill(empty_B.unsqueeze(-1), NO_ANSWER)
         return Decoded(found_B2, torch.stack(scores, -1).exp())
 
     def outputs(
@@ -192,6 +172,6 @@ class SpanHead(Head):
     def _normalise(self, scores_BS2: Tensor, mask_BT: Tensor) -> Tensor:
         """Return the log-probabilities of each place, -inf at padding."""
         mask_BS1 = self._mask_places(mask_BT).unsqueeze(-1)
-        # an example without any place: zeros, for the softmax of nothing has no gradient
+        # zeros for an example without a place: a softmax over nothing has no gradient
         padding_BS1 = ~mask_BS1 & mask_BS1.any(1, keepdim=True)
         return scores_BS2.masked_fill(padding_BS1, -torch.inf).log_softmax(1)

@@ -1,9 +1,10 @@
-"""Heads that judge a pair of texts in several steps, over the encoder's vectors of both.
+"""Heads that classify or rate a pair of texts in several steps (stochastic answer networks).
 
-Shape letters: B batch, T places of both texts, D width of the input, N steps, L labels.
+Shape letters: B batch, T places of both texts, D width of the input, N steps, L labels, O numbers
+of a step.
 """
 
-from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,28 +13,23 @@ from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import masked_softmax, zero_padding
-from nlp_core.blocks.option import PositiveFloat, PositiveInt, Probability
-from nlp_core.heads.base import HEADS, Head
-from nlp_core.heads.loss import CROSS_ENTROPY, LabelLoss, build_class_weights
+from nlp_core.blocks.option import PositiveInt, Probability
+from nlp_core.heads.base import HEADS, Head, HeadBatch
 from nlp_core.heads.sentence import LabelScoring, ValueScoring
 
 FIRST, SECOND = 1, 2
-"""Which text a place is of; 0 is a special piece or padding."""
+"""The text that a place is of; 0 is a special piece or padding."""
 
 
 class StochasticAnswer(nn.Module):
-    """Read the first text several times, each time with what is known of both so far.
+    """Attend to the first text several times, each time with a state that remembers the others.
 
     s_1 = sum_j softmax_j(w . h_j) h_j over the places h_j of the second text. Step t attends to the
-    places p_i of the first one, x_t = sum_i softmax_i(p_i . (W s_t + b)) p_i, gives
-    V [x_t; s_t; |x_t - s_t|; x_t * s_t] + v, and remembers s_{t+1} = GRU(x_t, dropout(s_t)).
+    places p_i of the first one, x_t = sum_i softmax_i(p_i . (W s_t + b)) p_i, outputs
+    V [x_t; s_t; |x_t - s_t|; x_t * s_t] + v, and updates s_{t+1} = GRU(x_t, dropout(s_t)).
 
-    Args:
-        in_dim: width D of the input.
-        out_dim: numbers that a step gives.
-        steps: N.
-        dropout: probability of a zero in the input, in the same columns of all places of an
-            example, and in what is remembered.
+    Dropout of the input zeroes the same columns at all places of an example. Without places a text
+    is a vector of zeros.
 
     Shape: [B, T, D], mask [B, T] and parts [B, T] to [B, N, out_dim].
     """
@@ -42,7 +38,7 @@ class StochasticAnswer(nn.Module):
         super().__init__()
         self.summary = nn.Linear(in_dim, 1, bias=False)
         self.query = nn.Linear(in_dim, in_dim)
-        # after the last step nothing is remembered
+        # the state after the last step is not read
         self.memory = nn.GRUCell(in_dim, in_dim) if steps > 1 else None
         self.out = nn.Linear(4 * in_dim, out_dim)
         self.steps = steps
@@ -54,22 +50,21 @@ class StochasticAnswer(nn.Module):
         mask_BT: Bool[Tensor, "B T"],
         parts_BT: Int[Tensor, "B T"],
     ) -> Float[Tensor, "B N O"]:
-        """Return what each step gives; an empty text is a vector of zeros."""
         x_BTD = zero_padding(x_BTD, mask_BT)
         kept_B1D = functional.dropout(torch.ones_like(x_BTD[:, :1]), self.dropout, self.training)
         x_BTD = x_BTD * kept_B1D
         first_BT, second_BT = mask_BT & (parts_BT == FIRST), mask_BT & (parts_BT == SECOND)
         state_BD = _attend(self.summary(x_BTD).squeeze(-1), x_BTD, second_BT)
-        given = []
+        outputs = []
         for step in range(self.steps):
             score_BT = (x_BTD @ self.query(state_BD).unsqueeze(-1)).squeeze(-1)
             read_BD = _attend(score_BT, x_BTD, first_BT)
             both = [read_BD, state_BD, (read_BD - state_BD).abs(), read_BD * state_BD]
-            given.append(self.out(torch.cat(both, -1)))
+            outputs.append(self.out(torch.cat(both, -1)))
             if self.memory is not None and step < self.steps - 1:
                 state_BD = functional.dropout(state_BD, self.dropout, self.training)
                 state_BD = self.memory(read_BD, state_BD)
-        return torch.stack(given, 1)
+        return torch.stack(outputs, 1)
 
 
 def _attend(
@@ -80,28 +75,26 @@ def _attend(
 
 
 def choose_steps(drawn_BN: Float[Tensor, "B N"], dropped: float) -> Bool[Tensor, "B N"]:
-    """Return the steps that count: each with the probability 1 - dropped, and one at least.
+    """Return the steps that are kept: each with probability 1 - dropped, and at least one.
 
     Args:
         drawn_BN: uniform random numbers in [0, 1).
-        dropped: probability of a step that does not count.
+        dropped: probability of a dropped step.
     """
     return drawn_BN >= drawn_BN.amax(1, keepdim=True).clamp(max=dropped)
 
 
 class StochasticAnswerHead(Head):
-    """Answer in several steps and average those that count.
+    """Average the outputs of several steps.
 
     Args:
-        in_dim: width D of the input.
-        num_labels: numbers that a step gives.
-        steps: N.
-        dropout: see StochasticAnswer.
-        step_dropout: probability of a step that does not count in a training batch; one of each
-            example always does. In prediction all count.
+        steps: how often the first text is read.
+        dropout: probability of a zero in the input, in the same columns of all places of an
+            example, and in the state.
+        step_dropout: probability that training leaves a step out of the mean; one of each example
+            is always kept.
     """
 
-    reads_parts = True
     reads_texts = True
     ranks = ((SEQUENCE,),)
 
@@ -110,73 +103,45 @@ class StochasticAnswerHead(Head):
         in_dim: int,
         num_labels: int,
         *,
-        steps: PositiveInt,
-        dropout: Probability,
-        step_dropout: Probability,
+        steps: PositiveInt = 5,
+        dropout: Probability = 0.1,
+        step_dropout: Probability = 0.1,
     ) -> None:
         super().__init__()
         self.answer = StochasticAnswer(in_dim, num_labels, steps=steps, dropout=dropout)
         self.step_dropout = step_dropout
 
-    def choose(self, given_BNO: Float[Tensor, "B N O"]) -> Bool[Tensor, "B N"]:
-        """Return the steps that count."""
-        batch, steps, _ = given_BNO.shape
+    def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
+        """Return the text that each place is of."""
+        assert batch.parts is not None, "pairs of whole texts"
+        return (batch.parts,)
+
+    def choose(self, outputs_BNO: Float[Tensor, "B N O"]) -> Bool[Tensor, "B N"]:
+        batch, steps, _ = outputs_BNO.shape
         if not self.training:
-            return given_BNO.new_ones(batch, steps, dtype=torch.bool)
-        drawn_BN = torch.rand(batch, steps, device=given_BNO.device)
+            return outputs_BNO.new_ones(batch, steps, dtype=torch.bool)
+        drawn_BN = torch.rand(batch, steps, device=outputs_BNO.device)
         return choose_steps(drawn_BN, self.step_dropout)
 
 
 @HEADS.register("san_classification")
-class SANClassificationHead(StochasticAnswerHead, LabelScoring):
+class SANClassificationHead(LabelScoring, StochasticAnswerHead):
     """Choose one label of a pair of texts in several steps (a stochastic answer network).
 
-    p = mean of softmax(V [x_t; s_t; |x_t - s_t|; x_t * s_t] + v) over the steps t that count, where
-    s_1 sums up the second text, x_t is what attention with s_t reads in the first one, and
-    s_{t+1} = GRU(x_t, s_t). The scores are log p; the loss is as that of the head classification.
+    p = mean of softmax(V [x_t; s_t; |x_t - s_t|; x_t * s_t] + v) over the steps t that are kept,
+    where s_1 summarises the second text, x_t is the attention of s_t to the first one, and
+    s_{t+1} = GRU(x_t, s_t). The scores are log p; the loss is that of the head classification.
 
-    It reads one layer over `texts`; which place is of which text comes from the tokenizer, so it
-    serves encoders without segments as well. Special pieces are of neither.
-
-    Args:
-        in_dim: width D of the input.
-        num_labels: number of labels L.
-        steps: how often the first text is read.
-        dropout: probability of a zero in the input, in the same columns of all places of an
-            example, and in what is remembered.
-        step_dropout: probability of a step that does not count in a training batch; one of each
-            example always does. In prediction all count.
-        class_weights: weight of each label in the loss, in the order of the labels.
-        loss: `cross_entropy`, with a share of `label_smoothing`, or `focal`, with its `gamma`.
+    It reads one layer over `texts`. The tokenizer says which place is of which text, so encoders
+    without segments work too; special pieces are of neither.
 
     Shape: [B, T, D] to [B, L].
 
-    Raises:
-        ConfigError: the number of class weights is not the number of labels.
-
     Source: Liu et al. 2018 (stochastic answer networks for natural language inference), section 2.
-    Note: the mean is over the steps that count, so that p sums to 1.
+    Note: the mean is over the kept steps only, so that p sums to 1.
     """
 
     kinds = frozenset({"pair_classification", "ranking"})
-
-    def __init__(
-        self,
-        in_dim: int,
-        num_labels: int,
-        *,
-        steps: PositiveInt = 5,
-        dropout: Probability = 0.1,
-        step_dropout: Probability = 0.1,
-        class_weights: Sequence[PositiveFloat] | None = None,
-        loss: LabelLoss = CROSS_ENTROPY,
-    ) -> None:
-        super().__init__(
-            in_dim, num_labels, steps=steps, dropout=dropout, step_dropout=step_dropout
-        )
-        weight_L = build_class_weights("san_classification", class_weights, num_labels)
-        self.register_buffer("class_weights", weight_L, persistent=False)
-        self.choice = loss
 
     def forward(
         self,
@@ -184,48 +149,31 @@ class SANClassificationHead(StochasticAnswerHead, LabelScoring):
         mask_BT: Bool[Tensor, "B T"],
         parts_BT: Int[Tensor, "B T"],
     ) -> Float[Tensor, "B L"]:
-        """Return the logarithms of the labels' probabilities."""
-        given_BNL = self.answer(x_BTD, mask_BT, parts_BT)
-        counts_BN = self.choose(given_BNL)
-        log_BNL = given_BNL.log_softmax(-1).masked_fill(~counts_BN.unsqueeze(-1), -torch.inf)
-        scores_BL: Tensor = log_BNL.logsumexp(1) - counts_BN.sum(1, keepdim=True).log()
+        """Return the log probabilities of the labels."""
+        logits_BNL = self.answer(x_BTD, mask_BT, parts_BT)
+        kept_BN = self.choose(logits_BNL)
+        log_BNL = logits_BNL.log_softmax(-1).masked_fill(~kept_BN.unsqueeze(-1), -torch.inf)
+        scores_BL: Tensor = log_BNL.logsumexp(1) - kept_BN.sum(1, keepdim=True).log()
         return scores_BL
 
 
 @HEADS.register("san_regression")
-class SANRegressionHead(StochasticAnswerHead, ValueScoring):
-    """Estimate a number of a pair of texts in several steps (a stochastic answer network).
+class SANRegressionHead(ValueScoring, StochasticAnswerHead):
+    """Predict a number of a pair of texts in several steps (a stochastic answer network).
 
-    y = mean of what the steps give that count, which are those of the head san_classification;
+    y = mean of the outputs of the kept steps, which are those of the head san_classification;
     loss = mean_i (y_i - target_i)^2.
-
-    Args:
-        in_dim: width D of the input.
-        num_labels: of no meaning here.
-        steps: how often the first text is read.
-        dropout: probability of a zero in the input, in the same columns of all places of an
-            example, and in what is remembered.
-        step_dropout: probability of a step that does not count in a training batch; one of each
-            example always does. In prediction all count.
 
     Shape: [B, T, D] to [B].
 
     Source: Liu et al. 2018 (stochastic answer networks for natural language inference), section 2,
-        with a number in place of the labels.
+        with a number instead of the labels.
     """
 
     kinds = frozenset({"pair_regression"})
 
-    def __init__(
-        self,
-        in_dim: int,
-        num_labels: int = 1,
-        *,
-        steps: PositiveInt = 5,
-        dropout: Probability = 0.1,
-        step_dropout: Probability = 0.1,
-    ) -> None:
-        super().__init__(in_dim, 1, steps=steps, dropout=dropout, step_dropout=step_dropout)
+    def __init__(self, in_dim: int, num_labels: int = 1, **options: Any) -> None:
+        super().__init__(in_dim, 1, **options)
 
     def forward(
         self,
@@ -233,8 +181,7 @@ class SANRegressionHead(StochasticAnswerHead, ValueScoring):
         mask_BT: Bool[Tensor, "B T"],
         parts_BT: Int[Tensor, "B T"],
     ) -> Float[Tensor, " B"]:
-        """Return the estimated values."""
-        given_BN1 = self.answer(x_BTD, mask_BT, parts_BT)
-        counts_BN = self.choose(given_BN1)
-        value_B: Tensor = (given_BN1.squeeze(-1) * counts_BN).sum(1) / counts_BN.sum(1)
+        values_BN1 = self.answer(x_BTD, mask_BT, parts_BT)
+        kept_BN = self.choose(values_BN1)
+        value_B: Tensor = (values_BN1.squeeze(-1) * kept_BN).sum(1) / kept_BN.sum(1)
         return value_B

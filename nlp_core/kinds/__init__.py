@@ -1,4 +1,4 @@
-"""The kinds of task, one file each, which states everything that depends on the kind."""
+"""The kinds of task, defined in one file each."""
 
 from nlp_core.kinds.base import (
     ANSWERS,
@@ -17,44 +17,12 @@ from nlp_core.kinds.base import (
     list_user_kinds,
     register,
 )
-from nlp_core.kinds.classification import CLASSIFICATION
+from nlp_core.kinds.classification import CLASSIFICATION, PAIR_CLASSIFICATION
 from nlp_core.kinds.intent_slots import INTENT_SLOTS
 from nlp_core.kinds.language_model import LANGUAGE_MODEL
 from nlp_core.kinds.masked_language_model import MASKED_LANGUAGE_MODEL
 from nlp_core.kinds.multi_label import MULTI_LABEL
-from nlp_core.kinds.pair_classification import PAIR_CLASSIFICATION
-from nlp_core.kinds.pair_regression import PAIR_REGRESSION
 from nlp_core.kinds.ranking import RANKING
-from nlp_core.kinds.regression import REGRESSION
+from nlp_core.kinds.regression import PAIR_REGRESSION, REGRESSION
 from nlp_core.kinds.span import SPAN, SPAN_LABELS
 from nlp_core.kinds.tagging import TAGGING
-
-__all__ = [
-    "ANSWERS",
-    "CLASSIFICATION",
-    "GROUP",
-    "INTENT_SLOTS",
-    "KINDS",
-    "LABEL",
-    "LABELS",
-    "LANGUAGE_MODEL",
-    "MASKED",
-    "MASKED_LANGUAGE_MODEL",
-    "MULTI_LABEL",
-    "NEXT_WORD",
-    "PAIR_CLASSIFICATION",
-    "PAIR_REGRESSION",
-    "RANKING",
-    "REGRESSION",
-    "SPAN",
-    "SPAN_LABELS",
-    "TAGGING",
-    "TAGS",
-    "Column",
-    "Form",
-    "Kind",
-    "Target",
-    "UserFile",
-    "list_user_kinds",
-    "register",
-]

@@ -1,7 +1,6 @@
-"""What a kind of task states: its columns, targets, readers and metrics.
+"""The definition of a kind of task: its columns, targets and readers.
 
-Configuration files are checked against kinds, so nothing heavy is imported here: the form of a
-column and the module of the metrics are names, which higher floors look up.
+Configuration files are checked against kinds, so nothing heavy is imported here.
 """
 
 from dataclasses import dataclass
@@ -17,27 +16,13 @@ ANSWERS = "answers"
 MASKED = "masked"
 GROUP = "group"
 Form = Literal["count", "flag", "number", "text", "texts", "places"]
-"""A whole number, yes or no, a number, a text, several texts, several small whole numbers."""
+"""An integer, yes or no, a number, a text, several texts, several small integers."""
 ROW_CUTS = ("row",)
 TEXT_CUTS = ("row", "text_a", "phrase_root")
 TABLES = ("tsv", "csv", "jsonl", "parquet")
 
-AVERAGED_METRICS = tuple(
-    f"{average}_{name}"
-    for average in ("macro", "micro", "weighted")
-    for name in ("auc", "f1", "precision", "recall")
-)
-OPERATING_POINT_METRICS = (
-    "recall_at_precision@PRECISION",
-    "recall_at_precision@PRECISION@LABEL",
-    "threshold_at_precision@PRECISION",
-    "threshold_at_precision@PRECISION@LABEL",
-)
-
 
 class Column(NamedTuple):
-    """A column of the parquet files of processed data."""
-
     name: str
     form: Form
 
@@ -53,13 +38,13 @@ PAIR_COLUMNS = (
 
 
 class Target(NamedTuple):
-    """What is predicted of an example.
+    """What is predicted for an example.
 
     Attributes:
-        name: of its column, or of what is computed: label, labels, tags, next_word ...
+        name: of its column, if it has one.
         answer: form of a prediction.
-        right: form of what is right.
-        source: the key of a manifest that lists what can be predicted.
+        right: form of the right answer.
+        source: the key of a manifest that lists the possible predictions.
     """
 
     name: str
@@ -69,16 +54,16 @@ class Target(NamedTuple):
 
 
 class UserFile(NamedTuple):
-    """How a user's file holds examples of a kind.
+    """The form of a user's file with examples of a kind.
 
     Attributes:
-        metrics: what is usually measured.
-        texts: what the columns of the texts are usually called.
-        label: what the column of the label is usually called; of tagging that of the tags.
-        tags: what the column of the tags is usually called, if there is a label too.
-        formats: the formats that can hold it; none where only sources/ describes such tasks.
-        keys: the keys of `data` that only some kinds have, and this one does.
-        plain_metrics: what is usually measured where tags write no entities.
+        metrics: the default metrics.
+        texts: default names of the columns of texts.
+        label: default name of the column of the label, or of the tags in tagging.
+        tags: default name of the column of tags, if there is a label too.
+        formats: possible formats; none if only sources/ can describe such tasks.
+        keys: keys of `data` that this kind has and others do not.
+        plain_metrics: the default metrics if tags mark no entities.
     """
 
     metrics: tuple[str, ...] = ()
@@ -91,7 +76,7 @@ class UserFile(NamedTuple):
 
     @property
     def num_columns(self) -> int:
-        """Return how many columns a row needs."""
+        """The columns that a row needs."""
         return len(self.texts) + 1 + (self.tags is not None)
 
 
@@ -103,17 +88,15 @@ class Kind:
     """A kind of task.
 
     Attributes:
-        name: as configuration files and manifests spell it.
-        columns: of the processed parquet files, in their order.
-        targets: what is predicted; more than one where an example has several answers.
+        name: in configuration files and manifests.
+        columns: of the processed parquet files, in order.
+        targets: what is predicted for an example.
         texts: the columns of text that a model may read whole.
-        readers: the readers of sources/ that give its examples.
+        readers: the readers of sources/ for its examples.
         cuts: by what a part of train can be held out.
-        metrics: all that it can be measured by, sorted, with parameters in capitals.
-        metrics_module: where they are computed.
-        user_file: how a user's file holds it.
-        has_confusion: whether each row has one label that is taken for another.
-        is_auxiliary: whether it only serves other tasks, and is never predicted.
+        user_file: the form of a user's file.
+        has_confusion: whether it has a confusion matrix.
+        is_auxiliary: whether it only helps to train other tasks and is never predicted.
     """
 
     name: str
@@ -122,8 +105,6 @@ class Kind:
     texts: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
     cuts: tuple[str, ...] = TEXT_CUTS
-    metrics: tuple[str, ...]
-    metrics_module: str
     user_file: UserFile = NO_FILE
     has_confusion: bool = False
     is_auxiliary: bool = False
@@ -133,62 +114,56 @@ class Kind:
 
     @property
     def column_names(self) -> list[str]:
-        """Return the names of the columns."""
         return [column.name for column in self.columns]
 
     @property
     def tokens(self) -> list[str]:
-        """Return the columns of the tokens of its texts."""
+        """The columns of the tokens of its texts."""
         return [name for name in self.column_names if name.startswith("tokens")]
 
     @property
     def num_texts(self) -> int:
-        """Return how many texts an example has, a passage among them."""
+        """The texts of an example, including a passage."""
         return len(self.tokens)
 
     @property
     def target_names(self) -> list[str]:
-        """Return the names of what is predicted."""
         return [target.name for target in self.targets]
 
     @property
     def has_classes(self) -> bool:
-        """Say whether a task names what can be predicted: labels, tags, sorts of answers."""
+        """Whether a task lists the possible predictions: labels, tags, sorts of answers."""
         return self.targets[0].answer != "number"
 
     @property
     def has_label(self) -> bool:
-        """Say whether an example as a whole has a label, several labels or a number."""
+        """Whether a whole example has a label, several labels or a number."""
         return self.targets[0].name in (LABEL, LABELS)
 
     @property
     def has_several_labels(self) -> bool:
-        """Say whether an example has any number of labels."""
         return self.targets[0].name == LABELS
 
     @property
     def is_number(self) -> bool:
-        """Say whether an example's label is a number."""
         return self.has_label and not self.has_classes
 
     @property
     def has_tags(self) -> bool:
-        """Say whether each word has a tag."""
         return TAGS in self.target_names
 
     @property
     def has_passages(self) -> bool:
-        """Say whether answers are stretches of a passage, the second text."""
+        """Whether answers are spans of a passage, the second text."""
         return ANSWERS in self.target_names
 
     @property
     def predicts_words(self) -> bool:
-        """Say whether each next word of a text is predicted."""
         return NEXT_WORD in self.target_names
 
     @property
     def is_grouped(self) -> bool:
-        """Say whether rows are candidates, which belong to questions."""
+        """Whether rows are candidates of questions."""
         return GROUP in self.column_names
 
 
@@ -196,10 +171,9 @@ KINDS: Registry[Kind] = Registry("kind")
 
 
 def register(kind: Kind) -> Kind:
-    """Register a kind under its name."""
     return KINDS.register(kind.name)(kind)
 
 
 def list_user_kinds() -> list[str]:
-    """Return the names of the kinds that a user's files can be of, sorted."""
+    """Return the names of the kinds that a user's file can have, sorted."""
     return [name for name in KINDS.names() if KINDS.get(name).user_file.formats]

@@ -1,9 +1,11 @@
-"""One label of a text."""
+"""One label of a text, or of two texts."""
+
+from dataclasses import replace
 
 from nlp_core.kinds.base import (
-    AVERAGED_METRICS,
     LABEL,
-    OPERATING_POINT_METRICS,
+    PAIR_COLUMNS,
+    PAIR_TEXTS,
     TEXT_COLUMNS,
     Column,
     Kind,
@@ -19,19 +21,18 @@ CLASSIFICATION = register(
         targets=(Target(LABEL, "text", "text"),),
         texts=("text",),
         readers=("tsv",),
-        metrics=tuple(
-            sorted(
-                (
-                    *("accuracy", "auc", "auc@LABEL", "average_precision"),
-                    *("average_precision@LABEL", "expected_calibration_error", "f1", "f1@LABEL"),
-                    *("matthews", "precision", "precision@LABEL", "recall", "recall@LABEL"),
-                    *AVERAGED_METRICS,
-                    *OPERATING_POINT_METRICS,
-                )
-            )
-        ),
-        metrics_module="nlp_core.metrics.classification",
         user_file=UserFile(("accuracy", "macro_f1")),
         has_confusion=True,
+    )
+)
+
+PAIR_CLASSIFICATION = register(
+    replace(
+        CLASSIFICATION,
+        name="pair_classification",
+        columns=(*PAIR_COLUMNS, Column(LABEL, "text")),
+        texts=PAIR_TEXTS,
+        readers=("mrpc", "tsv"),
+        user_file=UserFile(("accuracy", "macro_f1"), texts=PAIR_TEXTS),
     )
 )

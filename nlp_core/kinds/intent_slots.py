@@ -1,15 +1,6 @@
 """A label of a sentence and a tag of each of its words."""
 
-from nlp_core.kinds.base import (
-    LABEL,
-    ROW_CUTS,
-    TAGS,
-    Column,
-    Kind,
-    Target,
-    UserFile,
-    register,
-)
+from nlp_core.kinds.base import LABEL, ROW_CUTS, TAGS, Column, Kind, Target, UserFile, register
 
 INTENT_SLOTS = register(
     Kind(
@@ -23,11 +14,6 @@ INTENT_SLOTS = register(
         targets=(Target(LABEL, "text", "text"), Target(TAGS, "texts", "texts", source="tags")),
         readers=("parallel",),
         cuts=ROW_CUTS,
-        metrics=(
-            *("frame_accuracy", "intent_accuracy", "slot_f1", "slot_f1_strict"),
-            *("slot_precision", "slot_recall"),
-        ),
-        metrics_module="nlp_core.metrics.intent_slots",
         user_file=UserFile(
             ("frame_accuracy", "intent_accuracy", "slot_f1"),
             texts=("tokens",),

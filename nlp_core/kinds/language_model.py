@@ -8,7 +8,5 @@ LANGUAGE_MODEL = register(
         columns=TEXT_COLUMNS,
         targets=(Target(NEXT_WORD, "number", "number"),),
         readers=("lines",),
-        metrics=("perplexity",),
-        metrics_module="nlp_core.metrics.language_model",
     )
 )

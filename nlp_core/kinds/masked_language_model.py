@@ -1,4 +1,4 @@
-"""The hidden pieces of a corpus, which only train an encoder for other tasks."""
+"""The masked pieces of a corpus, which only train an encoder for other tasks."""
 
 from nlp_core.kinds.base import MASKED, Column, Kind, Target, register
 
@@ -8,8 +8,6 @@ MASKED_LANGUAGE_MODEL = register(
         columns=(Column("text", "text"), Column("tokens", "texts")),
         targets=(Target(MASKED, "number", "number"),),
         texts=("text",),
-        metrics=("accuracy", "perplexity"),
-        metrics_module="nlp_core.metrics.masked_language_model",
         is_auxiliary=True,
     )
 )

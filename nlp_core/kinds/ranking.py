@@ -19,8 +19,6 @@ RANKING = register(
         targets=(Target(LABEL, "text", "text"),),
         texts=PAIR_TEXTS,
         readers=("tsv", "wikiqa"),
-        metrics=("accuracy", "auc", "map", "mrr"),
-        metrics_module="nlp_core.metrics.ranking",
         user_file=UserFile(
             ("map", "mrr"), texts=PAIR_TEXTS, keys=(GROUP, "choices", "choice_labels")
         ),

@@ -1,6 +1,18 @@
-"""A number of a text."""
+"""A number of a text, or of two texts."""
 
-from nlp_core.kinds.base import LABEL, TEXT_COLUMNS, Column, Kind, Target, UserFile, register
+from dataclasses import replace
+
+from nlp_core.kinds.base import (
+    LABEL,
+    PAIR_COLUMNS,
+    PAIR_TEXTS,
+    TEXT_COLUMNS,
+    Column,
+    Kind,
+    Target,
+    UserFile,
+    register,
+)
 
 REGRESSION = register(
     Kind(
@@ -9,8 +21,16 @@ REGRESSION = register(
         targets=(Target(LABEL, "number", "number"),),
         texts=("text",),
         readers=("tsv",),
-        metrics=("auc@THRESHOLD", "mae", "mse", "pearson", "rmse", "spearman"),
-        metrics_module="nlp_core.metrics.regression",
         user_file=UserFile(("pearson", "spearman")),
+    )
+)
+
+PAIR_REGRESSION = register(
+    replace(
+        REGRESSION,
+        name="pair_regression",
+        columns=(*PAIR_COLUMNS, Column(LABEL, "number")),
+        texts=PAIR_TEXTS,
+        user_file=UserFile(("pearson", "spearman"), texts=PAIR_TEXTS),
     )
 )

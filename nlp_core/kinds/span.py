@@ -1,9 +1,9 @@
-"""Where in a passage the answer to a question is, if it has one."""
+"""The place of an answer in a passage, if the question has one."""
 
 from nlp_core.kinds.base import ANSWERS, PAIR_COLUMNS, Column, Kind, Target, UserFile, register
 
 SPAN_LABELS = ["answerable", "unanswerable"]
-"""The sorts of questions; a task has the first, or both."""
+"""Sorts of questions; a task has the first, or both."""
 
 SPAN = register(
     Kind(
@@ -22,8 +22,6 @@ SPAN = register(
         targets=(Target(ANSWERS, "text", "texts"),),
         readers=("squad",),
         cuts=("row", "article", "paragraph"),
-        metrics=("exact_match", "exact_match@LABEL", "f1", "f1@LABEL"),
-        metrics_module="nlp_core.metrics.span",
         user_file=UserFile(
             ("f1", "exact_match"), texts=("question", "context"), label=ANSWERS, formats=("squad",)
         ),

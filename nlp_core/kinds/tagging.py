@@ -9,11 +9,6 @@ TAGGING = register(
         targets=(Target(TAGS, "texts", "texts"),),
         readers=("conll",),
         cuts=ROW_CUTS,
-        metrics=(
-            *("accuracy", "f1", "f1@LABEL", "f1_strict", "precision", "precision@LABEL"),
-            *("recall", "recall@LABEL"),
-        ),
-        metrics_module="nlp_core.metrics.tagging",
         user_file=UserFile(
             ("f1", "accuracy"),
             texts=("tokens",),

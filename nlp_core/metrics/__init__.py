@@ -1,21 +1,14 @@
-"""Metrics of each kind of task, in points (0 to 100) where they have no unit of their own."""
+"""Metrics of each kind of task, registered with their functions, directions and units."""
 
-from nlp_core.metrics.base import (
-    Predictions,
-    check_metrics,
-    check_selecting_metric,
-    has_metric,
-    is_better,
-    is_lower_better,
+# each registers its metrics
+from nlp_core.metrics import (
+    classification,
+    intent_slots,
+    language_model,
+    ranking,
+    regression,
+    span,
+    tagging,
 )
-from nlp_core.metrics.measurement import measure
-
-__all__ = [
-    "Predictions",
-    "check_metrics",
-    "check_selecting_metric",
-    "has_metric",
-    "is_better",
-    "is_lower_better",
-    "measure",
-]
+from nlp_core.metrics.base import METRICS, Metric, Predictions, is_better, is_lower_better, register
+from nlp_core.metrics.measurement import check_metrics, check_selecting_metric, has_metric, measure

@@ -1,4 +1,4 @@
-"""Which label was taken for which: a table beside the metrics, which are numbers."""
+"""The confusion matrix of a task with one label for each example."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from nlp_core.metrics.base import Predictions
 
 
 class Confusion(NamedTuple):
-    """How often each label was taken for each.
+    """A confusion matrix.
 
     Attributes:
-        labels: every label of the task, in the order of its manifest.
-        counts: examples of the label of a row that were given the label of a column, [L, L].
+        labels: all labels of the task, in the order of its manifest.
+        counts: examples with the label of a row and the prediction of a column, [L, L].
     """
 
     labels: list[str]
@@ -21,8 +21,6 @@ class Confusion(NamedTuple):
 
 
 def count_confusions(predictions: Predictions) -> Confusion:
-    """Count which label was taken for which, for a task with one label an example."""
-    # more than a second, which a command that only predicts does not need
     from sklearn.metrics import confusion_matrix
 
     labels = [str(label) for label in predictions.labels]

@@ -1,32 +1,35 @@
 """Metrics of a task that ranks the candidate answers of each question.
 
-Ties never help: candidates of the same score are taken together, the wrong ones first, so a model
-that scores all of them alike is not rewarded for the order of the file.
+Ties never help: of candidates with one score, the wrong ones rank first, so equal scores get no
+credit for the order of the file.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score
 
 from nlp_core.errors import DataError
-from nlp_core.metrics.base import Predictions
-from nlp_core.metrics.classification import measure_auc
+from nlp_core.metrics.base import Predictions, register
 
 
+@register("map", "ranking")
 def measure_map(predictions: Predictions) -> float:
     """Return the mean average precision over the questions that have a right candidate."""
+    from sklearn.metrics import average_precision_score
+
     return float(np.mean([average_precision_score(r, s) for r, s in _questions(predictions)]))
 
 
+@register("mrr", "ranking")
 def measure_mrr(predictions: Predictions) -> float:
     """Return the mean of 1 / (rank of the first right candidate), over answerable questions."""
     return float(np.mean([_reciprocal_rank(r, s) for r, s in _questions(predictions)]))
 
 
+@register("accuracy", "ranking")
 def measure_accuracy(predictions: Predictions) -> float:
-    """Return the share of the answerable questions whose right candidate is before all others."""
+    """Return the share of answerable questions with a right candidate before all others."""
     return float(np.mean([_reciprocal_rank(r, s) == 1.0 for r, s in _questions(predictions)]))
 
 
@@ -39,24 +42,13 @@ def _questions(
 ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.floating]]]:
     """Yield, for each answerable question, which candidates are right and all their scores."""
     if predictions.score is None or predictions.group is None:
-        raise DataError(
-            "metrics: accuracy, map, mrr: found no scores or no question numbers, expected both of "
-            "each candidate."
-        )
+        raise DataError("found no scores or no question numbers, expected both for each candidate.")
     relevant = np.asarray(predictions.target, dtype=np.str_) == predictions.labels[-1]
     if not relevant.any():
         raise DataError(
-            "metrics: accuracy, map, mrr: found no question with a right candidate, expected at "
-            "least one. Measure a larger split."
+            "found no question with a right candidate, expected at least one. Measure a larger "
+            "split."
         )
     for question in np.unique(predictions.group[relevant]):
         rows = predictions.group == question
         yield relevant[rows], predictions.score[rows, -1]
-
-
-COMPUTE = {
-    "accuracy": measure_accuracy,
-    "auc": measure_auc,
-    "map": measure_map,
-    "mrr": measure_mrr,
-}

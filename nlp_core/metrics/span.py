@@ -1,7 +1,7 @@
 """Metrics of answers that are stretches of a text, as SQuAD defines them.
 
-Texts are compared without case, punctuation, the words a, an and the, and the width of gaps. Of
-several right answers the one that is nearest counts. No answer is right where there is none.
+Comparisons ignore case, punctuation, the words a, an and the, and the width of gaps. The best match
+among several right answers counts. If a question has no answer, no answer is right.
 
 Source: Rajpurkar et al. 2016 (SQuAD), section 6.1; no answers: Rajpurkar et al. 2018 (SQuAD 2.0).
 """
@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from nlp_core.errors import DataError
-from nlp_core.metrics.base import Predictions
+from nlp_core.metrics.base import LABEL, Predictions, register
 
 ANSWERABLE = "answerable"
 
@@ -29,20 +29,19 @@ Compare = Callable[[str, str], float]
 def normalise_answer(text: str) -> str:
     """Return an answer as it is compared: `The "Golden" Gate.` gives `golden gate`.
 
-    Only ASCII punctuation is dropped, and an article leaves a gap where it stood.
+    Only ASCII punctuation is dropped, and an article becomes a gap.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def compare_exactly(target: str, found: str) -> float:
-    """Return 1 for two normalised answers that are equal, else 0."""
     return float(target == found)
 
 
 def compare_words(target: str, found: str) -> float:
-    """Return the F1 of the words that two normalised answers share, counted as often as they stand.
+    """Return the F1 of the words, with repetition, of two normalised answers.
 
-    Where one of them has no word, it is 1 if the other has none either, else 0.
+    If one of them has no words, it is 1 if the other has none either, and 0 if it has.
     """
     right, words = target.split(), found.split()
     if not right or not words:
@@ -52,12 +51,12 @@ def compare_words(target: str, found: str) -> float:
 
 
 def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
-    """Return the score of an answer against the nearest of the right ones.
+    """Return the score of an answer against the best match of the right ones.
 
     Args:
-        compare: gives the score of two normalised answers.
-        targets: the right answers; none, or only such as are empty when normalised, for a question
-            without an answer.
+        compare: returns the score of two normalised answers.
+        targets: the right answers; none, or only ones that are empty when normalised, for a
+            question without an answer.
         found: the model's answer; empty for none.
     """
     right = [text for text in map(normalise_answer, targets) if text] or [""]
@@ -66,23 +65,18 @@ def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
 
 
 def measure_score(compare: Compare, predictions: Predictions) -> float:
-    """Return the mean score of all questions."""
     pairs = zip(predictions.target, predictions.prediction, strict=True)
     return float(np.mean([score_answer(compare, _read(right), str(text)) for right, text in pairs]))
 
 
 def measure_label(compare: Compare, predictions: Predictions, label: str) -> float:
-    """Return the mean score of the questions that have an answer, or of those that have none.
-
-    Raises:
-        DataError: there is no such question.
-    """
+    """Return the mean score of the questions that have an answer, or of those that have none."""
     pairs = zip(predictions.target, predictions.prediction, strict=True)
     kept = [(right, text) for right, text in pairs if bool(right) == (label == ANSWERABLE)]
     if not kept:
         raise DataError(
-            f"metrics: found no {label} question, expected at least one; measure all questions, "
-            "without the label."
+            f"found no {label} question, expected at least one; measure all questions, without "
+            "the label."
         )
     target, prediction = zip(*kept, strict=True)
     return measure_score(compare, Predictions(predictions.labels, target, prediction))
@@ -92,9 +86,6 @@ def _read(answer: object) -> Sequence[str]:
     return cast(Sequence[str], answer)
 
 
-COMPUTE = {
-    "exact_match": partial(measure_score, compare_exactly),
-    "exact_match@LABEL": partial(measure_label, compare_exactly),
-    "f1": partial(measure_score, compare_words),
-    "f1@LABEL": partial(measure_label, compare_words),
-}
+for name, compare in (("exact_match", compare_exactly), ("f1", compare_words)):
+    register(name, "span")(partial(measure_score, compare))
+    register(f"{name}{LABEL}", "span")(partial(measure_label, compare))

@@ -62,7 +62,10 @@ class Documentation(NamedTuple):
 def document(owner: type[Block] | type[Head]) -> Documentation:
     """Return what there is to know of a block or a head."""
     paragraphs, sections = parse_docstring(inspect.getdoc(owner) or "")
-    texts = _parse_entries(sections.get("Args", []))
+    texts: dict[str, str] = {}
+    for base in reversed(owner.__mro__):  # shared options are documented in a base class
+        shared = parse_docstring(inspect.cleandoc(vars(base).get("__doc__") or ""))[1]
+        texts |= _parse_entries(shared.get("Args", []))
     plain: type = owner  # mypy takes a union of classes for something without a hash
     schema = options_model(plain).model_json_schema()
     required = schema.get("required", [])

@@ -58,23 +58,15 @@ class GraphModel(Learner):
 
         Args:
             batch: what the model reads.
-            informed: whether heads that read right answers to learn from them are given them.
+            informed: whether heads may read the right answers as an input (teacher forcing).
         """
         values, masks = self.compute_layers(batch)
         scores = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.inputs[0]]
-            is_told = head.scores_target or (informed and head.reads_target)
-            told = [batch.targets[head.target]] if is_told else []
-            if head.reads_parts:
-                assert batch.parts is not None, f"head '{name}' needs pairs of whole texts"
-                told.insert(0, batch.parts)
-            if isinstance(head, LanguageModelHead):
-                told.append(self._find_table(head.vocabulary))
-            if isinstance(head, MaskedLanguageModelHead):
-                told.append(find_piece_table(self.plan, self.blocks))
-            read = [values[layer] for layer in plan.inputs]
-            scores[name] = (head(*read, mask, *told), mask)
+            inputs = [values[layer] for layer in plan.inputs]
+            more = head.read(batch, informed=informed)
+            scores[name] = (head(*inputs, mask, *more, *self._find_tables(head)), mask)
         return scores
 
     def compute_layers(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
@@ -114,7 +106,7 @@ class GraphModel(Learner):
         for name, (score, mask) in scores.items():
             head = self._head(name)
             assert head.target in batch.targets, f"the loss of head '{name}' needs {head.target}"
-            where = batch.group if head.grouped else mask
+            where = head.select_where(mask, batch.group)
             loss = head.loss(score, batch.targets[head.target], where)
             loss = self.plan.heads[name].weight * loss
             losses.append(batch.shares.terms[name] * loss if batch.shares else loss)
@@ -149,7 +141,7 @@ class GraphModel(Learner):
         head, axes = self._head(name), self.plan.heads[name].axes
         inputs = [item for item, column in self.plan.inputs.items() if find_axes(column) == axes]
         mask = batch.masks.get(inputs[0]) if inputs else None
-        return batch.targets[head.target], batch.group if head.grouped else mask
+        return batch.targets[head.target], head.select_where(mask, batch.group)
 
     def outputs(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
@@ -158,14 +150,14 @@ class GraphModel(Learner):
         found = {}
         for name, (score, mask) in scores.items():
             head = self._head(name)
-            found[name] = head.outputs(score, batch.group if head.grouped else mask)
+            found[name] = head.outputs(score, head.select_where(mask, batch.group))
         return found
 
-    def say(self, batch: Batch) -> dict[str, Tensor]:
+    def compute_outputs(self, batch: Batch) -> dict[str, Tensor]:
         """Return the outputs of a pass over a batch."""
         return self.outputs(self(batch, informed=True), batch)
 
-    def weigh(self, batch: Batch) -> dict[str, float]:
+    def compute_weights(self, batch: Batch) -> dict[str, float]:
         """Return each head's weight, times the share of the batch in the rows of its step."""
         shares = {} if batch.shares is None else batch.shares.rows
         return {name: head.weight * shares.get(name, 1.0) for name, head in self.plan.heads.items()}
@@ -182,12 +174,16 @@ class GraphModel(Learner):
         assert isinstance(block, Block), name
         return block
 
-    def _find_table(self, layer: str) -> Tensor:
-        """Return the table of a word_embedding layer."""
-        owner = next(item.owner for item in self.plan.layers if item.name == layer)
+    def _find_tables(self, head: Head) -> list[Tensor]:
+        """Return the table of embeddings that a language model scores words or pieces with."""
+        if isinstance(head, MaskedLanguageModelHead):
+            return [find_piece_table(self.plan, self.blocks)]
+        if not isinstance(head, LanguageModelHead):
+            return []
+        owner = next(item.owner for item in self.plan.layers if item.name == head.vocabulary)
         block = self.blocks[owner]
-        assert isinstance(block, WordEmbedding), layer
-        return block.weight
+        assert isinstance(block, WordEmbedding), head.vocabulary
+        return [block.weight]
 
     def _head(self, name: str) -> Head:
         head = self.heads[name]

@@ -36,11 +36,11 @@ class Learner(nn.Module):
         """
         raise NotImplementedError
 
-    def say(self, batch: Any) -> dict[str, Tensor]:
+    def compute_outputs(self, batch: Any) -> dict[str, Tensor]:
         """Return the outputs of a pass over a batch."""
         raise NotImplementedError
 
-    def weigh(self, batch: Any) -> dict[str, float]:
+    def compute_weights(self, batch: Any) -> dict[str, float]:
         """Return what the mean over each head's rows counts.
 
         That is the weight of the head, times the share that the batch has in its step.

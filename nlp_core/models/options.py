@@ -1,11 +1,11 @@
 """The options a model file may set: the keyword-only arguments of what it names."""
 
-import inspect
 from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from nlp_core.blocks.option import list_options
 from nlp_core.config.base import parse_config
 
 
@@ -26,14 +26,10 @@ def check_options(owner: type, options: dict[str, Any], *, where: str) -> dict[s
 
 @cache
 def options_model(owner: type) -> type[BaseModel]:
-    """Return the closed model of a class's keyword-only constructor arguments."""
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(owner).parameters.values():
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            required = parameter.default is inspect.Parameter.empty
-            fields[parameter.name] = (
-                parameter.annotation,
-                ... if required else parameter.default,
-            )
+    """Return the closed model of a class's options."""
+    fields: dict[str, Any] = {
+        name: (item.annotation, ... if item.default is item.empty else item.default)
+        for name, item in list_options(owner).items()
+    }
     config = ConfigDict(extra="forbid", strict=True, frozen=True)
     return create_model(f"{owner.__name__}Options", __config__=config, **fields)

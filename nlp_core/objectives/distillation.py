@@ -157,7 +157,7 @@ class Student(GraphModel):
             head = self._head(name)
             soft = torch.from_numpy(self.lesson.soft[head.target].take(batch.rows))
             taught = soft.to(score.device)
-            where = batch.group if head.grouped else mask
+            where = head.select_where(mask, batch.group)
             said = head.outputs(head.soften(score, mask).float(), where)
             taught_KN = torch.stack([head.outputs(member, where) for member in taught])
             rows_N = compare_soft(self.lesson.objective, taught_KN, said)

@@ -69,7 +69,7 @@ class Average:
         """
         self.model.train()
         with repeat_pass(self.model, random_state):
-            return self.model.say(batch)
+            return self.model.compute_outputs(batch)
 
     def restore(self, weights: Mapping[str, Tensor]) -> None:
         """Go on from averaged weights."""

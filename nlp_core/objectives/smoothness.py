@@ -160,12 +160,12 @@ class SmoothObjective(AdversarialObjective):
             repeat_pass(self.model, clean.random_state),
             intercept(self.tables, lambda idx, looked_up, mask: vectors[idx] + deltas[idx]),
         ):
-            return self.model.say(batch)
+            return self.model.compute_outputs(batch)
 
     def _compare(
         self, batch: Any, first: Mapping[str, Tensor], second: Mapping[str, Tensor]
     ) -> Tensor:
-        weights = self.model.weigh(batch)
+        weights = self.model.compute_weights(batch)
         parts = [
             weights[name] * mean_divergence(self.divergence, first[name], second[name])
             for name in first

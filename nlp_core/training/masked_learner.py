@@ -99,11 +99,11 @@ class MaskedLearner(Learner):
         found = {PIECE: scores.pieces} if len(part.places) else {}
         return found if scores.answers is None else found | {PAIR: scores.answers}
 
-    def say(self, part: MaskedPart) -> dict[str, Tensor]:
+    def compute_outputs(self, part: MaskedPart) -> dict[str, Tensor]:
         """Return the outputs of a pass over a part."""
         return self.outputs(self(part), part)
 
-    def weigh(self, part: MaskedPart) -> dict[str, float]:
+    def compute_weights(self, part: MaskedPart) -> dict[str, float]:
         """Return the shares of the part in the masked pieces and in the pairs of the batch."""
         return {
             PIECE: len(part.places) / max(part.num_pieces, 1),
