@@ -142,7 +142,7 @@ def test_another_width_than_the_layer_says_is_refused(root: Path) -> None:
     graph = json.loads(json.dumps(GRAPH))
     graph["layers"][4]["width"] = 3
     cell = make_cell(root, graph)
-    with pytest.raises(DataError, match=r"found 2 numbers in each row .* of width 3 reads"):
+    with pytest.raises(DataError, match=r"found 2 numbers per row .* of width 3 reads"):
         Featurizer.build(cell.plan, cell.task, cell.task.read_split("train"), cell.init)
 
 
@@ -161,6 +161,6 @@ def test_numbers_and_words_are_not_taken_for_each_other(root: Path) -> None:
 
 def test_numbers_of_tokens_need_one_text() -> None:
     task = change(TASK, texts=["a", "b"]) | {"kind": "pair_classification"}
-    with pytest.raises(ConfigError, match=r"found \['odd'\] .*, of two texts"):
+    with pytest.raises(ConfigError, match=r"found \['odd'\] .*; only a kind of one text"):
         parse_config(task, TaskConfig, where="d.yaml: task")
     parse_config(change(task, token_dense=[]), TaskConfig, where="d.yaml: task")

@@ -107,7 +107,10 @@ def test_a_batch_holds_the_windows_of_its_own_rows_alone() -> None:
     ("options", "message"),
     [
         ({"max_length": 17}, "max_length: found 17, expected at most 16"),
-        ({"max_length": 8, "stride": 4}, "stride: found 4 with a max_length of 8"),
+        (
+            {"max_length": 8, "stride": 4},
+            "stride: found 4, expected less than half of max_length 8",
+        ),
     ],
 )
 def test_options_that_do_not_fit_the_encoder(options: Mapping[str, int], message: str) -> None:
@@ -124,7 +127,7 @@ def test_positions_begin_behind_padding_in_some_encoders() -> None:
 
 
 def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"found no tokenizer.json.*name the folder"):
+    with pytest.raises(DataError, match=r"found no tokenizer.json.*expected a pretrained encoder"):
         PieceVocabulary.learn([], {}, tmp_path)
 
 

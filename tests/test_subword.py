@@ -12,8 +12,9 @@ import torch
 
 from nlp_core.blocks.subword import SubwordEmbedding
 from nlp_core.data.split_column import TextColumn
-from nlp_core.data.subword import WORD_START, SubwordVocabulary
+from nlp_core.data.subword import SubwordVocabulary
 from nlp_core.files import format_json
+from reglue_runtime.text import WORD_START
 from tests.test_features import TEXT, make_cell, preprocess, train
 
 WORDS = ["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3

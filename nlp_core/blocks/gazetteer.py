@@ -15,7 +15,7 @@ from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block, Shape
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
 from nlp_core.config.reader import PATH_PART
-from nlp_core.data.gazetteer import Gazetteer
+from nlp_core.data.gazetteer import GazetteerVocabulary
 
 ProjectPath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
 
@@ -42,7 +42,7 @@ class GazetteerEmbedding(Block):
     """
 
     ranks = ((WORDS,),)
-    vocabulary = Gazetteer
+    vocabulary = GazetteerVocabulary
     files = ("file",)
 
     def __init__(
