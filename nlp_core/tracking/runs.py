@@ -25,7 +25,7 @@ Plain = dict[str, Any]  # Any: JSON holds anything
 
 
 class Point(NamedTuple):
-    """A point of a curve: a value at a step."""
+    """A point of a curve."""
 
     name: str
     step: int
@@ -37,12 +37,11 @@ class SeedRun:
     """One seed of a cell.
 
     Attributes:
-        seed: its number.
-        metrics: what evaluation measured of it.
+        metrics: of its evaluation.
         points: curves of training and validation.
         tags: digests, host, versions.
-        started: seconds since 1970; None where no run file says.
-        seconds: how long it took; None where no run file says.
+        started: seconds since 1970; None without a run file.
+        seconds: duration; None without a run file.
     """
 
     seed: int
@@ -58,12 +57,9 @@ class CellRun:
     """A cell with its seeds.
 
     Attributes:
-        table: the table it belongs to.
-        cell: its name.
         params: model, data, recipe, all flat.
         metrics: mean and spread over the seeds.
         tags: digests of its files and of its dependencies.
-        seeds: its runs.
     """
 
     table: str
@@ -75,7 +71,7 @@ class CellRun:
 
     @property
     def key(self) -> str:
-        """Digest of all of the above: the same content has the same key."""
+        """Digest of all fields."""
         return digest_json(asdict(self))
 
 
@@ -112,7 +108,7 @@ def collect_encoders(root: Path) -> Iterator[CellRun]:
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: JSON holds anything
-    """Return nested mappings as one, keys joined by dots and values as text."""
+    """Return nested mappings as one, with keys joined by dots and values as text."""
     flat: dict[str, str] = {}
     for key, value in values.items():
         name = f"{prefix}.{key}"
@@ -132,7 +128,7 @@ def _build_cell(
         seed: {key: score["values"][idx] for key, score in found.items()}
         for idx, seed in enumerate(measured)
     }
-    # the means of before a cell was trained again with other seeds are not its own
+    # means over other seeds are from an earlier training of the cell
     scores = found if measured == note["seeds"] else {}
     seeds = [
         _build_seed(root, folder, note, seed=seed, values=values.get(seed, {}))
@@ -237,7 +233,7 @@ def _read_history(path: Path) -> list[Point]:
 
 
 def _list_values(event: Plain) -> dict[str, float]:
-    """Return what a line of a history measured, by the names of its curves."""
+    """Return the values of a line of a history, by the names of their curves."""
     match event["event"]:
         case "train":
             names = ("loss", "lr", "accuracy", "pair_loss", "pair_accuracy")
@@ -254,7 +250,7 @@ def _list_values(event: Plain) -> dict[str, float]:
 
 
 def _list_digests(stage: Plain) -> dict[str, str]:
-    """Return the digests that DVC recorded of a stage's dependencies and outputs."""
+    """Return DVC's digests of a stage's dependencies and outputs."""
     return {
         f"dvc.{sort}.{item['path']}": item["md5"]
         for sort in ("deps", "outs")
@@ -265,7 +261,7 @@ def _list_digests(stage: Plain) -> dict[str, str]:
 
 def _read_lock(path: Path) -> dict[str, Plain]:
     if not path.exists():
-        log.warning("track: there is no %s: the runs carry no digests of DVC", path)
+        log.warning("track: no %s: runs will have no digests of DVC", path)
         return {}
     lock = yaml.safe_load(path.read_text(encoding="utf-8"))
     return lock.get("stages") or {}

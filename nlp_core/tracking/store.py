@@ -1,6 +1,6 @@
-"""The MLflow database: the only module that knows MLflow.
+"""The MLflow database: the only module that imports MLflow.
 
-MLflow takes seconds to import, so that is put off until a store is opened.
+MLflow takes seconds to import, so it is imported when a store is opened.
 """
 
 import fcntl
@@ -28,20 +28,15 @@ Change = Literal["kept", "added", "replaced"]
 
 
 class Store:
-    """An open MLflow database.
-
-    Args:
-        client: a client of the database.
-    """
-
     def __init__(self, client: "MlflowClient") -> None:
         self._client = client
 
     def put(self, cell: CellRun) -> Change:
-        """Bring a cell in, unless the same content is there with all seeds.
+        """Add a cell, unless the same content with all seeds is there.
 
-        What it replaces is deleted softly. The parent gets its key last: a cell without one was
-        interrupted, and is brought in anew.
+        Older runs of the cell are deleted softly. The parent gets its key last: a cell without a
+        key was
+        interrupted, and is added again.
         """
         experiment = self._find_experiment(cell.table)
         runs = self._client.search_runs([experiment], f"tags.`{CELL}` = '{cell.cell}'")
@@ -54,7 +49,7 @@ class Store:
 
     @staticmethod
     def _is_whole(run: "Run", runs: Sequence["Run"], cell: CellRun) -> bool:
-        """Say whether a run is the cell as it is now, with all of its seeds."""
+        """Return whether a run is the current cell with all of its seeds."""
         seeds = [item for item in runs if item.data.tags.get(PARENT) == run.info.run_id]
         return run.data.tags.get(KEY) == cell.key and len(seeds) == len(cell.seeds)
 
@@ -96,13 +91,11 @@ class Store:
 
 @contextmanager
 def open_store(database: Path) -> Iterator[Store]:
-    """Open an MLflow database for this process alone, and bring its schema up to date first.
+    """Open an MLflow database, created if missing, and upgrade its schema.
 
-    Two processes that both find no database would both make its tables, and one would fail; so
-    the file is locked while it is open.
-
-    Args:
-        database: the SQLite file; it is made when missing.
+    The file is locked while it is open: two processes that both find no database would both create
+    its
+    tables, and one would fail.
     """
     os.environ.update(QUIET)
     from mlflow import MlflowClient
@@ -128,7 +121,7 @@ def _curves(seed: SeedRun, begin: int) -> "list[Metric]":
 
 
 def spell(metric: str) -> str:
-    """Return a metric's name in the letters that MLflow allows: `auc@a+` is `auc:a-2b-`."""
+    """Return a metric's name in MLflow's character set: `auc@a+` is `auc:a-2b-`."""
     name = metric.replace("@", ":")
     return re.sub(r"[^\w\-./ :]", lambda found: f"-{ord(found[0]):x}-", name)
 
