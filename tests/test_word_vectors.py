@@ -92,7 +92,7 @@ def test_a_file_is_converted_once(tmp_path: Path) -> None:
     ("content", "wanted"),
     [
         (b"the 1 2 3\nsoup 1 2\n", "line 2: found 2 numbers"),
-        (b"the 1 2 3\nsoup 1 x 3\n", "line 2: found a wrong number"),
+        (b"the 1 2 3\nsoup 1 x 3\n", "line 2: found no number"),
         (b"the 1 2 3\nsoup 1 nan 3\n", "line 2: found a number that is not finite"),
         (b"just some words\n", "line 1: found neither"),
         (b"2 3\nthe " + struct.pack("<3f", 1, 2, 3) + b"soup " + b"\x00" * 5, "word 2"),

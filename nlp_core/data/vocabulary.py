@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from nlp_core.data.feature import Feature, Spellings, TokenIds
 from nlp_core.data.split_column import Column, NumberColumn, RawText, Text, WordText
 from nlp_core.errors import DataError, suggest
+from nlp_core.files import digest_file, write_text
 from reglue_runtime.text import SPECIAL, zero_digits
 
 PADDING = 0
@@ -85,6 +86,16 @@ def read_vectors(folder: Path, table: str, dim: int) -> WordVectors:
         )
     words = (folder / f"{table}.words.txt").read_text(encoding="utf-8").split("\n")
     return WordVectors(vectors, {word: row for row, word in enumerate(words[: len(vectors)])})
+
+
+def write_vectors(
+    folder: Path, table: str, words: Iterable[str], vectors: np.ndarray
+) -> dict[str, object]:
+    """Write one table of a processed folder of kind `vectors`, and return its manifest entry."""
+    path = folder / f"{table}.safetensors"
+    save_file({"vectors": vectors}, path)
+    write_text(folder / f"{table}.words.txt", "".join(f"{word}\n" for word in words))
+    return {"rows": len(vectors), "dim": vectors.shape[1], "sha256": digest_file(path)}
 
 
 @dataclass(frozen=True)

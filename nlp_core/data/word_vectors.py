@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from nlp_core.data.cache import keep
+from nlp_core.data.vocabulary import write_vectors
 from nlp_core.errors import DataError
-from nlp_core.files import digest_file, digest_json, write_json, write_text
+from nlp_core.files import digest_file, digest_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -107,13 +107,7 @@ def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
     if twice or unreadable:
         log.warning("%s: skipped %d repeated words and %d not in UTF-8", path, twice, unreadable)
     table = np.concatenate([*chunks, *([np.stack(vectors)] if vectors else [])])
-    save_file({"vectors": table}, folder / f"{TABLE}.safetensors")
-    write_text(folder / f"{TABLE}.words.txt", "".join(f"{word}\n" for word in words))
-    note = {
-        "rows": len(words),
-        "dim": header.dim,
-        "sha256": digest_file(folder / f"{TABLE}.safetensors"),
-    }
+    note = write_vectors(folder, TABLE, words, table)
     write_json(folder / "manifest.json", {"kind": "vectors", "tables": {TABLE: note}})
     log.info("vectors read file=%s words=%d dim=%d", path, len(words), header.dim)
 
@@ -130,7 +124,7 @@ def _read_text(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray]]
             try:
                 vector = np.array([float(part) for part in parts[1:]], dtype=np.float32)
             except ValueError as err:
-                raise _refuse(path, number, f"found a wrong number ({err})", header) from err
+                raise _refuse(path, number, f"found no number ({err})", header) from err
             if not np.isfinite(vector).all():
                 raise _refuse(path, number, "found a number that is not finite", header)
             yield parts[0], vector

@@ -172,29 +172,33 @@ def _plan_layer(
     shapes = [known[name] for name in layer.inputs]
     shared = plans.get(layer.block)
     if shared is not None:
-        return _plan_shared(layer, shared, shapes, where)
-    if layer.block not in BLOCKS.names():
+        _check_shared(layer, shared, where)
+        owner, block, options = shared.owner, shared.block, shared.options
+    elif layer.block in BLOCKS.names():
+        owner, block = layer.name, BLOCKS.get(layer.block)
+        options = check_options(block, layer.options, where=where)
+    else:
         allowed = [*BLOCKS.names(), *plans]
         raise ConfigError(
             f"{where}: block: unknown block '{layer.block}'. {suggest(layer.block, allowed)}"
         )
-    block = BLOCKS.get(layer.block)
-    options = check_options(block, layer.options, where=where)
     check_ranks(list_ranks(block, len(shapes)), layer.inputs, shapes, where)
-    return LayerPlan(
-        layer.name,
-        layer.name,
-        block,
-        options,
-        layer.inputs,
-        shapes,
-        _infer(block, layer.inputs, shapes, options, where=where),
-    )
+    if shared is not None and [item.dim for item in shapes] != [s.dim for s in shared.shapes]:
+        raise ConfigError(
+            f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
+            f"'{shared.name}', whose parameters it shares: {[s.dim for s in shared.shapes]}."
+        )
+    try:
+        shape = block.infer(*shapes, **options)
+    except ConfigError as err:
+        read = [
+            f"{name} {format_shape(item)}" for name, item in zip(layer.inputs, shapes, strict=True)
+        ]
+        raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
+    return LayerPlan(layer.name, owner, block, options, layer.inputs, shapes, shape)
 
 
-def _plan_shared(
-    layer: LayerConfig, shared: LayerPlan, shapes: list[Shape], where: str
-) -> LayerPlan:
+def _check_shared(layer: LayerConfig, shared: LayerPlan, where: str) -> None:
     if layer.options:
         is_block = shared.name in BLOCKS.names()
         hint = ", or rename that layer if you mean the block" if is_block else ""
@@ -202,31 +206,6 @@ def _plan_shared(
             f"{where}: found the options {', '.join(sorted(layer.options))}; the layer shares the "
             f"parameters of '{shared.name}' and can have none; remove them{hint}."
         )
-    check_ranks(list_ranks(shared.block, len(shapes)), layer.inputs, shapes, where)
-    if [shape.dim for shape in shapes] != [shape.dim for shape in shared.shapes]:
-        raise ConfigError(
-            f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
-            f"'{shared.name}', whose parameters it shares: {[s.dim for s in shared.shapes]}."
-        )
-    shape = _infer(shared.block, layer.inputs, shapes, shared.options, where=where)
-    return LayerPlan(
-        layer.name, shared.owner, shared.block, shared.options, layer.inputs, shapes, shape
-    )
-
-
-def _infer(
-    block: type[Block],
-    names: list[str],
-    shapes: list[Shape],
-    options: dict[str, Any],
-    *,
-    where: str,
-) -> Shape:
-    try:
-        return block.infer(*shapes, **options)
-    except ConfigError as err:
-        read = [f"{name} {format_shape(shape)}" for name, shape in zip(names, shapes, strict=True)]
-        raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
 
 
 def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
@@ -274,30 +253,25 @@ def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axe
 
 
 def _plan_head(
-    name: str,
-    head: HeadConfig,
-    known: dict[str, Shape],
-    axes: dict[str, Axes],
-    where: str,
+    name: str, head: HeadConfig, known: dict[str, Shape], axes: dict[str, Axes], where: str
 ) -> HeadPlan:
-    kind = head.head
-    if kind not in HEADS.names():
-        raise ConfigError(f"{where}: head: unknown head '{kind}'. {suggest(kind, HEADS.names())}")
+    names = HEADS.names()
+    if head.head not in names:
+        raise ConfigError(f"{where}: head: unknown head '{head.head}'. {suggest(head.head, names)}")
     for layer in head.inputs:
         if layer not in known:
             raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
-    options = check_options(HEADS.get(kind), head.options, where=where)
+    kind = HEADS.get(head.head)
+    options = check_options(kind, head.options, where=where)
     shapes = [known[layer] for layer in head.inputs]
-    check_ranks(HEADS.get(kind).ranks, head.inputs, shapes, where)
+    check_ranks(kind.ranks, head.inputs, shapes, where)
     places = _find_head_axes(head, axes, where)
-    if HEADS.get(kind).reads_texts and places != (TEXTS,):
+    if kind.reads_texts and places != (TEXTS,):
         raise ConfigError(
             f"{where}: inputs: found a layer over {' and '.join(places)}, expected one over "
             f"{TEXTS}, the input of a pretrained encoder."
         )
-    return HeadPlan(
-        name, HEADS.get(kind), options, head.inputs, shapes, places, head.weight, head.task
-    )
+    return HeadPlan(name, kind, options, head.inputs, shapes, places, head.weight, head.task)
 
 
 def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) -> None:

@@ -108,4 +108,4 @@ def _split(line: Line, path: Path, dim: int) -> tuple[str, list[float]]:
     try:
         return word, [float(part) for part in parts]
     except ValueError as err:
-        raise refuse(path, line.number, f"found a wrong number ({err})") from err
+        raise refuse(path, line.number, f"found a number that is none ({err})") from err
