@@ -10,8 +10,8 @@ A backward pass costs about two forward ones, half of that for the weights. SMAR
 ascent has three forward passes, two whole backward ones and one without the weights, so if nothing
 else costs anything the ratio is (3 + 4 + 1) / 3 = 2.7; torch's LSTM on a CPU has no backward pass
 without the weights, so there it is 3.0. Other work of a step (optimizer, averaged weights, large
-word tables) is done once and reduces the ratio. With `every: 2`, half of the steps are plain:
-(3 + 8) / 2 / 3 = 1.8.
+word tables) is done once and reduces the ratio. With `every: 2`, half of the steps are plain: (3 +
+8) / 2 / 3 = 1.8.
 """
 
 import argparse

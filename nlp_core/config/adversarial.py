@@ -1,7 +1,7 @@
 """Adversarial training: how inputs are perturbed, and what the loss makes of it.
 
-Word vectors at real tokens are perturbed, so lengths and radii are in the unit of the embeddings:
-a row of GloVe has an l2 norm of 3 to 7, one of BERT of about 1.4, with entries of a few hundredths.
+Word vectors at real tokens are perturbed, so lengths and radii are in the unit of the embeddings: a
+row of GloVe has an l2 norm of 3 to 7, one of BERT of about 1.4, with entries of a few hundredths.
 """
 
 from typing import Annotated, Literal

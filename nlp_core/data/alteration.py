@@ -39,8 +39,7 @@ def alter_split(split: Split, config: AlterationConfig) -> Split:
     """Return altered copies of the texts of a split, without labels.
 
     Empty copies and duplicates of a text or copy are left out. A raw text becomes its tokens,
-    joined by
-    spaces.
+    joined by spaces.
 
     Raises:
         DataError: the split has columns other than texts, such as one value per token.

@@ -50,10 +50,8 @@ def order_training_batches(
     """Return the batches of an epoch, each an array of row numbers.
 
     All rows are shuffled; pools of `bucket_batches` batches (0: none) are sorted by length, so that
-    a
-    batch needs little padding; then the batches are shuffled. The order depends only on seed and
-    epoch
-    (from 1), so a run resumes at any batch.
+    a batch needs little padding; then the batches are shuffled. The order depends only on seed and
+    epoch (from 1), so a run resumes at any batch.
     """
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
@@ -79,8 +77,7 @@ def order_training_groups(
     """Return the batches of an epoch, each of `batch_size` whole groups.
 
     The groups are ordered like examples in `order_training_batches`, with the length of their
-    longest
-    example. Rows with equal numbers in `group` [N] need not be neighbors.
+    longest example. Rows with equal numbers in `group` [N] need not be neighbors.
     """
     _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
     members = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])

@@ -49,10 +49,8 @@ def cut_by_phrase_root(phrases: Sequence[Sequence[str]], *, share: float, seed: 
 
     The train rows of SST-2 are phrases of sentences, so a random part would share most of its words
     with train. A phrase belongs to the longest phrase that contains it, its root. A share of the
-    roots
-    that are long enough to be sentences is held out: their rows become the held-out part, and the
-    rows
-    of their phrases leave train.
+    roots that are long enough to be sentences is held out: their rows become the held-out part, and
+    the rows of their phrases leave train.
     """
     texts = [" ".join(phrase) for phrase in phrases]
     roots = _find_roots(phrases, texts)

@@ -35,8 +35,8 @@ class Pieces:
         segments: 1 for pieces of a second text, 0 elsewhere.
         windows: start of each example's windows, and the end, [N + 1].
         places: position of each place among its example's windows: the number of the window, times
-            the
-            longest window, plus the position in it; None: places are the pieces of the one window.
+            the longest window, plus the position in it; None: places are the pieces of the one
+            window.
         padding: id of padding.
         parts: for pairs of whole texts 1 or 2 at pieces of the first or second text, 0 at special
             ones.

@@ -29,8 +29,8 @@ Options = Mapping[str, Any]  # Any: options of any block
 class Vocabulary(Protocol):
     """How the column of a raw-input layer becomes numbers.
 
-    `options` are those of the layer in the model file, `init` is the folder of the vector tables
-    or of the encoder.
+    `options` are those of the layer in the model file, `init` is the folder of the vector tables or
+    of the encoder.
     """
 
     @classmethod

@@ -60,8 +60,7 @@ class Batch:
         group: question number of each candidate, [B]; None if the kind has no groups.
         shares: of this part in a step's batch; None: the batch is whole.
         parts: of pairs in the input `texts`, 1 or 2 at pieces of the first or second text, 0 at
-            special
-            pieces and padding, [B, T].
+            special pieces and padding, [B, T].
     """
 
     features: dict[str, tuple[Tensor, ...]]
@@ -163,8 +162,7 @@ class Featurizer:
         """Make the vocabularies from the training splits of all tasks, which share them.
 
         Each task's featurizer is for the part of the model that serves the task. `known` has
-        vocabularies
-        of trained layers.
+        vocabularies of trained layers.
 
         Raises:
             ConfigError: the model reads a column that a task does not have, or has no head for it.

@@ -279,8 +279,7 @@ def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) 
 
     Raises:
         ConfigError: a layer looks ahead, `vocabulary` is no word_embedding, or it is tied to a
-            table of
-            another width.
+            table of another width.
     """
     waiting, seen = list(head.inputs), set()
     while waiting:

@@ -1,7 +1,7 @@
 """What there is to track: every finished cell and encoder, from the files that stages wrote.
 
-Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and the grid; writes
-nothing and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
+Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and the grid; writes nothing
+and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
 """
 
 import json

@@ -35,8 +35,7 @@ class Store:
         """Add a cell, unless the same content with all seeds is there.
 
         Older runs of the cell are deleted softly. The parent gets its key last: a cell without a
-        key was
-        interrupted, and is added again.
+        key was interrupted, and is added again.
         """
         experiment = self._find_experiment(cell.table)
         runs = self._client.search_runs([experiment], f"tags.`{CELL}` = '{cell.cell}'")
@@ -94,8 +93,7 @@ def open_store(database: Path) -> Iterator[Store]:
     """Open an MLflow database, created if missing, and upgrade its schema.
 
     The file is locked while it is open: two processes that both find no database would both create
-    its
-    tables, and one would fail.
+    its tables, and one would fail.
     """
     os.environ.update(QUIET)
     from mlflow import MlflowClient
