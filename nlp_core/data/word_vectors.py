@@ -83,7 +83,6 @@ def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
     header = read_header(path)
     rows = _read_binary(path, header) if header.is_binary else _read_text(path, header)
     words: dict[str, int] = {}
-    chunks: list[np.ndarray] = []
     vectors: list[np.ndarray] = []
     twice = unreadable = 0
     for raw, vector in rows:
@@ -97,17 +96,13 @@ def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
             continue
         words[word] = len(words)
         vectors.append(vector)
-        if len(vectors) == TESTED_BYTES:
-            chunks.append(np.stack(vectors))
-            vectors = []
         if len(words) == max_rows:
             break
     if not words:
         raise DataError(f"{path}: found no words, expected a word and its numbers.")
     if twice or unreadable:
         log.warning("%s: skipped %d repeated words and %d not in UTF-8", path, twice, unreadable)
-    table = np.concatenate([*chunks, *([np.stack(vectors)] if vectors else [])])
-    note = write_vectors(folder, TABLE, words, table)
+    note = write_vectors(folder, TABLE, words, np.stack(vectors))
     write_json(folder / "manifest.json", {"kind": "vectors", "tables": {TABLE: note}})
     log.info("vectors read file=%s words=%d dim=%d", path, len(words), header.dim)
 
