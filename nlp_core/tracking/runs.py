@@ -33,7 +33,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SeedRun:
+class TrackedSeed:
     """One seed of a cell.
 
     Attributes:
@@ -53,7 +53,7 @@ class SeedRun:
 
 
 @dataclass(frozen=True)
-class CellRun:
+class TrackedCell:
     """A cell with its seeds.
 
     Attributes:
@@ -67,7 +67,7 @@ class CellRun:
     params: dict[str, str]
     metrics: dict[str, float]
     tags: dict[str, str]
-    seeds: list[SeedRun]
+    seeds: list[TrackedSeed]
 
     @property
     def key(self) -> str:
@@ -75,7 +75,7 @@ class CellRun:
         return digest_json(asdict(self))
 
 
-def collect_cells(root: Path) -> Iterator[CellRun]:
+def collect_cells(root: Path) -> Iterator[TrackedCell]:
     """Yield every finished cell, trained by itself or distilled, in the order of its path.
 
     Args:
@@ -96,7 +96,7 @@ def collect_cells(root: Path) -> Iterator[CellRun]:
         yield _build_cell(root, path.parent, note, stage=stage, recipe=recipe or {}, result=result)
 
 
-def collect_encoders(root: Path) -> Iterator[CellRun]:
+def collect_encoders(root: Path) -> Iterator[TrackedCell]:
     """Yield every encoder that was pretrained, as a cell of one seed in the table `pretrain`.
 
     Args:
@@ -121,7 +121,7 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: J
 
 def _build_cell(
     root: Path, folder: Path, note: Plain, *, stage: Plain, recipe: Plain, result: Plain | None
-) -> CellRun:
+) -> TrackedCell:
     found = result["metrics"] if result else {}
     measured = result["seeds"] if result else []
     values = {
@@ -134,7 +134,7 @@ def _build_cell(
         _build_seed(root, folder, note, seed=seed, values=values.get(seed, {}))
         for seed in note["seeds"]
     ]
-    return CellRun(
+    return TrackedCell(
         table=note["table"],
         cell=note["cell"],
         params={
@@ -163,7 +163,7 @@ def _build_cell(
 
 def _build_seed(
     root: Path, folder: Path, note: Plain, *, seed: int, values: dict[str, float]
-) -> SeedRun:
+) -> TrackedSeed:
     history = folder / f"seed-{seed}" / "history.jsonl"
     run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
@@ -171,7 +171,7 @@ def _build_seed(
     tags = {"weights": outcome["weights"], **flatten(outcome["epochs"], "epoch")}
     if history.exists():
         tags["history.sha256"] = digest_file(history)
-    return SeedRun(
+    return TrackedSeed(
         seed=seed,
         metrics=values,
         points=_read_history(history),
@@ -181,12 +181,12 @@ def _build_seed(
     )
 
 
-def _build_encoder(root: Path, path: Path, stage: Plain) -> CellRun:
+def _build_encoder(root: Path, path: Path, stage: Plain) -> TrackedCell:
     note = _read_json(path)
     history = path.with_name("history.jsonl")
     run = _read_json(root / "runs" / PRETRAIN / f"{note['encoder']}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
-    seed = SeedRun(
+    seed = TrackedSeed(
         seed=note["config"]["seed"],
         metrics=note["metrics"],
         points=_read_history(history),
@@ -198,7 +198,7 @@ def _build_encoder(root: Path, path: Path, stage: Plain) -> CellRun:
         started=started,
         seconds=seconds,
     )
-    return CellRun(
+    return TrackedCell(
         table=PRETRAIN,
         cell=note["encoder"],
         params={

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nlp_core.tracking.runs import CellRun, SeedRun
+from nlp_core.tracking.runs import TrackedCell, TrackedSeed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -31,7 +31,7 @@ class Store:
     def __init__(self, client: "MlflowClient") -> None:
         self._client = client
 
-    def put(self, cell: CellRun) -> Change:
+    def put(self, cell: TrackedCell) -> Change:
         """Add a cell, unless the same content with all seeds is there.
 
         Older runs of the cell are deleted softly. The parent gets its key last: a cell without a
@@ -47,7 +47,7 @@ class Store:
         return "replaced" if runs else "added"
 
     @staticmethod
-    def _is_whole(run: "Run", runs: Sequence["Run"], cell: CellRun) -> bool:
+    def _is_whole(run: "Run", runs: Sequence["Run"], cell: TrackedCell) -> bool:
         """Return whether a run is the current cell with all of its seeds."""
         seeds = [item for item in runs if item.data.tags.get(PARENT) == run.info.run_id]
         return run.data.tags.get(KEY) == cell.key and len(seeds) == len(cell.seeds)
@@ -60,7 +60,7 @@ class Store:
             self._client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)
 
-    def _add(self, experiment: str, cell: CellRun) -> None:
+    def _add(self, experiment: str, cell: TrackedCell) -> None:
         begin = min((_begin(seed) for seed in cell.seeds), default=_now())
         end = max((_end(seed) for seed in cell.seeds), default=_now())
         tags = {CELL: cell.cell, LEVEL: "cell", **cell.tags}
@@ -112,7 +112,7 @@ def _final(metrics: Mapping[str, float], timestamp: int) -> "list[Metric]":
     return [Metric(spell(key), value, timestamp, 0) for key, value in metrics.items()]
 
 
-def _curves(seed: SeedRun, begin: int) -> "list[Metric]":
+def _curves(seed: TrackedSeed, begin: int) -> "list[Metric]":
     from mlflow.entities import Metric
 
     return [Metric(spell(point.name), point.value, begin, point.step) for point in seed.points]
@@ -124,11 +124,11 @@ def spell(metric: str) -> str:
     return re.sub(r"[^\w\-./ :]", lambda found: f"-{ord(found[0]):x}-", name)
 
 
-def _begin(seed: SeedRun) -> int:
+def _begin(seed: TrackedSeed) -> int:
     return _now() if seed.started is None else int(seed.started * 1000)
 
 
-def _end(seed: SeedRun) -> int:
+def _end(seed: TrackedSeed) -> int:
     return _begin(seed) + int((seed.seconds or 0.0) * 1000)
 
 
