@@ -78,7 +78,7 @@ def test_without_case_phrases_fall_together() -> None:
 
 def test_stored_phrases_are_those_of_the_file() -> None:
     gazetteer = GazetteerVocabulary.build([*ENTRIES, ("x", "city", 1e-9)], lowercase=True)
-    restored = GazetteerVocabulary.recall(
+    restored = GazetteerVocabulary.from_note(
         gazetteer.describe(), {"lowercase": True}, Path("nowhere")
     )
     assert restored.entries == gazetteer.entries

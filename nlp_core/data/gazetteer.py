@@ -44,7 +44,7 @@ class GazetteerVocabulary:
         return cls.build(entries, lowercase=bool(options.get("lowercase", False)))
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note["entries"]]
         return cls.build(entries, lowercase=bool(options.get("lowercase", False)))
 

@@ -36,7 +36,7 @@ class NumberVocabulary:
         return cls(values.mean(0), np.where(std > 0, std, 1.0))
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         return cls(*(np.array([float(text) for text in note[name]]) for name in ("mean", "std")))
 
     def describe(self) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class PieceVocabulary:
         return cls._build(tokenizer, config, options, init)
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         return cls._build(json.dumps(note["tokenizer"]), note["config"], options, None)
 
     @classmethod

@@ -47,7 +47,7 @@ class SubwordVocabulary:
         return cls(tokenizer.to_str(), tokenizer.get_vocab_size(), lowercase)
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         lowercase = bool(options.get("lowercase", False))
         return cls(json.dumps(note["tokenizer"]), note["size"], lowercase)
 

@@ -42,7 +42,7 @@ class Vocabulary(Protocol):
         """
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         """Make the vocabulary from the result of `describe`."""
 
     def describe(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class WordVocabulary:
         return cls(words, [0, 0, *(count for _, count in kept)], rules, table)
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         return cls(note["words"], note["counts"], *_read_options(options, init))
 
     def describe(self) -> dict[str, Any]:
@@ -216,7 +216,7 @@ class CharacterVocabulary:
         return cls([*SPECIAL, *sorted(set().union(*set(words)))])
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         return cls(note["characters"])
 
     def describe(self) -> dict[str, Any]:
