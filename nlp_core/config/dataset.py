@@ -355,7 +355,6 @@ class DatasetConfig(ClosedModel):
 
 
 def read_dataset(name: str, folder: Path = Path("sources")) -> DatasetConfig:
-    """Read `<folder>/<name>.yaml`."""
     names = _list_names(folder)
     if name not in names:
         raise ConfigError(f"{folder}: there is no dataset '{name}'. {suggest(name, names)}")

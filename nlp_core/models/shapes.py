@@ -56,7 +56,6 @@ def shape_input(column: str) -> Shape:
 
 
 def list_ranks(block: type[Block], num_inputs: int) -> Sequence[tuple[int, ...]]:
-    """Return the allowed ranks of each input of a block."""
     ranks = list(block.ranks)
     if block.variadic:
         ranks += [ranks[-1]] * (num_inputs - len(ranks))
