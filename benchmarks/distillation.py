@@ -1,13 +1,13 @@
-"""Queries a second of a teacher and its students, side by side in one run.
+"""Queries per second of a teacher and its students, in one run.
 
     python benchmarks/distillation.py [TEACHER STUDENT ...] [--data TASK] [--rounds N] [--csv FILE]
 
-A model is named MODEL.json:INIT. Weights are as they begin, for the time does not depend on their
-values; vocabularies are those of the task's training split. In each round every model answers its
-share of real sentences of the task's reported split, in random order, one thread, so that a busy
-machine slows all of them; features are made before, decoding is in the figure. Given are medians
-over the rounds, and the median of the ratios to the teacher in the same round, of wall time and of
-processor time. Results hold no times, so this writes a file of its own, with the processor's name.
+A model is named MODEL.json:INIT. Weights are random, since the time does not depend on them;
+vocabularies are those of the task's training split. In each round every model in turn answers its
+share of the sentences of the reported split, in random order, one thread. Features are made before;
+decoding is timed. Prints medians over the rounds, and the median ratio to the teacher in the same
+round, of wall time and of processor time. Results hold no times, so this writes a separate file,
+with the processor's name.
 """
 
 import argparse
@@ -41,14 +41,13 @@ STUDENT_SENTENCES = {1: 160, 32: 640}
 
 
 class Speed(NamedTuple):
-    """Sentences a second, of wall time and of processor time."""
+    """Sentences per second of wall time and of processor time."""
 
     wall: float
     processor: float
 
 
 def build(named: str, task: Task, train: Split) -> tuple[GraphModel, Featurizer]:
-    """Build a model with the weights that it begins with."""
     path, _, init = named.partition(":")
     plan = read_plan(Path(path))
     featurizer = Featurizer.build(plan, task, train, Path(init))
@@ -57,7 +56,7 @@ def build(named: str, task: Task, train: Split) -> tuple[GraphModel, Featurizer]
 
 
 def cut_batches(featurizer: Featurizer, split: Split, batch_size: int) -> list[Batch]:
-    """Return the sentences of a split in batches of like length, the batches in random order."""
+    """Return the sentences of a split in batches of similar length, the batches in random order."""
     encoded = featurizer.encode(split)
     if batch_size == 1:
         rows = [np.array([row]) for row in range(len(split))]
@@ -69,7 +68,7 @@ def cut_batches(featurizer: Featurizer, split: Split, batch_size: int) -> list[B
 
 @torch.no_grad()
 def answer(model: GraphModel, batches: list[Batch], number: int, start: int) -> Speed:
-    """Answer at least so many sentences, beginning at some batch, and return the speed."""
+    """Answer at least `number` sentences from a batch on, and return the speed."""
     wall, processor, seen = time.perf_counter(), time.process_time(), 0
     while seen < number:
         batch = batches[start % len(batches)]
@@ -80,7 +79,6 @@ def answer(model: GraphModel, batches: list[Batch], number: int, start: int) -> 
 
 
 def main() -> None:
-    """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=MODELS, help="MODEL.json:INIT, teacher first")
     parser.add_argument("--data", default="sst2", help="a processed task")

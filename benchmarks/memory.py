@@ -1,7 +1,7 @@
 """Measure the peak memory of each stage: `python benchmarks/memory.py [STAGE@NAME ...]`.
 
-Runs the commands of dvc.yaml, past DVC, in a copy of the project that shares nothing with it but
-data/ that is there; with no names, the stages of the sample table in their order.
+Runs the commands of dvc.yaml without DVC, in a copy of the project; by default the stages of the
+sample table in their order.
 """
 
 import argparse
@@ -23,15 +23,12 @@ KIB_A_MIB = 1024
 
 
 class Cost(NamedTuple):
-    """What one stage took."""
-
     name: str
     peak_mib: float
     seconds: float
 
 
 def main() -> None:
-    """Run the stages one by one and print a table of their peaks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stages", nargs="*", metavar="STAGE@NAME")
     names = parser.parse_args().stages
@@ -47,7 +44,6 @@ def main() -> None:
 
 
 def copy_project(root: Path) -> None:
-    """Copy the project's inputs and what data and artifacts there are."""
     for name in [*COPIED, "data", "artifacts/finetune"]:
         source = ROOT / name
         if source.is_dir():
@@ -57,7 +53,7 @@ def copy_project(root: Path) -> None:
 
 
 def measure(stage: dag.Stage, root: Path) -> Cost:
-    """Run one stage in a process whose only child it is, and return its peak and its seconds."""
+    """Run a stage as the only child of a process, and return its peak and its seconds."""
     started = time.perf_counter()
     watcher = [sys.executable, __file__, "--watch", *shlex.split(stage.command)]
     done = subprocess.run(watcher, cwd=root, capture_output=True, text=True, check=False)
@@ -67,7 +63,7 @@ def measure(stage: dag.Stage, root: Path) -> Cost:
 
 
 def watch(command: list[str]) -> None:
-    """Run a command and print the peak resident memory of it in KiB as the last word."""
+    """Run a command and print its peak resident memory in KiB as the last word."""
     done = subprocess.run([sys.executable, *command[1:]], check=False)
     print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
     raise SystemExit(done.returncode)

@@ -1,7 +1,7 @@
 """Time an engine that has nothing to do, on the whole grid: `python benchmarks/noop.py`.
 
-The grid of params.yaml is built with stand-ins for its stages in a temporary folder, so that
-neither data nor training is needed. The bar for `dvc repro` is 4 s.
+The grid is built with stubs of its stages in a temporary folder, so neither data nor training is
+needed. The bar for `dvc repro` is 4 s.
 """
 
 import json
@@ -41,7 +41,7 @@ with open(os.environ["REGLUE_STUB_CALLS"], "a") as file:
 
 
 def main() -> None:
-    """Build the grid once, then time each command and print a table."""
+    """Build the grid once, then time each command."""
     with tempfile.TemporaryDirectory() as folder:
         project = make_grid(Path(folder))
         started = time.perf_counter()
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def make_grid(root: Path) -> Project:
-    """Make a project of the repository's own grid with stand-ins for its stages."""
+    """Make a project of the repository's grid with stubs of its stages."""
     project = copy_workflow(root)
     shutil.copy2(ROOT / "params.yaml", root)
     shutil.copytree(ROOT / "grid", root / "grid")

@@ -3,10 +3,10 @@
     python benchmarks/service_load.py artifacts/export/sst2_bilstm/float32 \
         --data data/processed/sst2/dev.parquet
 
-Clients that each wait for their answer before they ask again, one real example a request, without
-batching and with it; then requests that break the schema, and a right one after them. The clients
-run in this process, on the same cores as the service. Bars: no error, at least twice the
-throughput with batching, no 5xx to a bad request.
+Each client waits for its answer before the next request of one real example, without batching and
+with it; then come requests that break the schema, and a right one. The clients run in this process,
+on the same cores as the service. Bars: no error, at least twice the throughput with batching, no
+5xx to a bad request.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import asyncio
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import time
@@ -25,27 +24,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
-from bad_request import make_bad_request
+from bad_request import JSON, make_bad_request
 
 ROOT = Path(__file__).resolve().parent.parent
 BAR_RATIO = 2.0
 HEAD = "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n{headers}\r\n"
-JSON = {"Content-Type": "application/json"}
 
 
 class Answer(NamedTuple):
-    """What came back."""
-
     status: int
     body: bytes
 
 
 class Connection:
-    """A connection to the service that is kept, and opened again when the service closes it.
-
-    Args:
-        port: of the service.
-    """
+    """A connection that is kept, and opened again when the service closes it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -59,7 +51,6 @@ class Connection:
         path: str = "/predict",
         headers: dict[str, str] = JSON,
     ) -> Answer:
-        """Send a request and return its answer."""
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -73,20 +64,18 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """Close it, if it is open."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
 
 class Load(NamedTuple):
-    """What the clients saw.
+    """The results of the clients.
 
     Attributes:
         seconds: of each answer, sorted.
-        statuses: how many answers of each.
-        throughput: examples a second.
-        batch: examples that were predicted at once, on average.
+        throughput: examples per second.
+        batch: mean examples that were predicted at once.
     """
 
     seconds: list[float]
@@ -96,7 +85,7 @@ class Load(NamedTuple):
 
 
 def main() -> None:
-    """Measure, print the figures, and end with 1 when a bar is missed."""
+    """Exit with 1 when a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--data", type=Path, required=True, help="a processed split of its task")
@@ -118,7 +107,7 @@ def main() -> None:
     print(f"batching: {ratio:.2f} times the throughput (bar: {BAR_RATIO:g})")
     with serving(options.bundle) as port:
         statuses = asyncio.run(send_bad(port, bodies[0], options.bad, options.seed))
-    print(f"{options.bad} bad requests: {show(statuses)} (bar: no 5xx), and it still serves")
+    print(f"{options.bad} bad requests: {show(statuses)} (bar: no 5xx), then a right one: 200")
     print(f"{os.cpu_count()} cores, load of the machine {os.getloadavg()[0]:.1f}")
     is_right = all(set(load.statuses) == {200} for load in loads.values())
     if not is_right or ratio < BAR_RATIO or max(statuses) >= 500:
@@ -126,7 +115,6 @@ def main() -> None:
 
 
 def read_bodies(bundle: Path, data: Path) -> list[bytes]:
-    """Return a request for each example of a split."""
     names = json.loads((bundle / "bundle.json").read_text())["texts"]
     table = pq.read_table(data)
     columns = [
@@ -138,7 +126,7 @@ def read_bodies(bundle: Path, data: Path) -> list[bytes]:
 
 @contextmanager
 def serving(bundle: Path, *options: str) -> Iterator[int]:
-    """Run the service in a process of its own and yield its port."""
+    """Run the service in a process and yield its port."""
     command = [sys.executable, "-m", "reglue_runtime.service", str(bundle.resolve()), "--port", "0"]
     process = subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
@@ -153,7 +141,7 @@ def serving(bundle: Path, *options: str) -> Iterator[int]:
 
 
 async def load_service(port: int, bodies: Sequence[bytes], clients: int, seconds: float) -> Load:
-    """Ask with many clients at once, each in an order of its own, after a second to warm up."""
+    """Send requests from many clients at once, after a second to warm up."""
     await asyncio.gather(*(ask_until(port, bodies, seed, 1.0) for seed in range(clients)))
     before = await read_batches(port)
     started = time.perf_counter()
@@ -174,7 +162,7 @@ async def load_service(port: int, bodies: Sequence[bytes], clients: int, seconds
 async def ask_until(
     port: int, bodies: Sequence[bytes], seed: int, seconds: float
 ) -> list[tuple[int, float]]:
-    """Ask one thing after the other and return each status with its seconds."""
+    """Return the status and seconds of requests sent one after the other."""
     rng = random.Random(seed)
     connection = Connection(port)
     found = []
@@ -201,7 +189,7 @@ async def read_batches(port: int) -> tuple[float, float]:
 
 
 async def send_bad(port: int, right: bytes, count: int, seed: int) -> Counter[int]:
-    """Send bad requests and a right one, and return how many answers there are of each status."""
+    """Send bad requests and a right one, and return the number of answers of each status."""
     rng = random.Random(seed)
     connection = Connection(port)
     document = json.loads((await connection.ask(method="GET", path="/openapi.json")).body)
@@ -220,10 +208,7 @@ async def send_bad(port: int, right: bytes, count: int, seed: int) -> Counter[in
 
 
 def describe(load: Load) -> str:
-    """Return the figures of a load as a line."""
-    p50, p99 = (
-        1000 * value for value in (statistics.median(load.seconds), pick(load.seconds, 0.99))
-    )
+    p50, p99 = (1000 * pick(load.seconds, share) for share in (0.5, 0.99))
     return (
         f"{load.throughput:.0f} examples/s, P50 {p50:.1f} ms, P99 {p99:.1f} ms, "
         f"{load.batch:.1f} examples a batch, answers: {show(load.statuses)}"
@@ -231,12 +216,11 @@ def describe(load: Load) -> str:
 
 
 def pick(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the values lies."""
+    """Return a quantile of sorted values."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def show(statuses: Counter[int]) -> str:
-    """Return counts by status."""
     return ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items()))
 
 

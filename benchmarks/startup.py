@@ -1,7 +1,6 @@
 """Time a cell from the start of its process to its first batch: `python benchmarks/startup.py`.
 
-Needs the processed sample data (`make demo`); trains nothing to the end and writes nothing into
-the project. The bar is 3 s.
+Needs the processed sample data (`make demo`) and changes nothing in the project. The bar is 3 s.
 """
 
 import argparse
@@ -19,7 +18,6 @@ MARK = "first batch"
 
 
 def main() -> None:
-    """Start the cell several times in a copy of the project and print the seconds of each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cell", nargs="?", default="sample_sentence_bilstm")
     parser.add_argument("--runs", type=int, default=3)
@@ -30,7 +28,7 @@ def main() -> None:
 
 
 def measure(cell: str) -> float:
-    """Return the seconds from the start of a cell's process to the line that says first batch."""
+    """Return the seconds from the start of a cell's process to its first batch."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         shutil.copy2(ROOT / "params.yaml", root)
@@ -54,7 +52,7 @@ def measure(cell: str) -> float:
 
 
 def wait_for_mark(process: subprocess.Popen[str], started: float) -> float:
-    """Read the process's log up to the mark; SystemExit with the log when it never comes."""
+    """Read the process's log up to the mark; SystemExit with the log if it never comes."""
     assert process.stderr is not None
     lines = []
     for line in process.stderr:

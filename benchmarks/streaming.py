@@ -1,7 +1,7 @@
 """Measure the peak memory of `reglue train` on a large file: `python benchmarks/streaming.py`.
 
-Makes a two-column TSV of that many rows, writes a model file for it with `reglue new` and trains it
-for a bounded number of steps in processes of their own. The bar for ten million rows is 2 GB.
+Makes a two-column TSV, a model file for it with `reglue new`, and trains for a few steps. The bar
+for ten million rows is 2 GB.
 """
 
 import argparse
@@ -27,7 +27,7 @@ COMMAND = "from nlp_core.cli import main; main()"
 
 
 def main() -> None:
-    """Make the file, train and print the peak; exit 1 above the bar."""
+    """Exit with 1 above the bar."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--words", type=int, default=10, help="words a row, on average")
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def measure(folder: Path, rows: int, words: int, steps: int) -> float:
-    """Return the peak of `reglue train` in GiB, after printing what was done."""
+    """Return the peak of `reglue train` in GiB."""
     path = folder / "rows.tsv"
     started = time.perf_counter()
     write_rows(path, rows, words)
@@ -60,7 +60,7 @@ def measure(folder: Path, rows: int, words: int, steps: int) -> float:
 
 
 def write_rows(path: Path, rows: int, words: int) -> None:
-    """Write rows whose words follow Zipf's law and whose label one of the words gives away."""
+    """Write rows whose words follow Zipf's law; one of the words determines the label."""
     generator = np.random.default_rng(0)
     lexicon = pa.array([f"w{number}" for number in range(WORDS)])
     ends = pa.array([f" sign{number}\t{label}\n" for number, label in enumerate(LABELS)])
@@ -76,7 +76,7 @@ def write_rows(path: Path, rows: int, words: int) -> None:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """Run a command of reglue with a cache of its own, and return its log."""
+    """Run a command of reglue with a separate cache, and return its log."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "REGLUE_CACHE": str(folder / "cache")}
     command = [sys.executable, "-c", COMMAND, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

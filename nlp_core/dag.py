@@ -1,7 +1,7 @@
 """Read the resolved stages of dvc.yaml, so that another engine can run the same DAG.
 
-The only use of DVC's Python API. That API is not documented: DVC is pinned, and tests/test_dag.py
-holds what is used here.
+DVC's Python API is used only here. It is not documented: DVC is pinned, and tests/test_dag.py tests
+what is used.
 """
 
 import time
@@ -20,12 +20,12 @@ from nlp_core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of dvc.yaml, its templates filled in.
+    """A stage of dvc.yaml, with its templates filled in.
 
     Attributes:
-        name: its address, such as `finetune@sample_answer_cnn`.
-        command: what it runs from the project's root.
-        inputs: paths it reads; a folder that gathers other stages' outputs is given as those.
+        name: such as `finetune@sample_answer_cnn`.
+        command: run from the project's root.
+        inputs: paths it reads; a folder of other stages' outputs is given as those outputs.
         outputs: paths it writes.
     """
 
@@ -36,15 +36,12 @@ class Stage:
 
     @property
     def rule_name(self) -> str:
-        """Return the name as an identifier: `finetune__sample_answer_cnn`."""
+        """The name as an identifier: `finetune__sample_answer_cnn`."""
         return self.name.replace("@", "__").replace("-", "_")
 
 
 def load_stages(root: Path) -> list[Stage]:
     """Return every stage of `root`/dvc.yaml, in the file's order.
-
-    Args:
-        root: the project's root, with .dvc in it.
 
     Raises:
         ConfigError: dvc.yaml, params.yaml or grid/ cannot be resolved.
@@ -57,28 +54,21 @@ def load_stages(root: Path) -> list[Stage]:
 
 
 def find_stale(root: Path) -> frozenset[str]:
-    """Return the names of the stages whose inputs, params or outputs are not as DVC recorded.
+    """Return the stages whose inputs, params or outputs differ from DVC's record.
 
-    A stage that is only downstream of a stale one is not named.
-
-    Args:
-        root: the project's root, with .dvc in it.
+    A stage that is only downstream of a stale one is not among them.
 
     Raises:
-        ConfigError: dvc.yaml, params.yaml or grid/ cannot be resolved, or another run holds the
-            project.
+        ConfigError: as `load_stages`, or another run locks the project.
     """
     with _open_repo(root) as repo:
         return frozenset(repo.status())
 
 
 def record_built(root: Path, stages: Iterable[Stage], since: Path) -> None:
-    """Tell DVC of stages that another engine ran: those with all outputs written after `since`.
+    """Record stages in DVC that another engine ran: those with all outputs newer than `since`.
 
-    Args:
-        root: the project's root, with .dvc in it.
-        stages: the stages that may have been run.
-        since: a file written when the run began.
+    `since` is a file written when the run began.
     """
     begun = since.stat().st_mtime_ns
     root = root.resolve()
@@ -89,26 +79,26 @@ def record_built(root: Path, stages: Iterable[Stage], since: Path) -> None:
 
 
 def mark_start(path: Path) -> None:
-    """Write a file newer than every output that is there, with content no earlier run wrote."""
+    """Write a file newer than every output, with new content in every run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{time.time_ns()}\n", encoding="ascii")
 
 
 def is_folder(path: str) -> bool:
-    """Say whether an output is a folder, which by convention has no dot in its last part."""
+    """Return whether an output is a folder, which by convention has no dot in its name."""
     return "." not in PurePosixPath(path).name
 
 
 @contextmanager
 def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
-    """Open the project, from its root: elsewhere DVC gives a stage another address."""
+    """Open the project from its root; from elsewhere DVC changes the addresses of stages."""
     try:
         with chdir(root), Repo() as repo:
             yield repo
     except DvcException as error:
         raise ConfigError(
-            f"{root}/dvc.yaml: {error}. Expected stages that params.yaml and grid/ can fill in and "
-            f"no other run in this project; `dvc stage list` and `dvc status` show the same."
+            f"{root}/dvc.yaml: {error}. Expected stages that params.yaml and grid/ resolve, and no "
+            "other run in this project; see `dvc stage list` and `dvc status`."
         ) from error
 
 
@@ -128,7 +118,7 @@ def _list_paths(items: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _resolve_input(path: str, written: list[str]) -> list[str]:
-    """Give the outputs that lie in `path` or hold it, or `path` itself when there are none."""
+    """Return the outputs inside `path` or around it, or `path` if there are none."""
     related = [
         output
         for output in written
@@ -138,7 +128,7 @@ def _resolve_input(path: str, written: list[str]) -> list[str]:
 
 
 def _find_mtime(path: Path) -> int:
-    """Find when an output was last written; a folder by the mark that Snakemake leaves in it."""
+    """Return when an output was written; a folder has the mark that Snakemake leaves in it."""
     mark = path / ".snakemake_timestamp"
     for candidate in (mark, path):
         if candidate.exists():

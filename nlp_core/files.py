@@ -1,4 +1,4 @@
-"""Write files whole or not at all, and the same bytes for the same content."""
+"""Write files whole or not at all, with the same bytes for the same content."""
 
 import errno
 import hashlib
@@ -17,24 +17,20 @@ PLACES = 6
 
 
 def digest_file(path: Path) -> str:
-    """Return the sha256 of a file's bytes, in hex."""
-    sha = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            sha.update(chunk)
-    return sha.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest_json(value: object) -> str:
     """Return the sha256 of a value's canonical JSON, in hex.
 
-    Floats keep all of their digits, unlike in files: a decay of 1e-9 is not one of 4e-7.
+    Floats keep all digits, unlike in files: a decay of 1e-9 is not one of 4e-7.
     """
     return hashlib.sha256(_dump(_unify(value)).encode()).hexdigest()
 
 
 def format_json(value: object) -> str:
-    """Return JSON with sorted keys, two spaces, floats of 6 places and a trailing newline."""
+    """Return JSON with sorted keys, indent 2, floats of 6 places and a trailing newline."""
     return _dump(_unify(value, places=PLACES))
 
 
@@ -47,25 +43,19 @@ def format_line(value: object) -> str:
 
 
 def write_json(path: Path, value: object, *, exact: bool = False) -> None:
-    """Write `format_json(value)` to `path`, whole or not at all.
-
-    Args:
-        path: the file.
-        value: plain data.
-        exact: whether floats keep all of their digits: those that are read back, not shown.
-    """
+    """Write JSON, whole or not at all; exact floats keep all digits, for reading back."""
     write_text(path, _dump(_unify(value)) if exact else format_json(value))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text with LF line ends to `path`, whole or not at all."""
+    """Write UTF-8 text with LF line ends, whole or not at all."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` and rename it on success, remove it on failure.
+    """Yield a temporary path next to `path`; rename it on success, remove it on failure.
 
     Raises:
         IsADirectoryError: `path` is a folder.
@@ -82,37 +72,36 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def check_replaceable(folder: Path, *, marker: str, name: str, option: str, force: bool) -> None:
-    """Refuse to write a folder over what is there and was not meant.
+    """Raise if writing a folder would replace something that it should not.
 
     Args:
         folder: the one to write.
         marker: a file that each folder of its kind has.
-        name: what a folder of its kind holds, for messages.
+        name: of the kind, for messages.
         option: of the command line, that names another folder.
-        force: whether one of its kind may be replaced.
+        force: whether a folder of the same kind may be replaced.
 
     Raises:
-        ConfigError: the folder holds one of its kind and `force` is not set, or something else.
+        ConfigError: the folder holds another kind of thing, or its kind and `force` is not set.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / marker).is_file():
         raise ConfigError(
-            f"{folder}: found something that is no {name}; it stays as it is. Name another "
-            f"folder with {option}."
+            f"{folder}: found something other than a {name}; choose another folder with {option}."
         )
     if not force:
         raise ConfigError(
-            f"{folder}: found a {name}. Name another folder with {option}, or replace it with "
+            f"{folder}: found a {name}. Choose another folder with {option}, or replace it with "
             "--force."
         )
 
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder beside `path`; on success it takes the place of `path`.
+    """Yield an empty temporary folder next to `path`, which it replaces on success.
 
-    Where `path` is a link, the folder that it leads to is replaced.
+    If `path` is a link, its target is replaced.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +123,7 @@ def _dump(value: object) -> str:
 
 
 def _unify(value: object, *, places: int | None = None) -> object:
-    """Return keys as text and sequences as lists, and floats of so many places; None: of all."""
+    """Return keys as text and sequences as lists, and floats rounded to `places`, if given."""
     if isinstance(value, float):
         return value if places is None else round(value, places)
     if isinstance(value, Mapping):

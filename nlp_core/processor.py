@@ -1,4 +1,4 @@
-"""What the processor of this machine is called."""
+"""The name of this machine's processor."""
 
 import platform
 from pathlib import Path
@@ -7,11 +7,7 @@ INFO = Path("/proc/cpuinfo")
 
 
 def name_processor(info: Path = INFO) -> str:
-    """Return the processor's model, such as "AMD EPYC"; where that is not told, its architecture.
-
-    Args:
-        info: the file where Linux describes the processors.
-    """
+    """Return the processor's model, such as "AMD EPYC", or if unknown its architecture."""
     return _read(info, "model name") or platform.processor() or platform.machine()
 
 

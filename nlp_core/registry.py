@@ -1,4 +1,4 @@
-"""A name for each block, head, reader and metric that a configuration file may call."""
+"""Names for blocks, heads, readers and metrics in configuration files."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -9,18 +9,14 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Map registered names to things of one sort.
-
-    Args:
-        sort: what the names stand for, in the singular, as error messages call it.
-    """
+    """Map names to things of one sort, whose singular is used in error messages."""
 
     def __init__(self, sort: str) -> None:
         self.sort = sort
         self._items: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that registers the decorated thing under a new name."""
+        """Return a decorator that registers something under a new name."""
 
         def add(item: T) -> T:
             assert name not in self._items, f"{self.sort} '{name}' is registered twice"
@@ -33,16 +29,14 @@ class Registry(Generic[T]):
         """Return the thing registered as `name`.
 
         Raises:
-            ConfigError: nothing has that name; the nearest one is named.
+            ConfigError: nothing has that name.
         """
         if name not in self._items:
             raise ConfigError(f"unknown {self.sort} '{name}'. {suggest(name, self._items)}")
         return self._items[name]
 
     def name_of(self, item: T) -> str:
-        """Return the name under which a thing is registered."""
         return next(name for name, other in self._items.items() if other is item)
 
     def names(self) -> list[str]:
-        """Return all registered names, sorted."""
         return sorted(self._items)

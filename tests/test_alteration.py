@@ -110,10 +110,10 @@ def test_the_seed_alone_says_what_is_drawn() -> None:
 def test_more_than_texts_is_refused() -> None:
     split = make_split(ROWS)
     votes = NumberColumn(np.zeros((100, 1)), None)
-    with pytest.raises(DataError, match=r"found dense\.votes beside its tokens"):
+    with pytest.raises(DataError, match=r"found dense\.votes, expected only texts"):
         alter(replace(split, numbers={"dense.votes": votes}), mask_prob=0.5)
     tags = {**split.texts, "features.pos": split.texts["tokens"]}
-    with pytest.raises(DataError, match=r"found features\.pos beside its tokens"):
+    with pytest.raises(DataError, match=r"found features\.pos, expected only texts"):
         alter(replace(split, texts=tags), mask_prob=0.5)
 
 

@@ -270,7 +270,7 @@ def test_a_finished_folder_is_not_replaced_unasked(
     arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
     assert "--force" in fail(capsys, *arguments, "-o", str(trained / "out"))
     other = fail(capsys, *arguments, "--force", "-o", str(trained))
-    assert "no trained model" in other
+    assert "something other than a trained model" in other
     assert (trained / "train.tsv").exists()
     model = ["new", "classification", "--train", str(trained / "train.tsv")]
     assert "is there already" in fail(capsys, *model, "-o", str(trained / "model.json"))

@@ -286,14 +286,14 @@ def name_a_pooling_that_is_none(model: Model) -> Mistake | None:
 def give_two_layers_one_name(model: Model) -> Mistake:
     name = model["layers"][0]["name"]
     model["layers"][1]["name"] = name
-    return Mistake(model, [f"layer '{name}'", "this name stands twice"])
+    return Mistake(model, [f"layer '{name}'", "this name is taken"])
 
 
 @maker
 def give_a_layer_the_name_of_an_input(model: Model) -> Mistake:
     name = next(iter(model["inputs"]))
     model["layers"][-1]["name"] = name
-    return Mistake(model, [f"layer '{name}'", "this name stands twice"])
+    return Mistake(model, [f"layer '{name}'", "this name is taken"])
 
 
 @maker
@@ -304,7 +304,7 @@ def mean_a_block_by_the_name_of_a_layer(model: Model) -> Mistake:
     model = json.loads(json.dumps(model).replace(f'"{former}"', f'"{block}"'))
     (layer,) = [item for item in model["layers"] if item["name"] == layer["name"]]
     layer["rate"] = 0.3
-    message = f"that shares the parameters of '{block}' has no options of its own"
+    message = f"the layer shares the parameters of '{block}' and can have none"
     expected = [f"layer '{layer['name']}'", "rate", message, "rename that layer if you mean"]
     return Mistake(model, expected)
 
@@ -319,7 +319,7 @@ def give_a_layer_a_name_with_a_blank(model: Model) -> Mistake:
 def write_a_key_twice(model: Model) -> Mistake:
     name = model["layers"][0]["name"]
     text = json.dumps(model).replace('"dim": ', '"dim": 3, "dim": ', 1)
-    return Mistake(text, [f"the key 'dim' stands twice in the object named '{name}'"])
+    return Mistake(text, [f"the key 'dim' twice in the object named '{name}'"])
 
 
 @maker
@@ -357,7 +357,7 @@ def set_an_option_of_a_shared_layer(model: Model) -> Mistake | None:
     if layer is None:
         return None
     layer["dropout"] = 0.3
-    message = "found the options dropout; a layer that shares the parameters of"
+    message = "found the options dropout; the layer shares the parameters of"
     return Mistake(model, [f"layer '{layer['name']}'", message])
 
 

@@ -110,7 +110,7 @@ BARE: dict[str, Any] = {
     ("changes", "message"),
     [
         ({"task__labels": ["Chemical", "Disease"]}, r"bare_type: found Disease with the labels"),
-        ({"task__labels": ["Chemical"]}, r"with the labels \['Chemical'\]; expected it to be"),
+        ({"task__labels": ["Chemical"]}, r"with the labels \['Chemical'\], expected"),
         ({"task__reader": BARE["task__reader"] | {"bare_type": ""}}, "bare_type: found ''"),
         ({"task__reader": BARE["task__reader"] | {"separator": ";"}}, "separator: found ';'"),
     ],
@@ -155,21 +155,24 @@ def test_label_that_means_two_things_is_refused(tmp_path: Path) -> None:
         (change(task__splits__dev__rows=0), "rows: found 0"),
         (change(task__labels=["1", "0"]), "expected them sorted"),
         (change(task__labels=[]), "found 0 labels"),
-        (change(task__scheme="BIO"), "only tagging and intent_slots have one"),
+        (change(task__scheme="BIO"), "tagging and intent_slots need one"),
         (change(task__slots=["city"]), "found 1 slots with kind classification"),
-        (change(task__kind="tagging", task__scheme="BIO"), "the reader tsv; it does not give tag"),
+        (
+            change(task__kind="tagging", task__scheme="BIO"),
+            "the reader tsv with kind tagging, expected",
+        ),
         (
             change(task__splits__dev__tags_file="a.tsv"),
             r"splits\.dev: found 1 of tags_file and label_file",
         ),
         (change(task__kind="pair_classification"), r"reader\.texts: .* needs 2"),
         (change(task__kind="ranking"), r"reader\.texts: .* needs 2"),
-        (change(task__reader={"name": "wikiqa"}), "reader wikiqa; it does not give classification"),
+        (change(task__reader={"name": "wikiqa"}), "reader wikiqa with kind classification"),
         (change(task__select_split="held_out"), "unknown split 'held_out'"),
         (change(task__report_split="test"), "report_split: unknown split 'test'"),
         (
             change(task__held_out={"share": 0.1, "seed": 1, "by": "row"}),
-            "held_out and select_split: held_out go together",
+            "found held_out or select_split: held_out, expected both",
         ),
         (
             change(task__held_out={"share": 1.5, "seed": 1, "by": "row"}),
@@ -208,7 +211,7 @@ JOINT: dict[str, Any] = {
         ({"task__slots": None}, "found 0 slots with kind intent_slots"),
         ({"task__slots": ["b", "a"]}, r"found labels \['b', 'a'\]; expected them sorted"),
         ({"task__scheme": None}, "found scheme None with kind intent_slots"),
-        ({"task__kind": "tagging", "task__slots": None}, "reader parallel; it does not"),
+        ({"task__kind": "tagging", "task__slots": None}, "reader parallel with kind"),
         ({"task__splits": {"dev": {"file": "a.tsv", "rows": 1}}}, "dev: found 0 of tags_file"),
         (
             {"task__splits": {"dev": JOINT["task__splits"]["dev"] | {"label_file": "b.tsv"}}},
@@ -245,8 +248,11 @@ SPAN: dict[str, Any] = {
         ({"task__labels": ["0", "1"]}, r"found labels \['0', '1'\] with kind span"),
         ({"task__labels": ["unanswerable"]}, "expected \\['answerable'\\], or"),
         ({"task__tokens": "words"}, "tokens: found words with kind span"),
-        ({"task__kind": "classification"}, "reader squad; it does not give classification"),
-        ({"task__reader": {"name": "tsv", "texts": ["a", "b"], "label": "c"}}, "not give span"),
+        ({"task__kind": "classification"}, "reader squad with kind classification"),
+        (
+            {"task__reader": {"name": "tsv", "texts": ["a", "b"], "label": "c"}},
+            "with kind span, expected",
+        ),
         (
             {"task__reader": {"name": "squad", "max_context_tokens": 0}},
             "max_context_tokens: found 0",
@@ -258,7 +264,7 @@ SPAN: dict[str, Any] = {
                 "task__select_split": "held_out",
                 "task__report_split": "train",
             },
-            "found text_a with kind span, which can only be cut by row or article or paragraph",
+            "found text_a with kind span, expected row or article or paragraph",
         ),
     ],
 )

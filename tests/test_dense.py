@@ -92,7 +92,7 @@ def test_scaling_by_hand_and_after_storing() -> None:
     column = NumberColumn(np.array([[1.0, 5.0, 1e-9], [3.0, 5.0, 3e-9]]), None)
     learnt = NumberVocabulary.learn([column], {"width": 3}, Path("nowhere"))
     note = json.loads(format_json(learnt.describe()))
-    for vocabulary in (learnt, NumberVocabulary.recall(note, {}, Path("nowhere"))):
+    for vocabulary in (learnt, NumberVocabulary.from_note(note, {}, Path("nowhere"))):
         (found,) = vocabulary.read(column).take(np.array([1, 0]))
         np.testing.assert_allclose(found, [[1, 0, 1], [-1, 0, -1]], rtol=1e-6)
         assert found.dtype == np.float32
@@ -142,7 +142,7 @@ def test_another_width_than_the_layer_says_is_refused(root: Path) -> None:
     graph = json.loads(json.dumps(GRAPH))
     graph["layers"][4]["width"] = 3
     cell = make_cell(root, graph)
-    with pytest.raises(DataError, match=r"found 2 numbers in each row .* of width 3 reads"):
+    with pytest.raises(DataError, match=r"found 2 numbers per row .* of width 3 reads"):
         Featurizer.build(cell.plan, cell.task, cell.task.read_split("train"), cell.init)
 
 
@@ -161,6 +161,6 @@ def test_numbers_and_words_are_not_taken_for_each_other(root: Path) -> None:
 
 def test_numbers_of_tokens_need_one_text() -> None:
     task = change(TASK, texts=["a", "b"]) | {"kind": "pair_classification"}
-    with pytest.raises(ConfigError, match=r"found \['odd'\] .*, of two texts"):
+    with pytest.raises(ConfigError, match=r"found \['odd'\] .*; only a kind of one text"):
         parse_config(task, TaskConfig, where="d.yaml: task")
     parse_config(change(task, token_dense=[]), TaskConfig, where="d.yaml: task")

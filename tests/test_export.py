@@ -324,14 +324,14 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(
     sentence: tuple[TrainedModel, Path], tmp_path: Path
 ) -> None:
     trained, bundle = sentence
-    with pytest.raises(ConfigError, match=r"found a bundle\. Name another folder with --to, or"):
+    with pytest.raises(ConfigError, match=r"found a bundle\. Choose another folder with --to, or"):
         export_model(trained, bundle, variant="float32")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="found something that is no bundle; it stays"):
+    with pytest.raises(ConfigError, match="found something other than a bundle"):
         export_model(trained, tmp_path / "mine", variant="float32", force=True)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ConfigError, match="found something that is no bundle; it stays"):
+    with pytest.raises(ConfigError, match="found something other than a bundle"):
         export_model(trained, tmp_path / "file", variant="float32")
     with pytest.raises(ConfigError, match="--max-drop: found none with int8"):
         export_model(trained, tmp_path / "new", variant="int8")

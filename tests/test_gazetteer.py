@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nlp_core.blocks.embedding import GazetteerEmbedding
-from nlp_core.data.gazetteer import Gazetteer, read_gazetteer
+from nlp_core.data.gazetteer import GazetteerVocabulary, read_gazetteer
 from nlp_core.data.split_column import TextColumn
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.options import check_options
@@ -38,7 +38,7 @@ GRAPH: dict[str, Any] = {
 }
 
 
-def read(gazetteer: Gazetteer, *texts: str) -> np.ndarray:
+def read(gazetteer: GazetteerVocabulary, *texts: str) -> np.ndarray:
     words = [text.split() for text in texts]
     offsets = np.cumsum([0, *map(len, words)])
     column = TextColumn([word for text in words for word in text], offsets)
@@ -53,8 +53,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_longest_phrase_from_the_left_counts() -> None:
-    gazetteer = Gazetteer.build(ENTRIES, lowercase=False)
-    assert gazetteer.types == ["city", "paper", "state"]
+    gazetteer = GazetteerVocabulary.build(ENTRIES, lowercase=False)
+    assert gazetteer.phrases.types == ["city", "paper", "state"]
     weights = read(gazetteer, "in New York Times York", "New York new york", "New New York", "New")
     city, paper, both, none = [0.25, 0, 0], [0, 2, 0], [1, 0, 0.5], [0, 0, 0]
     assert weights.tolist() == [
@@ -66,19 +66,21 @@ def test_the_longest_phrase_from_the_left_counts() -> None:
 
 
 def test_no_phrase_crosses_the_end_of_a_text() -> None:
-    weights = read(Gazetteer.build(ENTRIES[:2], lowercase=False), "New", "York")
+    weights = read(GazetteerVocabulary.build(ENTRIES[:2], lowercase=False), "New", "York")
     assert not weights.any()
 
 
 def test_without_case_phrases_fall_together() -> None:
     entries = [("new york", "city", 1.0), ("NEW  York", "city", 0.5), ("New York", "state", 1.0)]
-    weights = read(Gazetteer.build(entries, lowercase=True), "nEw yOrK")
+    weights = read(GazetteerVocabulary.build(entries, lowercase=True), "nEw yOrK")
     assert weights.tolist() == [[[1.5, 1.0], [1.5, 1.0]]]
 
 
 def test_stored_phrases_are_those_of_the_file() -> None:
-    gazetteer = Gazetteer.build([*ENTRIES, ("x", "city", 1e-9)], lowercase=True)
-    restored = Gazetteer.recall(gazetteer.describe(), {"lowercase": True}, Path("nowhere"))
+    gazetteer = GazetteerVocabulary.build([*ENTRIES, ("x", "city", 1e-9)], lowercase=True)
+    restored = GazetteerVocabulary.from_note(
+        gazetteer.describe(), {"lowercase": True}, Path("nowhere")
+    )
     assert restored.entries == gazetteer.entries
     texts = ("a new york times", "york x")
     np.testing.assert_array_equal(read(restored, *texts), read(gazetteer, *texts))
@@ -108,7 +110,7 @@ def test_a_file_is_read(root: Path) -> None:
         ("a\tb\tmuch\n", "line 1: found 'much' in the column 'weight', expected a finite number"),
         ("a\tb\tnan\n", "line 1: found 'nan'"),
         ("a\tb\t1 2\n", "line 1: found 2 weights, expected one"),
-        ("a\tb\nc\tb\na\tb\t2\n", "line 3: found 'a' of type 'b' again, which is on line 1"),
+        ("a\tb\nc\tb\na\tb\t2\n", "line 3: found 'a' of type 'b' again, as on line 1"),
         ("\n\n", "found no entry"),
         (None, "there is no such file, which a gazetteer_embedding layer names"),
     ],

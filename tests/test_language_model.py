@@ -217,7 +217,7 @@ def replace_lstm(**options: object) -> Change:
     [
         (
             replace_lstm(block="bilstm", hidden_dim=4),
-            "'lstm' of block bilstm below it, which looks",
+            "'lstm' of block bilstm below it, which reads",
         ),
         (replace_lstm(block="bigru", hidden_dim=4), "'lstm' of block bigru"),
         (replace_lstm(block="gated_cnn", filters=8), "'lstm' of block gated_cnn"),
@@ -259,8 +259,11 @@ def test_layers_that_only_look_back_are_taken(root: Path, change: Change) -> Non
     ("change", "message"),
     [
         ({"labels": ["a"]}, "language_model neither"),
-        ({"reader": {"name": "tsv", "texts": ["t"], "label": "l"}}, "does not give language_model"),
-        ({"kind": "classification", "labels": ["a"]}, "reader lines; it does not"),
+        (
+            {"reader": {"name": "tsv", "texts": ["t"], "label": "l"}},
+            "tsv with kind language_model, expected",
+        ),
+        ({"kind": "classification", "labels": ["a"]}, "reader lines with kind"),
     ],
 )
 def test_tasks_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:

@@ -127,9 +127,9 @@ def test_a_right_choice_that_is_none_is_named_with_its_line(tmp_path: Path) -> N
     ("changes", "message"),
     [
         ({"group": "idx"}, "group: found with choices"),
-        ({"choice_labels": ["a"]}, "expected another one for each of 2 choices"),
+        ({"choice_labels": ["a"]}, "expected 2 different ones"),
         ({"choices": ["choice1"]}, "at least 2"),
-        ({"choices": ["choice1", "premise"]}, "expected each to be another one"),
+        ({"choices": ["choice1", "premise"]}, "expected each once"),
         ({"kind": "classification"}, "choices: found with kind classification"),
     ],
 )

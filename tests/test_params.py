@@ -188,10 +188,10 @@ def test_yaml_that_means_two_things_or_nothing_is_refused(
     ("content", "expected"),
     [
         (b'{"a": 1,}', "not valid JSON at line 1"),
-        (b'{"a": 1, "a": 2}', "the key 'a' stands twice"),
+        (b'{"a": 1, "a": 2}', "the key 'a' twice"),
         (b'{"a": "\xff"}', "not UTF-8 text"),
-        (b'{"a": ' + b"1" * 5000 + b"}", "not JSON that can be read"),
-        (b'{"a": ' + b"[" * 100_000, "not JSON that can be read"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "cannot read this JSON"),
+        (b'{"a": ' + b"[" * 100_000, "cannot read this JSON"),
     ],
 )
 def test_broken_json_is_refused_with_its_place(
@@ -254,7 +254,5 @@ def test_a_message_shows_long_values_and_many_mistakes_in_part() -> None:
     assert "m.json: training: epochs: found '9999" in str(caught.value)
     assert "9 ...; input should be a valid integer." in str(caught.value)
     assert len(str(caught.value)) < 400
-    with pytest.raises(
-        ConfigError, match=r"k0: unknown key.*k4: unknown key.*So many more.*: 3[.]$"
-    ):
+    with pytest.raises(ConfigError, match=r"k0: unknown key.*k4: unknown key.*3 more errors[.]$"):
         parse_config({f"k{idx}": 1 for idx in range(8)}, TrainingConfig, where="m.json: training")

@@ -84,8 +84,8 @@ def test_layers_may_stand_in_any_order(tmp_path: Path) -> None:
         (layer("pair", inputs=["max_a", "lstm_b"]), "layer 'pair'"),
         (layer("lstm", inputs=["lstm"]), "a cycle"),
         (layer("word", inputs=["pair"]), "a cycle"),
-        (layer("lstm_b", hidden_dim=4), "layer 'lstm_b': found the options hidden_dim; a layer that shares"),  # noqa: E501
-        (layer("max_b", name="max_a"), "layer 'max_a': this name stands twice"),
+        (layer("lstm_b", hidden_dim=4), "layer 'lstm_b': found the options hidden_dim; the layer shares"),  # noqa: E501
+        (layer("max_b", name="max_a"), "layer 'max_a': this name is taken"),
         (layer("lstm", name="Lstm"), "layer 'Lstm': name: found 'Lstm'"),
         (lambda m: m["layers"].append({"name": "extra", "block": "dropout", "inputs": ["lstm"]}), "'extra': nothing reads it"),  # noqa: E501
         (lambda m: m["inputs"].update(third="tokens"), "'third': nothing reads it"),
@@ -156,7 +156,9 @@ def test_a_block_that_sums_over_shared_tokens_wants_one_text(
     both: dict[str, Any] = {"name": "both", "block": block, "inputs": inputs, **options}
     whole = {"name": "whole", "block": "pooling", "inputs": ["both"]}
     layers = [both] if options else [both, whole]
-    with pytest.raises(ConfigError, match=r"layer 'both': inputs: .*by tokens_\w.*one place for"):
+    with pytest.raises(
+        ConfigError, match=r"layer 'both': inputs: .*by tokens_\w.*the same tokens in"
+    ):
         read_plan(write(tmp_path, make_sequences(*layers, head="classification")))
 
 
@@ -190,7 +192,7 @@ def test_tags_need_a_place_for_each_token(tmp_path: Path) -> None:
     model = make_sequences(pool("short", "word", window=2))
     del model["layers"][1], model["inputs"]["second"]
     with pytest.raises(
-        ConfigError, match="head 'label': inputs: 'short' has other lengths than the text"
+        ConfigError, match="head 'label': inputs: 'short' does not have the text's lengths"
     ):
         read_plan(write(tmp_path, model))
 

@@ -12,8 +12,9 @@ import torch
 
 from nlp_core.blocks.character import SubwordEmbedding
 from nlp_core.data.split_column import TextColumn
-from nlp_core.data.subword import WORD_START, SubwordVocabulary
+from nlp_core.data.subword import SubwordVocabulary
 from nlp_core.files import format_json
+from reglue_runtime.text import WORD_START
 from tests.test_features import TEXT, make_cell, preprocess, train
 
 WORDS = ["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3
@@ -69,7 +70,7 @@ def test_pieces_are_the_same_in_another_process() -> None:
 def test_stored_pieces_are_the_learnt_ones() -> None:
     vocabulary = learn(WORDS, num_pieces=20)
     note = json.loads(format_json(vocabulary.describe()))
-    restored = SubwordVocabulary.recall(note, {}, NOWHERE)
+    restored = SubwordVocabulary.from_note(note, {}, NOWHERE)
     words = [*WORDS, "slow", "x"]
     assert restored.encode(words) == vocabulary.encode(words)
     assert len(restored) == len(vocabulary)

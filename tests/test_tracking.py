@@ -12,7 +12,7 @@ from fabricated import edit_json, make_project
 from nlp_core.errors import ConfigError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.tracking.importing import import_runs
-from nlp_core.tracking.runs import CellRun, Point, collect_cells, collect_encoders, flatten
+from nlp_core.tracking.runs import Point, TrackedCell, collect_cells, collect_encoders, flatten
 from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED, spell
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def collect(root: Path) -> dict[str, CellRun]:
+def collect(root: Path) -> dict[str, TrackedCell]:
     return {cell.cell: cell for cell in collect_cells(root)}
 
 

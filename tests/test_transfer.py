@@ -196,7 +196,7 @@ def test_a_model_without_a_common_layer_is_refused(project: Path) -> None:
     for name in LAYERS["words"]:
         text = text.replace(f'"{name}"', f'"new_{name}"')
     (project / "zoo/words_one.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"layers: found none with a name of zoo/words.json"):
+    with pytest.raises(ConfigError, match=r"layers: found none with a name in zoo/words.json"):
         read_cell("one", make_params())
 
 

@@ -191,7 +191,7 @@ def test_a_file_with_other_widths_than_in_training_is_refused(
     Path("a.tsv").write_text("text\tvotes\tlabel\na\t1 2\tq\nb\t2 1\tp\n")
     Path("b.tsv").write_text("text\tvotes\tlabel\na\t1 2 3\tq\nb\t2 1 3\tp\n")
     files = ["--train", "a.tsv", "--dev", "b.tsv", "-o", "out"]
-    assert "b.tsv: found 3 numbers in each row" in fail(capsys, "train", "m.json", *files)
+    assert "b.tsv: found 3 numbers per row" in fail(capsys, "train", "m.json", *files)
 
 
 TEXT = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}
@@ -202,9 +202,9 @@ PAIR = TEXT | {"kind": "pair_classification", "texts": ["a", "b"]}
     ("data", "message"),
     [
         (PAIR | {"features": {"pos": "p"}}, "features.pos with two texts"),
-        (TEXT | {"features": {"pos": "text"}}, "expected each to be another one"),
+        (TEXT | {"features": {"pos": "text"}}, "expected each once"),
         (TEXT | {"features": {"pos": "p"}, "max_tokens": 3}, "max_tokens: found with features.pos"),
-        (NAMES | {"dense": {"votes": "5"}}, "dense: .*token_dense has these"),
+        (NAMES | {"dense": {"votes": "5"}}, "dense: .*use token_dense"),
         (TEXT | {"features": {"Pos": "p"}}, "features"),
         (NAMES | {"scheme": "plain", "learnt_scheme": "BIO"}, "learnt_scheme: found with scheme"),
     ],

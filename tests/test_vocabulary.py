@@ -6,15 +6,15 @@ import pytest
 from nlp_core.data.vocabulary import (
     UNKNOWN,
     CharacterVocabulary,
-    VectorTable,
     WordRules,
+    WordVectors,
     WordVocabulary,
     read_vectors,
 )
 from nlp_core.errors import DataError
 from tests.tiny import write_vectors
 
-TABLE = VectorTable(np.eye(4, dtype=np.float32), {"film": 0, "eu": 1, "1996": 2, "unseen": 3})
+TABLE = WordVectors(np.eye(4, dtype=np.float32), {"film": 0, "eu": 1, "1996": 2, "unseen": 3})
 
 
 def test_frequent_words_come_first_and_ties_by_code_point() -> None:

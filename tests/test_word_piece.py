@@ -57,7 +57,9 @@ def test_learnt_tokenizer_is_the_same_again_and_frames_texts(tmp_path: Path) -> 
 @pytest.mark.parametrize("size", [16, 30])
 def test_room_for_letters_alone_is_too_little(size: int) -> None:
     letters = " ".join("abcdefghijklmnopqrstuvwxyz")
-    with pytest.raises(ConfigError, match=rf"tokenizer\.vocab_size: found {size}, but the special"):
+    with pytest.raises(
+        ConfigError, match=rf"tokenizer\.vocab_size: found {size}, expected more than"
+    ):
         learn_word_pieces(lambda: [letters] * 3, vocab_size=size, lowercase=True, where="tokenizer")
 
 

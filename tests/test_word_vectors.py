@@ -92,11 +92,11 @@ def test_a_file_is_converted_once(tmp_path: Path) -> None:
     ("content", "wanted"),
     [
         (b"the 1 2 3\nsoup 1 2\n", "line 2: found 2 numbers"),
-        (b"the 1 2 3\nsoup 1 x 3\n", "line 2: found a number that is none"),
+        (b"the 1 2 3\nsoup 1 x 3\n", "line 2: found no number"),
         (b"the 1 2 3\nsoup 1 nan 3\n", "line 2: found a number that is not finite"),
         (b"just some words\n", "line 1: found neither"),
         (b"2 3\nthe " + struct.pack("<3f", 1, 2, 3) + b"soup " + b"\x00" * 5, "word 2"),
-        ((793712314).to_bytes(4, "little") + b"\x0c\x00\x00\x00", "ends in .vec"),
+        ((793712314).to_bytes(4, "little") + b"\x0c\x00\x00\x00", "use the .vec file"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path: Path, content: bytes, wanted: str) -> None:
@@ -115,7 +115,7 @@ def test_words_that_stand_twice_or_are_no_text_are_left_out(
     table = read_vectors(convert_vectors(path), TABLE, 3)
     assert list(table.row_of) == ["the", "end"]
     assert table.vectors[0].tolist() == [1, 2, 3]
-    assert "1 words that stand twice and 1 that are not UTF-8" in caplog.text
+    assert "1 repeated words and 1 not in UTF-8" in caplog.text
 
 
 def test_a_folder_of_vectors_is_read_by_layers_that_name_no_table(

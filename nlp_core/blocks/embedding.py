@@ -16,7 +16,7 @@ from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.reader import PATH_PART
-from nlp_core.data.gazetteer import Gazetteer
+from nlp_core.data.gazetteer import GazetteerVocabulary
 from nlp_core.data.vocabulary import PADDING, UNKNOWN
 
 ProjectPath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
@@ -193,7 +193,7 @@ class GazetteerEmbedding(Block):
     """
 
     ranks = ((WORDS,),)
-    vocabulary = Gazetteer
+    vocabulary = GazetteerVocabulary
     files = ("file",)
     output_rank = SEQUENCE
     output_width = "dim"

@@ -1,8 +1,7 @@
-"""The closed models of adversarial training: how inputs are perturbed, and what is made of it.
+"""Adversarial training: how inputs are perturbed, and what the loss makes of it.
 
-What is perturbed are the word vectors at real tokens, so lengths and radii are in the unit of the
-embeddings: a row of GloVe has an l2 norm of 3 to 7, one of BERT of about 1.4, with numbers of a few
-hundredths.
+Word vectors at real tokens are perturbed, so lengths and radii are in the unit of the embeddings: a
+row of GloVe has an l2 norm of 3 to 7, one of BERT of about 1.4, with entries of a few hundredths.
 """
 
 from typing import Annotated, Literal
@@ -13,15 +12,13 @@ from nlp_core.config.base import ClosedModel
 from nlp_core.config.number import Count, NonNegative, Positive, Share
 
 DivergenceName = Literal["kl", "symmetric_kl", "jensen_shannon", "hellinger"]
-"""How the distributions of two passes are compared; values always by the squared error."""
+"""How the distributions of two passes are compared; numbers always by the squared error."""
 Norm = Literal["inf", "l2", "l1"]
-"""The norm that a ball of perturbations is round in."""
 Level = Literal["token", "sentence"]
-"""What has a ball of its own: each token's vector, or all vectors of a text together."""
 
 
 class ProximalConfig(ClosedModel):
-    """SMART's second half: stay near what a moving average of the weights says.
+    """SMART's second half: stay near the outputs of a moving average of the weights.
 
     mu D(f(x; weights), f(x; average)) is added to the loss, with the divergence of the first half.
     """
@@ -29,14 +26,38 @@ class ProximalConfig(ClosedModel):
     weight: Positive
     """mu, the factor on the divergence from the average's outputs."""
     early_momentum: Share
-    """Share of the average that a step keeps during the first steps, in [0, 1)."""
+    """Share of the average that a step keeps during the first steps."""
     momentum: Share
-    """Share of the average that a step keeps afterwards, in [0, 1)."""
+    """Share of the average that a step keeps afterwards."""
     early_share: Share
-    """Share of all steps that count as the first ones, in [0, 1)."""
+    """Share of all steps that count as the first ones."""
 
 
-class SmartConfig(ClosedModel):
+class _BallConfig(ClosedModel):
+    epsilon: NonNegative
+    """Length of the perturbation, or radius of its ball; 0: nothing is perturbed."""
+    level: Level
+    """Whether each token's vector has a ball, or all vectors of a text together."""
+
+
+class _AscentConfig(_BallConfig):
+    steps: Count
+    """Steps of ascent K; each costs a forward and a backward pass."""
+    step_size: Positive
+    """Length of each step in the norm of the ball."""
+    norm: Norm
+    """Norm of the ball."""
+
+
+class _SmoothnessConfig(_BallConfig):
+    weight: Positive
+    """Factor on the divergence between clean and perturbed outputs."""
+    every: Count = 1
+    """Steps of training from one with the divergence to the next, whose weight is multiplied by it:
+    the same pull on average for less time (lazy regularisation, Karras et al. 2020, appendix B)."""
+
+
+class SmartConfig(_SmoothnessConfig, _AscentConfig):
     """SMART: outputs that hardly move when the word vectors do.
 
     loss + weight D(f(x), f(x + delta)), delta found by ascent of D in a ball, from noise.
@@ -45,91 +66,54 @@ class SmartConfig(ClosedModel):
     """
 
     name: Literal["smart"]
-    weight: Positive
-    """lambda, the factor on the divergence between the clean and the perturbed outputs."""
-    steps: Count
-    """Steps of ascent K; each costs a forward pass and a backward pass without weights."""
-    step_size: Positive
-    """Length of each step in the norm of the ball, in the unit of the embeddings."""
     noise_std: NonNegative
-    """Standard deviation of each number of the first delta, in the unit of the embeddings."""
-    epsilon: NonNegative
-    """Radius of the ball, in the unit of the embeddings; 0: nothing is perturbed."""
-    norm: Norm
-    """Norm of the ball."""
-    level: Level
-    """Whether each token has a ball, or each text."""
+    """Standard deviation of each entry of the first delta."""
     divergence: DivergenceName
-    """How distributions are compared."""
-    every: Count = 1
-    """Steps of training from one with the divergence to the next, whose weight is multiplied by it:
-    the same pull on average for less time (lazy regularisation, Karras et al. 2020, appendix B)."""
     proximal: ProximalConfig | None = None
     """Bregman proximal point term; null: none."""
 
 
-class FreeLBConfig(ClosedModel):
+class FreeLBConfig(_AscentConfig):
     """FreeLB: the mean loss along an ascent, each of whose steps trains the weights as well.
 
-    mean_k loss(x + delta_k), k = 0 ... K - 1, delta_0 uniform in the ball.
+    mean_k loss(x + delta_k), k = 0 ... K - 1, delta_0 uniform in the ball. With K = 1 this is
+    training on random noise. The paper's norm is l2, its level sentence.
 
     Source: Zhu et al. 2020 (FreeLB), algorithm 1.
     """
 
     name: Literal["freelb"]
-    steps: Count
-    """Perturbed passes K, forward and backward; 1 is training on random noise."""
-    step_size: Positive
-    """Length of each step in the norm of the ball, in the unit of the embeddings."""
-    epsilon: NonNegative
-    """Radius of the ball, in the unit of the embeddings; 0: nothing is perturbed."""
-    norm: Norm
-    """Norm of the ball; the paper's is l2."""
-    level: Level
-    """Whether each token has a ball, or each text, as in the paper."""
 
 
-class VatConfig(ClosedModel):
-    """VAT: outputs that stay the same in the direction in which they are most easily changed.
+class VatConfig(_SmoothnessConfig):
+    """VAT: outputs that stay the same in the direction in which they change most.
 
     loss + weight KL(f(x) || f(x + epsilon d)), f(x) held constant, d found by power iteration.
+    Lengths are l2. The paper's level is sentence.
 
     Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
         classification), section 3.
     """
 
     name: Literal["vat"]
-    weight: Positive
-    """Factor on the divergence."""
     steps: Count
     """Power iterations."""
     probe: Positive
-    """xi, l2 length at which the outputs' curvature is probed, in the unit of the embeddings."""
-    epsilon: NonNegative
-    """l2 length of the perturbation, in the unit of the embeddings; 0: nothing is perturbed."""
-    level: Level
-    """Whether each token's perturbation has that length, or each text's, as in the paper."""
-    every: Count = 1
-    """Steps of training from one with the divergence to the next, whose weight is multiplied by it:
-    the same pull on average for less time (lazy regularisation, Karras et al. 2020, appendix B)."""
+    """xi, l2 length at which the curvature of the outputs is measured."""
 
 
-class FgmConfig(ClosedModel):
+class FgmConfig(_BallConfig):
     """FGM: the loss, and the loss after one step against the model.
 
-    loss(x) + weight loss(x + epsilon g / |g|), g the gradient of loss(x) by the word vectors.
+    loss(x) + weight loss(x + epsilon g / |g|), g the gradient of loss(x) by the word vectors, |g|
+    its l2 norm. The paper's level is sentence.
 
-    Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
-        classification), section 3.
+    Source: Miyato et al. 2017, as for VAT.
     """
 
     name: Literal["fgm"]
     weight: Positive
     """Factor on the loss of the perturbed pass."""
-    epsilon: NonNegative
-    """l2 length of the perturbation, in the unit of the embeddings; 0: nothing is perturbed."""
-    level: Level
-    """Whether each token's perturbation has that length, or each text's, as in the paper."""
 
 
 AdversarialConfig = Annotated[

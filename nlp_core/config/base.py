@@ -1,8 +1,8 @@
-"""Closed models of the files that people write, and the reading of those files.
+"""Closed models of files that a user writes, and reading those files.
 
-An unknown key, a wrong type or a value out of range is refused with the file, the key, what was
-found and what is allowed. YAML is read twice, as version 1.1 and as version 1.2 of the language:
-a file that means two things (`no`, `1e-5`, `012`) is refused.
+An unknown key, a wrong type or a value out of range raises ConfigError with the file, the key, what
+was found and what is allowed. YAML is read as version 1.1 and as version 1.2 of the language: a
+value that they read differently (`no`, `1e-5`, `012`) is an error too.
 """
 
 import json
@@ -22,7 +22,7 @@ from nlp_core.errors import ConfigError, suggest
 
 
 class ClosedModel(BaseModel):
-    """A frozen record that refuses keys it does not know."""
+    """A frozen record without unknown keys."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
@@ -31,19 +31,13 @@ class ClosedModel(BaseModel):
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 LAST_SEED = 2**32 - 1
-"""The greatest that every library takes."""
+"""The greatest seed that every library accepts."""
 LONGEST_SHOWN, MOST_SHOWN = 200, 5
-"""Characters of a wrong value, and mistakes, that a message shows."""
+"""Most characters of a value, and most mistakes, in an error message."""
 Seed = Annotated[int, Field(ge=0, le=LAST_SEED)]
 
 
 def read_config(path: Path, model: type[ModelT]) -> ModelT:
-    """Read a YAML or JSON file into a closed model.
-
-    Raises:
-        ConfigError: the file is missing, is no valid YAML or JSON, means two things, or does not
-            fit the model.
-    """
     return parse_config(read_mapping(path), model, where=str(path))
 
 
@@ -57,41 +51,35 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not UTF-8 text ({err.reason} at byte {err.start}).") from err
     value = _load_json(path, text) if path.suffix == ".json" else _load_yaml(path, text)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: found {_name(value)}, expected a mapping of keys to values.")
+        found = "nothing" if value is None else f"a {type(value).__name__}"
+        raise ConfigError(f"{path}: found {found}, expected a mapping of keys to values.")
     return value
 
 
 NamePlace = Callable[[object, list[Any]], str]
-"""Says, of plain data and the way to a place in it, what an error message calls that place."""
+"""Return the name of a place in plain data for an error message, given the keys that lead to it."""
 
 
 def join_keys(value: object, location: list[Any]) -> str:
-    """Return a place as its keys and positions, joined by dots."""
     return ".".join(str(part) for part in location) or "(top level)"
 
 
 def parse_config(
     value: object, model: type[ModelT], *, where: str, name_place: NamePlace = join_keys
 ) -> ModelT:
-    """Check plain data against a closed model.
-
-    Args:
-        value: what JSON or YAML held.
-        model: the closed model.
-        where: the file, and the place in it, that an error message begins with.
-        name_place: what an error message calls the place of a mistake.
+    """Check plain data against a closed model; `where` begins an error message.
 
     Raises:
-        ConfigError: one paragraph that names each mistake, or the first ones of many.
+        ConfigError: a paragraph that names the first mistakes.
     """
     try:
         return model.model_validate_json(json.dumps(value))
     except ValidationError as err:
         errors = [dict(item) for item in err.errors(include_url=False)]
-        shown = errors[:MOST_SHOWN]
-        lines = [_explain(item, model, partial(name_place, value)) for item in shown]
-        if len(errors) > len(shown):
-            lines.append(f"So many more mistakes: {len(errors) - len(shown)}.")
+        name = partial(name_place, value)
+        lines = [_explain(item, model, name) for item in errors[:MOST_SHOWN]]
+        if len(errors) > MOST_SHOWN:
+            lines.append(f"{len(errors) - MOST_SHOWN} more errors.")
         raise ConfigError(f"{where}: " + " ".join(lines)) from err
 
 
@@ -102,7 +90,7 @@ def _load_json(path: Path, text: str) -> Any:  # Any: JSON holds anything
         if twice:
             name = next((item for key, item in pairs if key == "name"), None)
             place = f"the object named '{name}'" if name else "one object"
-            raise ConfigError(f"{path}: the key '{twice[0]}' stands twice in {place}; keep one.")
+            raise ConfigError(f"{path}: found the key '{twice[0]}' twice in {place}; keep one.")
         return dict(pairs)
 
     try:
@@ -111,7 +99,7 @@ def _load_json(path: Path, text: str) -> Any:  # Any: JSON holds anything
         place = f"line {err.lineno}, column {err.colno}"
         raise ConfigError(f"{path}: not valid JSON at {place}: {err.msg}.") from err
     except (RecursionError, ValueError) as err:
-        raise ConfigError(f"{path}: not JSON that can be read: {err}.") from err
+        raise ConfigError(f"{path}: cannot read this JSON: {err}.") from err
 
 
 def _load_yaml(path: Path, text: str) -> Any:  # Any: YAML holds anything
@@ -125,24 +113,23 @@ def _load_yaml(path: Path, text: str) -> Any:  # Any: YAML holds anything
             f"{err}; quote a text" if isinstance(err, ValueError) else "cannot be parsed"
         )
         raise ConfigError(f"{path}: not valid YAML{place}: {problem}.") from err
-    _refuse_difference(old, new, path, "")
+    _check_same(old, new, path, "")
     return new
 
 
-def _refuse_difference(old: object, new: object, path: Path, key: str) -> None:
-    """Refuse a value that YAML 1.1 and YAML 1.2 read differently."""
+def _check_same(old: object, new: object, path: Path, key: str) -> None:
     if isinstance(old, dict) and isinstance(new, dict) and len(old) == len(new):
         for (old_key, old_item), (new_key, new_item) in zip(old.items(), new.items(), strict=True):
-            _refuse_difference(old_key, new_key, path, f"{key}.{new_key}")
-            _refuse_difference(old_item, new_item, path, f"{key}.{new_key}")
+            _check_same(old_key, new_key, path, f"{key}.{new_key}")
+            _check_same(old_item, new_item, path, f"{key}.{new_key}")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for idx, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
-            _refuse_difference(old_item, new_item, path, f"{key}[{idx}]")
+            _check_same(old_item, new_item, path, f"{key}[{idx}]")
     elif type(old) is not type(new) or old != new:
         raise ConfigError(
             f"{path}: {key.lstrip('.')}: YAML 1.1 reads {old!r} here and YAML 1.2 reads {new!r}; "
-            "expected a value that means one thing. Quote a text, write a float with a dot "
-            "(1.0e-5) and truth as true or false."
+            "expected the same value. Quote a text; write a float with a dot (1.0e-5), a boolean "
+            "as true or false."
         )
     elif isinstance(new, date):
         raise ConfigError(
@@ -153,7 +140,7 @@ def _refuse_difference(old: object, new: object, path: Path, key: str) -> None:
 def _explain(
     error: dict[str, Any], model: type[BaseModel], name_place: Callable[[list[Any]], str]
 ) -> str:
-    """Turn one pydantic error into a sentence: key, found, expected, nearest name."""
+    """Turn a pydantic error into a sentence: key, found, expected, nearest name."""
     location = [part for part in error["loc"] if not str(part).startswith("function-")]
     key = name_place(location)
     found = repr(error.get("input"))
@@ -172,11 +159,11 @@ def _explain(
             allowed = error["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
             return f"{key}: found {found}. {suggest(str(error['input']), allowed)}"
         case _:
-            return f"{key}: found {found}; {_lower_first(error['msg'])}."
+            return f"{key}: found {found}; {error['msg'][:1].lower()}{error['msg'][1:]}."
 
 
 def _find_model(model: type[BaseModel], location: list[Any]) -> type[BaseModel] | None:
-    """Follow an error's location from the root model to the model that refused a key."""
+    """Follow an error's location to the model that has no such key."""
     candidates: list[Any] = [model]
     for part in location:
         following: list[Any] = []
@@ -197,7 +184,7 @@ def _is_model(form: Any) -> bool:  # Any: a type form
 
 
 def _is_tag(model: type[BaseModel], part: object) -> bool:
-    """Say whether a part of an error's location names this member of a tagged union."""
+    """Return whether a part of a location names this member of a tagged union."""
     field = model.model_fields.get("name")
     return field is not None and part in get_args(field.annotation)
 
@@ -208,11 +195,3 @@ def _unfold(annotation: Any) -> list[Any]:  # Any: a type form
     if hasattr(annotation, "__metadata__"):
         return _unfold(get_args(annotation)[0])
     return [annotation]
-
-
-def _name(value: object) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
-
-
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]

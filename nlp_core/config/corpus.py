@@ -1,20 +1,20 @@
-"""The closed model of a corpus of documents for pre-training, a part of sources/*.yaml."""
+"""A corpus of documents for pre-training, a part of sources/*.yaml."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from nlp_core.config.base import ClosedModel
+from nlp_core.config.number import Count, Part, Whole
 from nlp_core.config.reader import FileName
 
 
 class CorpusHeldOutConfig(ClosedModel):
-    """The documents that no encoder is trained on, and that measure it."""
+    """The documents that measure encoders and that none is trained on."""
 
-    share: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the documents, each chosen by the hash of its id alone."""
-    seed: Annotated[int, Field(ge=0)]
-    """Seed of the choice."""
+    share: Part
+    """Share of the documents, each chosen by the hash of its id."""
+    seed: Whole
 
 
 class CorpusConfig(ClosedModel):
@@ -22,8 +22,8 @@ class CorpusConfig(ClosedModel):
 
     files: Annotated[list[FileName], Field(min_length=1)]
     """Members that hold documents, in their order."""
-    documents: Annotated[int, Field(ge=1)]
-    """Official number of documents of all files; any other number is refused."""
+    documents: Count
+    """Official number of documents of all files; any other number is an error."""
     held_out: CorpusHeldOutConfig
     left_out: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
-    """Ids of documents that are in no part, such as those of a test set."""
+    """Ids of documents that no part has, such as those of a test set."""

@@ -1,6 +1,6 @@
 """The closed models of distillation: who teaches what, and what a student makes of it."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -56,9 +56,6 @@ class ObjectiveConfig(ClosedModel):
     loss = (1 - weight) hard + weight soft, a mean over the examples; an example without a label,
     and a task without a teacher, has the other term alone.
     """
-
-    later_fields: ClassVar[frozenset[str]] = frozenset({"matching"})
-    """See RecipeConfig."""
 
     weight: Weight
     """Share of the soft labels in the loss: 0 is training without a teacher, 1 without labels; what

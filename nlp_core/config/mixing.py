@@ -1,4 +1,4 @@
-"""The closed models of mixing: how often each task of a run over several has its turn."""
+"""How often each task of a multi-task run gets a batch."""
 
 from typing import Annotated, Literal
 
@@ -6,8 +6,7 @@ from pydantic import Field
 
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import Name
-
-Exponent = Annotated[float, Field(ge=0, le=1)]
+from nlp_core.config.number import Positive, Probability
 
 
 class ProportionalMixing(ClosedModel):
@@ -17,7 +16,7 @@ class ProportionalMixing(ClosedModel):
 
 
 class UniformMixing(ClosedModel):
-    """The same number of batches of every task: small ones come again, large ones not whole."""
+    """Equally many batches of every task: small tasks repeat, large ones are cut."""
 
     name: Literal["uniform"]
 
@@ -26,36 +25,35 @@ class TemperatureMixing(ClosedModel):
     """Batches in proportion to the power of a task's size: n^alpha."""
 
     name: Literal["temperature"]
-    alpha: Exponent
+    alpha: Probability
     """Exponent: 1 is proportional, 0 uniform."""
 
 
 class AnnealedMixing(ClosedModel):
-    """As temperature, with an exponent that falls from 1 in equal steps from epoch to epoch.
+    """As temperature, with an exponent that falls linearly from 1 over the epochs.
 
     Source: Stickland and Murray 2019 (PALs), annealed sampling; its last exponent is 0.2.
     """
 
     name: Literal["annealed"]
-    last_alpha: Exponent
+    last_alpha: Probability
     """Exponent of the last epoch."""
 
 
 class MainRatioMixing(ClosedModel):
-    """All batches of one task, and for each of them so many of the others, at random.
+    """All batches of the main task, and a random part of the batches of the others.
 
     Source: Xu et al. 2019 (multi-task learning with sample re-weighting for reading comprehension).
     """
 
     name: Literal["main_ratio"]
     main: Name
-    """The task that is trained whole in every epoch."""
-    ratio: Annotated[float, Field(gt=0)]
-    """Batches of the other tasks for each one of the main task; never more than they have."""
+    ratio: Positive
+    """Batches of the other tasks per batch of the main task; at most all of them."""
 
 
 class SequentialMixing(ClosedModel):
-    """In every epoch one task after the other, in the order in which they are named."""
+    """One task after the other in every epoch, in the order that the group lists them."""
 
     name: Literal["sequential"]
 

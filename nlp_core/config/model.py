@@ -1,7 +1,6 @@
-"""The closed model of a model file, zoo/*.json: inputs, layers, heads.
+"""A model file, zoo/*.json: inputs, layers, heads.
 
-What a layer's block or a head may set is checked against the block's own signature by
-nlp_core.models; here its options are only carried.
+nlp_core.models checks the options of blocks and heads against their signatures.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ COLUMNS = (
     f"tokens_b{PIECES}",
 )
 FEATURE_PREFIXES = (SYMBOLS, NUMBERS, TOKEN_NUMBERS)
-"""How the names of columns begin that a task's reader adds."""
+"""Prefixes of the columns that a task's reader adds."""
 
 
 def _check_column(column: str) -> str:
@@ -39,7 +38,7 @@ def _check_column(column: str) -> str:
 
 
 def find_axes(column: str) -> tuple[str, ...]:
-    """Return the text whose tokens a column has a value for; none for numbers of an example."""
+    """Return the text whose tokens a column has a value for; () for numbers of an example."""
     text = column.partition(".")[0]
     if column.startswith(NUMBERS):
         return ()
@@ -50,77 +49,61 @@ Column = Annotated[str, AfterValidator(_check_column)]
 
 
 class OpenOptions(ClosedModel):
-    """A record whose further keys are the options of what it names."""
+    """A record whose extra keys are the options of a block or head."""
 
     model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
 
     @property
     def options(self) -> dict[str, Any]:
-        """The keys that the record itself does not know."""
         return dict(self.model_extra or {})
 
 
 class LayerConfig(OpenOptions):
-    """A layer: a registered block, or an earlier layer whose parameters it shares."""
+    """A registered block, or an earlier layer whose parameters it shares."""
 
     name: Name
     block: str
-    """A registered block, or the name of another layer, which goes before a block of that name."""
+    """A registered block, or the name of another layer, which wins over a block of that name."""
     inputs: Annotated[list[str], Field(min_length=1)]
-    """Names of model inputs or of other layers."""
+    """Names of model inputs or other layers."""
 
 
 class HeadConfig(OpenOptions):
-    """A head: what is predicted from a layer's output."""
-
     head: str
-    """A registered head."""
     inputs: Annotated[list[str], Field(min_length=1)]
-    """The layer that the head reads; of some heads several."""
+    """The layers that the head reads, mostly one."""
     weight: Annotated[float, Field(gt=0)] = 1.0
-    """Factor on the head's loss in the sum of all heads' losses."""
+    """Factor on the head's loss in the sum over heads."""
     task: Name | None = None
-    """The task that the head is for, in a model of several tasks; null: the only one."""
+    """The task of the head in a model of several tasks; null: the only one."""
 
 
 class ModelConfig(ClosedModel):
-    """A graph of blocks that ends in one or more heads."""
+    """A graph of blocks that ends in heads."""
 
     description: str
     source: str
-    """Paper, table and row, or what the net is taken from."""
+    """Paper, table and row, or the origin of the network."""
     inputs: Annotated[dict[Name, Column], Field(min_length=1)]
-    """What the graph reads: a column of the task, as words or as their characters, or a column of
-    a symbol for each token that its reader adds: features.pos; or one of numbers: dense.votes,
-    token_dense.surprisal. A pretrained encoder reads texts, which are the one text or both texts of
-    an example, or text_a and text_b, each of two texts by itself, or tokens.pieces;
-    tokens_b.pieces are read behind those of tokens_a."""
+    """Columns of the task: tokens or their characters; features.NAME, a symbol per token;
+    dense.NAME and token_dense.NAME, numbers. A pretrained encoder reads texts (the one text or both
+    of an example), text_a or text_b, or tokens.pieces; tokens_b.pieces are read after those of
+    tokens_a."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
     notes: list[str] = Field(default_factory=list)
     """What to know before changing the file; JSON has no comments."""
     data: DataConfig | None = None
-    """How `reglue train` reads files; null: guessed, and always so for the cells of tables."""
+    """How `reglue train` reads files; null: guessed. Cells do not use it."""
     training: TrainingConfig | None = None
-    """How `reglue train` trains; null: the defaults. A cell has its recipe in grid/."""
+    """How `reglue train` trains; null: the defaults. Cells have a recipe in grid/ instead."""
 
 
 def read_model(path: Path) -> ModelConfig:
-    """Read a model file.
-
-    Raises:
-        ConfigError: it is missing, is no JSON, or has a wrong key or value; the message names the
-            layer or the head.
-    """
     return parse_model(read_mapping(path), str(path))
 
 
 def parse_model(value: Mapping[str, Any], where: str) -> ModelConfig:
-    """Check the content of a model file.
-
-    Raises:
-        ConfigError: it has a wrong key or value; the message begins with `where`.
-    """
     return parse_config(value, ModelConfig, where=where, name_place=_name_place)
 
 

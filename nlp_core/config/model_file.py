@@ -1,4 +1,4 @@
-"""A model file as text: overrides by a path of keys, and JSON as a person would lay it out."""
+"""A model file as text: overrides by a path of keys, and JSON with a line for each layer."""
 
 import json
 from typing import Any
@@ -7,17 +7,18 @@ from nlp_core.errors import ConfigError, suggest
 
 Mapping = dict[str, Any]
 SECTIONS = ("inputs", "layers", "heads", "data", "training", "notes")
-"""Keys of which each item has a line of its own."""
+"""Keys whose items have a line each."""
 
 
 def set_value(model: Mapping, assignment: str) -> None:
     """Change one value of a model file in place.
 
     Args:
-        model: the file's content.
-        assignment: `path.to.key=value`; an item of a list goes by its name or its place, as in
-            `layers.lstm.hidden_dim=64` or `data.texts.0=title`; the value is JSON, or else a text,
-            and always a text where one stands.
+        model: the content of the file.
+        assignment: `path.to.key=value`; an item of a list goes by its name or its position, as in
+            `layers.lstm.hidden_dim=64` or `data.texts.0=title`. The value is JSON if it can be
+                parsed,
+            except in place of a text.
 
     Raises:
         ConfigError: there is no `=`, or the path leads nowhere.
@@ -43,7 +44,6 @@ def set_value(model: Mapping, assignment: str) -> None:
 
 
 def format_model(model: Mapping) -> str:
-    """Return JSON with one layer, or one key of a section, a line."""
     blocks = []
     for key, value in model.items():
         lines = []
@@ -59,14 +59,13 @@ def format_model(model: Mapping) -> str:
 
 
 def find_line(text: str, section: str, key: str) -> int:
-    """Return the line, counted from 1, on which a key of a section of `format_model` stands."""
+    """Return the line, counted from 1, of a key of a section in the text of `format_model`."""
     lines = text.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith(f'  "{section}"'))
     return next(i for i, line in enumerate(lines, 1) if i > start and f'    "{key}":' in line)
 
 
 def _find(place: Any, key: str, where: str) -> Any:  # Any: JSON holds anything
-    """Return the key of a mapping, or the number of an item of a list."""
     if isinstance(place, dict):
         return key
     if not isinstance(place, list):

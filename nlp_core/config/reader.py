@@ -1,10 +1,11 @@
-"""The closed models of the readers that a task of sources/*.yaml may name."""
+"""The readers that a task of sources/*.yaml may name."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
+from nlp_core.config.number import Count
 
 PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
@@ -12,46 +13,45 @@ ColumnName = Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")]
 EntityScheme = Literal["IOB1", "BIO", "BIOES", "BILOU"]
 """How tags write entities; see nlp_core/data/tagging_scheme.py."""
 SYMBOLS = "features."
-"""How the name of a column begins that holds a symbol for each token."""
+"""Prefix of a column that holds a symbol for each token."""
 NUMBERS = "dense."
-"""How the name of a column begins that holds one or more numbers for each example."""
+"""Prefix of a column that holds one or more numbers for each example."""
 TOKEN_NUMBERS = "token_dense."
-"""How the name of a column begins that holds a number for each token."""
+"""Prefix of a column that holds a number for each token."""
 TEXTS = "texts"
-"""The column of an example's text, or of its two texts, as they stand in the file."""
+"""The column of an example's text, or of its two texts, before tokenization."""
 SINGLE_TEXTS = ("text_a", "text_b")
-"""The columns of each of two texts by itself, as it stands in the file."""
+"""The columns of each of two texts by itself, before tokenization."""
 WHOLE_TEXTS = (TEXTS, *SINGLE_TEXTS)
-"""The columns whose places are the pieces that a model's own tokenizer cuts a text into."""
+"""The columns that a model's own tokenizer cuts into pieces."""
 PIECES = ".pieces"
-"""How the name of a column ends whose tokens are cut into the pieces of a model's own tokenizer."""
+"""Suffix of a column whose tokens a model's own tokenizer cuts into pieces."""
 
 
 class TsvReaderConfig(ClosedModel):
-    """Tab-separated columns, nothing quoted."""
+    """Tab-separated columns, no quotes."""
 
     name: Literal["tsv"]
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
     """Columns of the text, or of the two texts."""
     label: str
-    """Column of the label."""
     label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
-    """What stands between the labels of one cell, such as "," or a space; an empty cell has none.
-    Kind multi_label only."""
+    """Separator of the labels in a cell, such as "," or a space; an empty cell has no label. Kind
+    multi_label only."""
     features: list[ColumnName] = Field(default_factory=list)
-    """Columns of a symbol for each token of the text, between spaces: features.NAME to a model."""
+    """Columns of a symbol per token, separated by spaces: features.NAME to a model."""
     dense: list[ColumnName] = Field(default_factory=list)
-    """Columns of numbers, as many in each row, between spaces: dense.NAME to a model."""
+    """Columns of numbers, equally many per row, separated by spaces: dense.NAME to a model."""
     token_dense: list[ColumnName] = Field(default_factory=list)
-    """Columns of a number for each token of the text, between spaces: token_dense.NAME."""
+    """Columns of a number per token, separated by spaces: token_dense.NAME to a model."""
 
 
 class MrpcReaderConfig(ClosedModel):
-    """The raw Microsoft paraphrase files, of which a list of ids cuts out dev."""
+    """The raw Microsoft paraphrase files; dev is a list of ids."""
 
     name: Literal["mrpc"]
     dev_ids: FileName
-    """File with the pairs of ids that make up dev."""
+    """File with the pairs of ids of dev."""
 
 
 class ConllReaderConfig(ClosedModel):
@@ -59,17 +59,17 @@ class ConllReaderConfig(ClosedModel):
 
     name: Literal["conll"]
     columns: Annotated[int, Field(ge=2)]
-    """Columns of a line; the first is the token, the last the tag."""
+    """Columns per line; the first is the token, the last the tag."""
     separator: Literal["space", "tab"] = "space"
-    """What stands between two columns, once."""
+    """Separator of columns, a single one."""
     scheme: EntityScheme
     """Tagging scheme of the file."""
     bare_type: Annotated[str, Field(min_length=1)] | None = None
-    """Type of all entities of a file whose tags are letters alone (B, I, O); null: a tag names the
-    type behind a hyphen."""
+    """Type of all entities in a file whose tags are only letters (B, I, O); null: a tag names the
+    type after a hyphen."""
     docstart: Literal["keep", "drop"]
     """Whether -DOCSTART- lines count as sentences."""
-    features: dict[ColumnName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    features: dict[ColumnName, Count] = Field(default_factory=dict)
     """Columns between token and tag, counted from 0 (the token's): features.NAME to a model."""
 
     @model_validator(mode="after")
@@ -77,8 +77,8 @@ class ConllReaderConfig(ClosedModel):
         for name, number in self.features.items():
             if number >= self.columns - 1:
                 raise ValueError(
-                    f"features: {name}: found column {number} of {self.columns} columns counted "
-                    f"from 0, expected one from 1 to {self.columns - 2}, between token and tag."
+                    f"features: {name}: found column {number}, expected one from 1 to "
+                    f"{self.columns - 2}, between token (0) and tag."
                 )
         return self
 
@@ -90,7 +90,7 @@ class WikiqaReaderConfig(ClosedModel):
 
 
 class ParallelReaderConfig(ClosedModel):
-    """Three files whose lines belong together: words, their tags, and the label of the whole."""
+    """Three files, line by line: words, their tags, and the label of the sentence."""
 
     name: Literal["parallel"]
     scheme: EntityScheme
@@ -104,12 +104,12 @@ class LinesReaderConfig(ClosedModel):
 
 
 class SquadReaderConfig(ClosedModel):
-    """JSON of SQuAD 1.1 or 2.0: articles of paragraphs, each with questions that it answers."""
+    """JSON of SQuAD 1.1 or 2.0: articles of paragraphs with questions."""
 
     name: Literal["squad"]
-    max_context_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Tokens of a paragraph that training reads: the rest is cut off, and questions answered there
-    are left out of train. All other splits have whole paragraphs and all questions."""
+    max_context_tokens: Count | None = None
+    """Tokens of a paragraph that training reads; questions answered behind them leave train. All
+    other splits have whole paragraphs and all questions."""
 
 
 ReaderConfig = Annotated[

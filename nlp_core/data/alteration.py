@@ -1,10 +1,10 @@
-"""Texts altered at random: further examples for a teacher to label, where nobody wrote more.
+"""Random changes to texts: additional unlabeled examples for a teacher to label.
 
-Each copy of a text has some tokens masked and some give way to others; then some copies are cut to
-a few tokens. What a copy says may differ from its text, so it has no label but the teacher's.
+In each copy of a text some tokens are masked and others replaced; then some copies are cut to a few
+tokens. The meaning may change, so a copy has only the teacher's label.
 
 Source: Tang et al. 2019 (distilling task-specific knowledge from BERT into simple neural networks),
-section 3.3. There a token gives way to one of the same part of speech; here to one that follows the
+section 3.3. They replace a token by one with the same part of speech; we by one that follows the
 same token elsewhere in the split, which needs no tagger.
 """
 
@@ -38,21 +38,17 @@ def read_texts(task: Task, split: str, alteration: AlterationConfig | None) -> S
 def alter_split(split: Split, config: AlterationConfig) -> Split:
     """Return altered copies of the texts of a split, without labels.
 
-    A copy that is empty, or a text of the split or another copy already, is left out. Text before
-    it was cut into tokens is replaced by the tokens with blanks between them.
-
-    Args:
-        split: the texts.
-        config: how they are altered.
+    Empty copies and duplicates of a text or copy are left out. A raw text becomes its tokens,
+    joined by spaces.
 
     Raises:
-        DataError: the split has more columns than texts, such as one value for each token.
+        DataError: the split has columns other than texts, such as one value per token.
     """
     others = sorted({*split.texts, *split.numbers} - TEXTS)
     if others or split.passages is not None:
         raise DataError(
-            f"split {split.name}: found {others[0] if others else 'answers to be cut out'} beside "
-            "its tokens, expected texts alone; a teacher with an alteration cannot label them."
+            f"split {split.name}: found {others[0] if others else 'answers in passages'}, expected "
+            "only texts; a teacher with an alteration cannot label it."
         )
     rng = np.random.default_rng(config.seed)
     names = sorted(split.texts)
@@ -78,7 +74,6 @@ def alter_split(split: Split, config: AlterationConfig) -> Split:
 
 
 def _alter_column(column: TextColumn, config: AlterationConfig, rng: np.random.Generator) -> Rows:
-    """Return one altered copy of each text of a column."""
     before = _find_tokens_before(column)
     followers: dict[str, list[str]] = {}
     for previous, token in zip(before, column.tokens, strict=True):
@@ -103,7 +98,7 @@ def _alter_column(column: TextColumn, config: AlterationConfig, rng: np.random.G
 
 
 def _find_tokens_before(column: TextColumn) -> list[str]:
-    """Return the token before each one in its text; of the first one nothing."""
+    """Return the token before each one in its text, "" for the first one."""
     before = ["", *column.tokens[:-1]] if column.tokens else []
     for begin in column.offsets[:-1][column.lengths > 0].tolist():
         before[begin] = ""

@@ -1,7 +1,8 @@
-"""Ragged columns, and the order in which their examples come in batches."""
+"""Ragged columns, and the order of their rows in batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,17 @@ class Ragged:
     """Rows of different lengths, flat.
 
     Attributes:
-        values: all rows one behind the other, [total].
-        offsets: where each row begins, and the end, [N + 1].
+        values: all rows, concatenated, [total].
+        offsets: start of each row, and the end, [N + 1].
     """
 
     values: np.ndarray
     offsets: np.ndarray
+
+    @classmethod
+    def join(cls, rows: Sequence[Sequence[int]], dtype: type[np.integer[Any]]) -> "Ragged":
+        parts = [np.zeros(0, dtype), *(np.array(row, dtype) for row in rows)]
+        return cls(np.concatenate(parts), np.cumsum([0, *map(len, rows)]))
 
     @property
     def lengths(self) -> np.ndarray:
@@ -32,7 +38,7 @@ class Ragged:
         return np.where(inside, self.values[places], padding)
 
     def mask(self, rows: np.ndarray) -> np.ndarray:
-        """Return where `take` gives real values, [B, T] bool."""
+        """Return where `take` has real values, [B, T] bool."""
         lengths = self.lengths[rows]
         mask: np.ndarray = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
         return mask
@@ -43,16 +49,9 @@ def order_training_batches(
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each an array of row numbers.
 
-    All rows are shuffled; pools of `bucket_batches` batches are sorted by length, so that a batch
-    needs little padding; then the batches are shuffled. The order depends on seed and epoch alone,
-    so a run resumes at any batch without replaying the ones before.
-
-    Args:
-        lengths: tokens of each example, [N].
-        batch_size: examples a batch; the last one may be smaller.
-        bucket_batches: batches a pool; 0 leaves the plain shuffle.
-        seed: of the run.
-        epoch: from 1.
+    All rows are shuffled; pools of `bucket_batches` batches (0: none) are sorted by length, so that
+    a batch needs little padding; then the batches are shuffled. The order depends only on seed and
+    epoch (from 1), so a run resumes at any batch.
     """
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
@@ -75,18 +74,10 @@ def order_training_groups(
     seed: int,
     epoch: int,
 ) -> list[np.ndarray]:
-    """Return the batches of an epoch, each of whole groups.
+    """Return the batches of an epoch, each of `batch_size` whole groups.
 
-    The groups are ordered as `order_training_batches` orders examples, a group being as long as
-    its longest example. Each brings its rows in their order, so all epochs have as many batches.
-
-    Args:
-        group: group number of each example, [N]; equal numbers need not be neighbours.
-        lengths: tokens of each example, [N].
-        batch_size: groups a batch; the last one may be smaller.
-        bucket_batches: batches a pool; 0 leaves the plain shuffle.
-        seed: of the run.
-        epoch: from 1.
+    The groups are ordered like examples in `order_training_batches`, with the length of their
+    longest example. Rows with equal numbers in `group` [N] need not be neighbors.
     """
     _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
     members = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
@@ -101,7 +92,7 @@ def order_training_groups(
 
 
 def order_evaluation_batches(lengths: np.ndarray, *, batch_size: int) -> list[np.ndarray]:
-    """Return batches of rows of like lengths, the shortest first."""
+    """Return batches of rows of similar length, the shortest first."""
     return list(_cut(np.argsort(lengths, kind="stable"), batch_size))
 
 

@@ -1,4 +1,4 @@
-"""What a raw-input layer reads of a split, as arrays, and what of it a batch takes.
+"""What a raw-input layer reads of a split, as arrays.
 
 Shape letters: B batch, T tokens, U distinct words, C characters or pieces in a word, W numbers.
 """
@@ -21,11 +21,7 @@ class Feature(Protocol):
 
 @dataclass(frozen=True)
 class TokenIds:
-    """An id a token.
-
-    Attributes:
-        ids: the ids, 0 is padding.
-    """
+    """An id per token; 0 is padding."""
 
     ids: Ragged
 
@@ -39,8 +35,8 @@ class Numbers:
     """Numbers of an example or of its tokens.
 
     Attributes:
-        values: of all examples, [N, W], or all their tokens one behind the other, [total, W].
-        offsets: where the tokens of each example begin, and the end, [N + 1]; None: an example.
+        values: of all examples, [N, W], or all their tokens, flat, [total, W].
+        offsets: start of each example's tokens, and the end, [N + 1]; None: numbers of examples.
     """
 
     values: np.ndarray
@@ -57,20 +53,20 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Spellings:
-    """Several ids a token, kept once for each distinct word.
+    """Several ids per token, stored once for each distinct word.
 
     Attributes:
         words: the number of each token's word.
-        ids: what the distinct words are made of, [U, C], 0 behind the end.
+        ids: pieces or characters of the distinct words, [U, C], 0 after the end.
     """
 
     words: Ragged
     ids: Rows
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the ids of the distinct words of the batch, [U, C], and whose stand where [B, T].
+        """Return the ids of the batch's distinct words, [U, C], and the word of each token, [B, T].
 
-        At padding stands some word of the batch.
+        At padding is any word of the batch.
         """
         words, mask = self.words.take(rows), self.words.mask(rows)
         distinct, index = np.unique(np.where(mask, words, words[0, 0]), return_inverse=True)

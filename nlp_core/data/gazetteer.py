@@ -1,13 +1,13 @@
-"""Lists of phrases with types, and where their phrases stand in a text.
+"""Gazetteers: lists of typed phrases, and where their phrases occur in a text.
 
-A gazetteer is a file of lines `phrase TAB type` or `phrase TAB type TAB weight`; the words of a
-phrase have spaces between them, and a phrase of several types has a line for each.
+A gazetteer is a file of lines `phrase TAB type` or `phrase TAB type TAB weight`. Words of a phrase
+are separated by spaces; a phrase of several types has a line for each.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,87 +15,73 @@ from nlp_core.data.batching import Ragged
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.readers.tsv import parse_numbers
 from nlp_core.data.split_column import Column
-from nlp_core.data.vocabulary import require_text
+from nlp_core.data.vocabulary import Options, require_text
 from nlp_core.errors import DataError
-from reglue_runtime.gazetteer import Entry, match_phrases, weigh_phrases
-
-Phrase = tuple[str, ...]
+from reglue_runtime.gazetteer import Entry, Phrases, match_phrases, weigh_phrases
 
 
 @dataclass(frozen=True)
-class Gazetteer:
-    """Phrases with the weights of their types.
+class GazetteerVocabulary:
+    """Typed phrases; nothing is learned from the training split.
 
     Attributes:
-        types: all types, sorted.
         entries: phrase, type and weight, sorted.
-        weights: the weight of each type of each phrase, by its words.
-        longest: words of the longest phrase.
-        lowercase: whether case does not count.
+        phrases: the weights of the types of each phrase.
+        lowercase: whether case is ignored.
     """
 
-    types: list[str]
     entries: list[Entry]
-    weights: dict[Phrase, np.ndarray]
-    longest: int
+    phrases: Phrases
     lowercase: bool
 
     @classmethod
-    def build(cls, entries: Sequence[Entry], *, lowercase: bool) -> "Gazetteer":
-        """Make a gazetteer of entries; the weights of one type of the same words are summed."""
-        types, weights, longest = weigh_phrases(entries, lowercase=lowercase)
-        return cls(types, sorted(entries), weights, longest, lowercase)
+    def build(cls, entries: Sequence[Entry], *, lowercase: bool) -> Self:
+        return cls(sorted(entries), weigh_phrases(entries, lowercase=lowercase), lowercase)
 
     @classmethod
-    def learn(
-        cls, columns: Sequence[Column], options: Mapping[str, Any], init: Path
-    ) -> "Gazetteer":
-        """Read the file that the option `file` names; the training split adds nothing to it.
-
-        Raises:
-            DataError: the file is missing, empty or malformed.
-        """
+    def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:
         entries = read_gazetteer(Path(options["file"]))
         return cls.build(entries, lowercase=bool(options.get("lowercase", False)))
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path) -> "Gazetteer":
-        """Restore the entries; the file is not read."""
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note["entries"]]
         return cls.build(entries, lowercase=bool(options.get("lowercase", False)))
 
     def describe(self) -> dict[str, Any]:
-        """Return the entries, weights as text so that no place is rounded away."""
+        """Return the entries; weights are text, which keeps all digits."""
         return {"entries": [(phrase, kind, repr(weight)) for phrase, kind, weight in self.entries]}
 
     def __len__(self) -> int:
-        return len(self.types)
+        return len(self.phrases.types)
 
     def read(self, column: Column) -> "Matches":
-        """Return the weights of the types at each token."""
-        words = sorted({word for phrase in self.weights for word in phrase})
+        weights = self.phrases.weights
+        words = sorted({word for phrase in weights for word in phrase})
         number = {word: idx for idx, word in enumerate(words, start=1)}
 
         def encode(tokens: Sequence[str]) -> np.ndarray:
             folded = (token.lower() if self.lowercase else token for token in tokens)
             return np.array([number.get(token, 0) for token in folded], dtype=np.int64)
 
-        phrases = enumerate(self.weights, start=1)
-        nothing = np.zeros(len(self.types), dtype=np.float32)
+        nothing = np.zeros(len(self), dtype=np.float32)
         return Matches(
             require_text(column).look_up(encode),
-            {tuple(number[word] for word in phrase): row for row, phrase in phrases},
-            np.stack([nothing, *self.weights.values()]),
-            self.longest,
+            {
+                tuple(map(number.__getitem__, item)): row
+                for row, item in enumerate(weights, start=1)
+            },
+            np.stack([nothing, *weights.values()]),
+            self.phrases.longest,
         )
 
 
 @dataclass(frozen=True)
 class Matches:
-    """The phrases that stand in each text, looked for when a batch is read.
+    """The phrases in each text, which are searched for when a batch is read.
 
     Attributes:
-        words: the number of each token's word; 0 for a word of no phrase, and at padding.
+        words: the number of each token's word; 0: in no phrase.
         phrases: the row of each phrase, by the numbers of its words.
         rows: the weights of the phrases, [R, G]; row 0 is all zeros.
         longest: words of the longest phrase.
@@ -117,10 +103,10 @@ class Matches:
 
 
 def read_gazetteer(path: Path) -> list[Entry]:
-    """Read the entries of a file; a weight that is left out is 1.
+    """Read the entries of a file; a missing weight is 1.
 
     Raises:
-        DataError: the file is missing, empty or malformed, or says the same twice.
+        DataError: the file is missing, empty or malformed, or has a phrase and type twice.
     """
     require_file(path)
     lines: dict[tuple[str, str], int] = {}
@@ -130,9 +116,7 @@ def read_gazetteer(path: Path) -> list[Entry]:
             entry = _read_entry(line, path)
             before = lines.setdefault(entry[:2], line.number)
             if before != line.number:
-                message = (
-                    f"found '{entry[0]}' of type '{entry[1]}' again, which is on line {before}"
-                )
+                message = f"found '{entry[0]}' of type '{entry[1]}' again, as on line {before}"
                 raise refuse(path, line.number, message)
             entries.append(entry)
     if not entries:
@@ -141,15 +125,10 @@ def read_gazetteer(path: Path) -> list[Entry]:
 
 
 def require_file(path: Path) -> None:
-    """Refuse a gazetteer that is not there.
-
-    Raises:
-        DataError: there is no such file.
-    """
     if not path.is_file():
         raise DataError(
-            f"{path}: there is no such file, which a gazetteer_embedding layer names; its path "
-            "starts where the command runs, that of a cell at the project's root."
+            f"{path}: there is no such file, which a gazetteer_embedding layer names; its path is "
+            "relative to the working directory, which for cells is the project's root."
         )
 
 

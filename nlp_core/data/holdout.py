@@ -1,7 +1,7 @@
-"""Cut a held-out part out of train, so that no choice is made on the split that is reported.
+"""Cut a held-out part from train, so that no choice is made on the reported split.
 
-What is cut out depends only on the texts and the seed: groups are ranked by the sha256 of seed and
-key, which no library version changes.
+The cut depends only on texts and seed: groups are ranked by the sha256 of seed and key, which no
+library version changes.
 """
 
 import hashlib
@@ -9,29 +9,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# A phrase of at least this many tokens that lies in no longer one is taken for a sentence.
+# A phrase of at least this many tokens that no longer phrase contains counts as a sentence.
 MIN_SENTENCE_TOKENS = 6
 
 
 class Partition(NamedTuple):
-    """Row numbers of train after the cut, in their order; some rows may be in neither.
-
-    Attributes:
-        train: what stays.
-        held_out: what was cut out.
-    """
+    """Row numbers of train after the cut, in their order; some rows may be in neither part."""
 
     train: list[int]
     held_out: list[int]
 
 
 def cut_by_key(keys: Sequence[str], *, share: float, seed: int) -> Partition:
-    """Hold out whole groups of rows until their rows make up the share.
+    """Hold out whole groups of rows, those with the same key, until they make up the share.
 
-    Args:
-        keys: the group of each row; rows with one key stay together.
-        share: share of the rows, in (0, 1); the last group may exceed it.
-        seed: seed of the choice.
+    The share of the rows is in (0, 1); the last group may exceed it.
     """
     sizes = Counter(keys)
     wanted, num_rows = round(share * len(keys)), 0
@@ -49,22 +41,16 @@ def cut_by_key(keys: Sequence[str], *, share: float, seed: int) -> Partition:
 
 
 def cut_by_row(num_rows: int, *, share: float, seed: int) -> Partition:
-    """Hold out single rows."""
     return cut_by_key([str(row) for row in range(num_rows)], share=share, seed=seed)
 
 
 def cut_by_phrase_root(phrases: Sequence[Sequence[str]], *, share: float, seed: int) -> Partition:
-    """Hold out sentences together with all of their phrases (SST-2).
+    """Hold out a share of the sentences together with all of their phrases (SST-2).
 
-    The train rows of SST-2 are phrases of sentences, so that a random part of them would share
-    most of its words with train. A phrase belongs to the longest phrase that contains it, its
-    root. A share of the roots that are long enough to be sentences is held out: their own rows
-    become the held-out part, and the rows of their phrases leave train.
-
-    Args:
-        phrases: the tokens of each row.
-        share: share of the sentences, in (0, 1).
-        seed: seed of the choice.
+    The train rows of SST-2 are phrases of sentences, so a random part would share most of its words
+    with train. A phrase belongs to the longest phrase that contains it, its root. A share of the
+    roots that are long enough to be sentences is held out: their rows become the held-out part, and
+    the rows of their phrases leave train.
     """
     texts = [" ".join(phrase) for phrase in phrases]
     roots = _find_roots(phrases, texts)

@@ -1,4 +1,4 @@
-"""Which task each step of an epoch trains: one batch, one task."""
+"""The task of each step of an epoch: one batch, one task."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,18 +20,11 @@ Batches = list[NDArray[np.int64]]
 def order_tasks(
     mixing: Mixing, sizes: Mapping[str, int], *, seed: int, epoch: int, epochs: int
 ) -> list[str]:
-    """Return the task of each step of an epoch.
+    """Return the task of each step of an epoch, given the batches of each task's training split.
 
-    The order depends on seed and epoch alone, and every epoch has the same number of steps.
-
-    Args:
-        mixing: how tasks are mixed.
-        sizes: batches of each task's training split.
-        seed: of the run.
-        epoch: from 1.
-        epochs: of the run.
+    The order depends only on seed and epoch (from 1); every epoch has the same number of steps.
     """
-    # the third number keeps this stream apart from that of the order of examples
+    # the third number separates this stream from that of the order of examples
     generator = np.random.default_rng([seed, epoch, len(sizes)])
     if isinstance(mixing, MainRatioMixing):
         others = [task for task, size in sizes.items() if task != mixing.main for _ in range(size)]
@@ -47,12 +40,7 @@ def order_tasks(
 
 
 def count_steps(mixing: Mixing | None, sizes: Mapping[str, int]) -> int:
-    """Return the steps of an epoch.
-
-    Args:
-        mixing: how tasks are mixed; None for one task.
-        sizes: batches of each task's training split.
-    """
+    """Return the steps of an epoch; `mixing` is None for a single task."""
     total = sum(sizes.values())
     if not isinstance(mixing, MainRatioMixing):
         return total
@@ -63,13 +51,13 @@ def count_steps(mixing: Mixing | None, sizes: Mapping[str, int]) -> int:
 def draw_batches(
     order: Callable[[int], Batches], number: int, *, epoch: int, epochs: int
 ) -> Batches:
-    """Return so many batches of a task: of one pass over its split, or of several.
+    """Return `number` batches of a task, from one pass over its split or several.
 
     Args:
         order: returns the batches of a pass, given its number from 1; no two passes are alike.
-        number: how many batches the epoch needs.
+        number: the batches that the epoch needs.
         epoch: from 1.
-        epochs: of the run: a second pass within an epoch has a number behind them all.
+        epochs: of the run: a second pass within an epoch has a number after them all.
     """
     batches: Batches = []
     while len(batches) < number:
@@ -81,7 +69,7 @@ def draw_batches(
 def _share_steps(
     mixing: Mixing, sizes: Mapping[str, int], epoch: int, epochs: int
 ) -> dict[str, int]:
-    """Return the steps of each task: their sum is that of the sizes, and each has one at least."""
+    """Return the steps of each task; they sum to the sizes, and each task has at least one."""
     if isinstance(mixing, UniformMixing):
         alpha = 0.0
     elif isinstance(mixing, TemperatureMixing):

@@ -1,4 +1,4 @@
-"""Texts as the pieces of a pretrained encoder's own tokenizer, in windows that it can read.
+"""Texts as the pieces of a pretrained encoder's tokenizer, in windows of limited length.
 
 Shape letters: W windows of a batch, L pieces in a window, B batch, T places of an example.
 """
@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from nlp_core.data.batching import Ragged
 from nlp_core.data.split_column import Column, RawText, TextColumn, WordText
+from nlp_core.data.vocabulary import Options
 from nlp_core.errors import ConfigError, DataError
 from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, find_words
 
@@ -27,17 +28,18 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class Pieces:
-    """The windows of all examples, and where in them their places are.
+    """The windows of all examples, and the places of words in them.
 
     Attributes:
         ids: the pieces of each window.
-        segments: 1 where a piece is of a second text, 0 elsewhere, of each window.
-        windows: the windows of each example, one behind the other, [N + 1].
-        places: for each place of an example its window among the example's own, times the longest
-            window, plus its position there; None where the places are the pieces of one window.
+        segments: 1 for pieces of a second text, 0 elsewhere.
+        windows: start of each example's windows, and the end, [N + 1].
+        places: position of each place among its example's windows: the number of the window, times
+            the longest window, plus the position in it; None: places are the pieces of the one
+            window.
         padding: id of padding.
-        parts: of pairs of whole texts, 1 or 2 where a piece is of the first or the second one, 0
-            where it is special; else None.
+        parts: for pairs of whole texts 1 or 2 at pieces of the first or second text, 0 at special
+            ones.
     """
 
     ids: Ragged
@@ -52,9 +54,9 @@ class Pieces:
         return self.ids if self.places is None else self.places
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return ids [W, L], segments [W, L], where pieces are [W, L], and places [B, T] in W * L.
+        """Return ids, segments and mask [W, L], and the position of each place in W * L, [B, T].
 
-        At padding stands the first place of all.
+        Positions at padding are 0.
         """
         counts = self.windows[rows + 1] - self.windows[rows]
         first = np.cumsum(counts) - counts
@@ -75,11 +77,8 @@ class Pieces:
         return int(self.ids.lengths.max())
 
 
-class _Row(NamedTuple):
-    """One example: the pieces and segments of its windows, and the places of its words.
-
-    Of a pair of whole texts also the text that each piece is of.
-    """
+class _Windows(NamedTuple):
+    """The pieces and segments of an example's windows, and the places of its words or texts."""
 
     windows: list[list[int]]
     segments: list[list[int]]
@@ -89,14 +88,14 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class PieceVocabulary:
-    """The tokenizer and the configuration of a pretrained encoder.
+    """The tokenizer and the configuration of a pretrained encoder; nothing is learned from columns.
 
     Attributes:
-        tokenizer: the tokenizer as JSON, of the library `tokenizers`.
+        tokenizer: JSON of the library `tokenizers`.
         config: the encoder's configuration, as `transformers` writes it.
         max_length: the most pieces of a window.
-        stride: the pieces that two windows of a long text have in common.
-        weights: folder with the pretrained weights; None for a model that has its own already.
+        stride: the pieces that consecutive windows of a long text share.
+        weights: folder with the pretrained weights; None for a model that is trained already.
     """
 
     tokenizer: str
@@ -106,59 +105,45 @@ class PieceVocabulary:
     weights: Path | None
 
     @classmethod
-    def learn(
-        cls, columns: Sequence[Column], options: Mapping[str, Any], init: Path
-    ) -> "PieceVocabulary":
-        """Read the tokenizer and the configuration; nothing is learnt from the columns.
-
-        Raises:
-            DataError: the folder has no tokenizer or no configuration.
-        """
+    def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:
         for name in ("tokenizer.json", "config.json", WEIGHTS):
             if not (init / name).is_file():
                 raise DataError(
-                    f"{init}: found no {name}, so it holds no pretrained encoder; name the folder "
-                    "of one, such as data/processed/minilm, in 'init'."
+                    f"{init}: found no {name}, expected a pretrained encoder, such as "
+                    "data/processed/minilm, in 'init'."
                 )
         tokenizer = (init / "tokenizer.json").read_text(encoding="utf-8")
         config = json.loads((init / "config.json").read_text(encoding="utf-8"))
         return cls._build(tokenizer, config, options, init)
 
     @classmethod
-    def recall(
-        cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
-    ) -> "PieceVocabulary":
-        """Restore tokenizer and configuration; the weights are the model's own."""
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
         return cls._build(json.dumps(note["tokenizer"]), note["config"], options, None)
 
     @classmethod
     def _build(
-        cls, tokenizer: str, config: dict[str, Any], options: Mapping[str, Any], init: Path | None
-    ) -> "PieceVocabulary":
+        cls, tokenizer: str, config: dict[str, Any], options: Options, init: Path | None
+    ) -> Self:
         max_length = options.get("max_length", MAX_LENGTH)
         limit = count_positions(config)
         if max_length > limit:
             raise ConfigError(
-                f"max_length: found {max_length}, expected at most {limit}, the positions that the "
-                "encoder has."
+                f"max_length: found {max_length}, expected at most {limit}, as the encoder."
             )
         stride = options.get("stride") or max_length // 4
         if stride >= max_length // 2:
             raise ConfigError(
-                f"stride: found {stride} with a max_length of {max_length}, expected less than "
-                "half of it."
+                f"stride: found {stride}, expected less than half of max_length {max_length}."
             )
         return cls(tokenizer, config, max_length, stride, init)
 
     def describe(self) -> dict[str, Any]:
-        """Return tokenizer and configuration."""
         return {"tokenizer": json.loads(self.tokenizer), "config": self.config}
 
     def __len__(self) -> int:
         return int(self.config["vocab_size"])
 
     def read(self, column: Column) -> Pieces:
-        """Cut the texts of a column into pieces."""
         if isinstance(column, RawText):
             rows = self._read_texts(column)
         else:
@@ -166,8 +151,8 @@ class PieceVocabulary:
             rows = self._read_words(column)
         return self._join(list(rows), has_places=isinstance(column, WordText))
 
-    def _read_texts(self, column: RawText) -> Iterator[_Row]:
-        """Yield each example as one window, cut where it is too long, the longer text first."""
+    def _read_texts(self, column: RawText) -> Iterator[_Windows]:
+        """Yield each example as one window; the longer text is truncated first."""
         tokenizer = self._loaded
         tokenizer.enable_truncation(self.max_length)
         for start in range(0, len(column.first), EXAMPLES_A_CHUNK):
@@ -179,10 +164,10 @@ class PieceVocabulary:
                 # not from segments, which some encoders do not have
                 parts = [0 if part is None else part + 1 for part in found.sequence_ids]
                 is_pair = column.second is not None
-                yield _Row([found.ids], [found.type_ids], [], parts if is_pair else None)
+                yield _Windows([found.ids], [found.type_ids], [], parts if is_pair else None)
 
-    def _read_words(self, column: WordText) -> Iterator[_Row]:
-        """Yield each example in as many windows as it needs, and the place of each word."""
+    def _read_words(self, column: WordText) -> Iterator[_Windows]:
+        """Yield each example in as many windows as it needs, and the places of its words."""
         tokenizer = self._loaded_for_words
         has_context = column.before is not None
         tokenizer.no_truncation()
@@ -203,22 +188,22 @@ class PieceVocabulary:
             for item, own in zip(words, found, strict=True):
                 windows = [own, *own.overflowing]
                 places = find_words(windows, len(item), sequence=int(has_context))
-                yield _Row([w.ids for w in windows], [w.type_ids for w in windows], places)
+                yield _Windows([w.ids for w in windows], [w.type_ids for w in windows], places)
 
     def _cut_openings(self, column: TextColumn) -> Iterator[list[str]]:
-        """Yield what of each text that comes first leaves most of a window to the other one."""
+        """Yield the first texts, cut so that most of a window is left to the second ones."""
         tokenizer = self._loaded_for_words
         most = count_opening_pieces(tokenizer, self.max_length, self.stride)
         if most < 1:
             raise ConfigError(
-                f"max_length: found {self.max_length}, expected {self.max_length - most + 1} at "
-                f"least: room for a piece of the first text, and a stride of {self.stride} and one "
-                "more of the second."
+                f"max_length: found {self.max_length}, expected {self.max_length - most + 1} or "
+                f"more: room for a piece of the first text and {self.stride + 1} (stride + 1) of "
+                "the second."
             )
         for row in range(len(column.offsets) - 1):
             yield cut_words(column.row(row)[: self.max_length // 4], tokenizer, most)
 
-    # Both are read once: 30 ms, more than one sentence takes.
+    # Both are read once: that takes 30 ms, longer than a sentence.
     @cached_property
     def _loaded(self) -> "Tokenizer":
         return _load(self.tokenizer)
@@ -227,23 +212,19 @@ class PieceVocabulary:
     def _loaded_for_words(self) -> "Tokenizer":
         return _load(begin_words(self.tokenizer))
 
-    def _join(self, rows: list[_Row], *, has_places: bool) -> Pieces:
+    def _join(self, rows: list[_Windows], *, has_places: bool) -> Pieces:
         windows = [window for row in rows for window in row.windows]
         segments = [window for row in rows for window in row.segments]
-        offsets = np.cumsum([0, *map(len, windows)])
         longest = max(map(len, windows))
-        places = None
-        if has_places:
-            flat = [window * longest + place for row in rows for window, place in row.places]
-            sizes = [len(row.places) for row in rows]
-            places = Ragged(np.array(flat, dtype=np.int64), np.cumsum([0, *sizes]))
+        places = [[window * longest + place for window, place in row.places] for row in rows]
+        parts = [row.parts for row in rows if row.parts is not None]
         return Pieces(
-            Ragged(np.concatenate([np.array(w, dtype=np.int32) for w in windows]), offsets),
-            Ragged(np.concatenate([np.array(w, dtype=np.int8) for w in segments]), offsets),
+            Ragged.join(windows, np.int32),
+            Ragged.join(segments, np.int8),
             np.cumsum([0, *(len(row.windows) for row in rows)]),
-            places,
+            Ragged.join(places, np.int64) if has_places else None,
             self.config.get("pad_token_id") or 0,
-            _join_parts(rows),
+            Ragged.join(parts, np.int8) if parts else None,
         )
 
 
@@ -254,14 +235,6 @@ def _load(tokenizer_json: str) -> "Tokenizer":
     tokenizer = Tokenizer.from_str(tokenizer_json)
     tokenizer.no_padding()
     return tokenizer
-
-
-def _join_parts(rows: Sequence[_Row]) -> Ragged | None:
-    found = [row.parts for row in rows if row.parts is not None]
-    if not found:
-        return None
-    values = np.array([part for parts in found for part in parts], dtype=np.int8)
-    return Ragged(values, np.cumsum([0, *map(len, found)]))
 
 
 def count_positions(config: Mapping[str, Any]) -> int:

@@ -10,8 +10,6 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from safetensors.numpy import save_file
-
 from nlp_core.config.dataset import (
     HELD_OUT,
     DatasetConfig,
@@ -30,8 +28,9 @@ from nlp_core.data.readers.vectors import read_piece_vectors, read_vectors
 from nlp_core.data.source import MANIFEST, read_members
 from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.vocabulary import write_vectors
 from nlp_core.errors import DataError
-from nlp_core.files import digest_file, replacing_folder, write_json, write_text
+from nlp_core.files import digest_file, replacing_folder, write_json
 from nlp_core.kinds import SPAN_LABELS
 
 log = logging.getLogger(__name__)
@@ -269,10 +268,7 @@ def _write_vectors(dataset: DatasetConfig, raw_dir: Path, folder: Path) -> dict[
             if pieces is None
             else read_piece_vectors(file, pieces.tensor, raw_dir / pieces.words, dim=config.dim)
         )
-        path = folder / f"{name}.safetensors"
-        save_file({"vectors": vectors}, path)
-        write_text(folder / f"{name}.words.txt", "".join(f"{word}\n" for word in words))
-        tables[name] = {"rows": len(words), "dim": config.dim, "sha256": digest_file(path)}
+        tables[name] = write_vectors(folder, name, words, vectors)
         log.info("preprocess table table=%s rows=%d", name, len(words))
     return {"tables": tables}
 

@@ -1,8 +1,8 @@
-"""Paragraphs cut into sentences, by rule."""
+"""Split paragraphs into sentences by rule."""
 
 import re
 
-# a mark that ends a sentence, what closes behind it, a space, and what can begin a sentence
+# a mark that ends a sentence, closing signs, a space, and what can begin a sentence
 BOUNDARY = re.compile(r"(?<=[.!?])([\"'\u2019\u201d)\]]*)\s+(?=[\"'\u2018\u201c(\[]?[A-Z0-9])")
 ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Gen|Col|Capt|Lt|Sgt|Rev|Hon|No|Nos|Vol|vs|"
@@ -11,14 +11,10 @@ ABBREVIATION = re.compile(
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a paragraph behind full stops, exclamation and question marks.
+    """Split a paragraph after full stops, exclamation and question marks.
 
-    A mark ends a sentence where a capital or a digit follows, unless it belongs to an initial or to
-    a usual abbreviation. Rules are wrong now and then; pre-training only needs pieces of text that
-    follow each other.
-
-    Returns:
-        The sentences in their order, none empty.
+    A mark ends a sentence if a capital or a digit follows, except in an initial or a common
+    abbreviation. The rule errs now and then; pre-training only needs consecutive pieces of text.
     """
     sentences, start = [], 0
     for match in BOUNDARY.finditer(text):

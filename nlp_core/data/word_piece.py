@@ -1,4 +1,4 @@
-"""The tokenizer of an encoder that is pretrained: learnt on a corpus, or the one it came with."""
+"""The tokenizer of an encoder that is pretrained: learned on a corpus, or the one it came with."""
 
 import json
 import logging
@@ -30,15 +30,13 @@ CONTINUED = "##"
 
 @dataclass(frozen=True)
 class PieceSet:
-    """The pieces of a tokenizer by what pre-training does with them.
+    """The pieces of a tokenizer by their role in pre-training.
 
     Attributes:
-        tokenizer: of the library `tokenizers`, without cutting or padding.
-        padding: id of the piece that fills up.
+        tokenizer: of the library `tokenizers`, without truncation or padding.
         first: id of the piece before a text.
-        last: id of the piece behind each text.
-        mask: id of the piece that hides another one.
-        ordinary: ids of all pieces that can stand in a text and be predicted, sorted.
+        last: id of the piece after each text.
+        ordinary: ids of all pieces that can occur in a text and be predicted, sorted.
     """
 
     tokenizer: "Tokenizer"
@@ -50,14 +48,13 @@ class PieceSet:
 
     @property
     def is_ordinary(self) -> np.ndarray:
-        """Return for each id whether it can be predicted, [V]."""
+        """Whether each id can be predicted, [V]."""
         found = np.zeros(self.tokenizer.get_vocab_size(), dtype=bool)
         found[self.ordinary] = True
         return found
 
     @property
     def unknown(self) -> str:
-        """Return the piece that stands for an unknown word."""
         vocabulary = self.tokenizer.get_vocab()
         return UNKNOWN if UNKNOWN in vocabulary else OTHER_NAMES[UNKNOWN]
 
@@ -65,21 +62,17 @@ class PieceSet:
 def learn_word_pieces(
     texts: Callable[[], Iterable[str]], *, vocab_size: int, lowercase: bool, where: str
 ) -> "Tokenizer":
-    """Learn the pieces of words from texts: the special pieces, letters, and what often joins.
+    """Learn a WordPiece tokenizer: special pieces, letters, and frequent combinations of pieces.
 
-    Letters that are so rare that they make up one character in ten thousand together are unknown.
-
-    Args:
-        texts: begins to read the texts anew; they are read twice.
-        vocab_size: most pieces; a small corpus gives fewer.
-        lowercase: whether capitals and accents are dropped.
-        where: of the number of pieces, that an error message begins with.
+    The rarest letters, together one character in ten thousand, are unknown. A small corpus gives
+    fewer pieces than `vocab_size`. `texts` restarts the texts, which are read twice; `where` begins
+    an error message.
 
     Raises:
-        ConfigError: the letters alone are too many.
+        ConfigError: there are more letters than `vocab_size` allows.
 
     Source: Schuster and Nakajima 2012 (Japanese and Korean voice search), section 4.
-    Note: pieces are joined by frequency, as in byte-pair encoding, not by likelihood.
+    Note: pieces are merged by frequency, as in byte-pair encoding, not by likelihood.
     """
     # A compiled library that only models with a pretrained encoder need.
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -88,12 +81,12 @@ def learn_word_pieces(
     normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     words = pre_tokenizers.BertPreTokenizer()
     letters = _list_letters(normalizer.normalize_str(text) for text in texts())
-    if vocab_size <= len(SPECIAL_PIECES) + 2 * len(letters):
-        least = len(SPECIAL_PIECES) + 2 * len(letters)
+    least = len(SPECIAL_PIECES) + 2 * len(letters)
+    if vocab_size <= least:
         raise ConfigError(
-            f"{where}.vocab_size: found {vocab_size}, but the special pieces and the letters of "
-            f"the corpus, each at the begin of a word and in it, are {least} already; expected "
-            f"some thousand more than that, such as {max(8000, 2 * least)}."
+            f"{where}.vocab_size: found {vocab_size}, expected more than {least}, the special "
+            "pieces and twice the letters of the corpus, such as "
+            f"{max(8000, 2 * least)}."
         )
     inner = [CONTINUED + letter for letter in letters]
     learner = Tokenizer(models.WordPiece({}, unk_token=UNKNOWN))
@@ -119,7 +112,7 @@ def learn_word_pieces(
 
 
 def _list_letters(texts: Iterable[str]) -> list[str]:
-    """Return the letters of texts, sorted, but for the rarest."""
+    """Return the letters of texts, sorted, without the rarest."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
@@ -135,18 +128,7 @@ def _list_letters(texts: Iterable[str]) -> list[str]:
 def learn_from_corpus(
     corpus: Corpus, *, vocab_size: int, lowercase: bool, seed: int, where: str
 ) -> str:
-    """Return a tokenizer as JSON, learnt on the training part of a corpus, shard by shard.
-
-    Args:
-        corpus: the documents.
-        vocab_size: most pieces.
-        lowercase: whether capitals and accents are dropped.
-        seed: chooses the shards of a corpus that has more than are read.
-        where: of these numbers, that an error message begins with.
-
-    Raises:
-        ConfigError: the corpus has too many letters for so few pieces.
-    """
+    """Return a tokenizer as JSON, learned on random shards of a corpus's training part."""
     tokenizer = learn_word_pieces(
         lambda: _read_paragraphs(corpus, seed),
         vocab_size=vocab_size,
@@ -160,10 +142,6 @@ def learn_from_corpus(
 
 def read_pieces(tokenizer_json: str, where: str) -> PieceSet:
     """Read a tokenizer for pre-training.
-
-    Args:
-        tokenizer_json: the tokenizer as JSON.
-        where: its file, that an error message begins with.
 
     Raises:
         ConfigError: it lacks a piece that masking or framing needs.
@@ -180,9 +158,8 @@ def read_pieces(tokenizer_json: str, where: str) -> PieceSet:
         number = vocabulary.get(piece, vocabulary.get(other))
         if number is None:
             raise ConfigError(
-                f"{where}: found no piece {piece} or {other}, which masked language modelling "
-                "needs; start from an encoder whose tokenizer has it, or learn one on the corpus "
-                "with the key 'tokenizer'."
+                f"{where}: found no piece {piece} or {other}, which masked language modeling "
+                "needs; use an encoder that has it, or learn one with the key 'tokenizer'."
             )
         ids[piece] = number
     special = {*ids.values(), *tokenizer.get_added_tokens_decoder()}
@@ -206,7 +183,7 @@ def _read_paragraphs(corpus: Corpus, seed: int) -> Iterator[str]:
 
 
 def _frame(tokenizer: "Tokenizer") -> None:
-    """Let the tokenizer put the special pieces around one text or two."""
+    """Put the special pieces around one text or two."""
     from tokenizers import processors
 
     tokenizer.post_processor = processors.TemplateProcessing(

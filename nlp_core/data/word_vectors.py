@@ -1,6 +1,6 @@
-"""Read word vectors that others made: GloVe text, word2vec text and binary, fastText text.
+"""Read word vectors of others: GloVe text, word2vec text and binary, fastText text.
 
-They are converted once into the form of a processed folder of vectors, kept in the cache.
+They are converted once to a processed folder of vectors in the cache.
 """
 
 import gzip
@@ -12,29 +12,29 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from nlp_core.data.cache import keep
+from nlp_core.data.vocabulary import write_vectors
 from nlp_core.errors import DataError
-from nlp_core.files import digest_file, digest_json, write_json, write_text
+from nlp_core.files import digest_file, digest_json, write_json
 
 log = logging.getLogger(__name__)
 
 TABLE = "vectors"
-"""Name of the one table in the folder that comes out."""
+"""Name of the one table in that folder."""
 FASTTEXT_BINARY = (793712314).to_bytes(4, "little")
 LONGEST_WORD = 1 << 12
 TESTED_BYTES = 1 << 12
 
 
 class Header(NamedTuple):
-    """What a file says of itself.
+    """The format of a file.
 
     Attributes:
         is_binary: whether the numbers are 4-byte floats.
         has_line: whether the first line holds the two counts.
-        rows: how many words it promises; None without such a line.
-        dim: numbers a word.
+        rows: number of words, if the first line has it.
+        dim: numbers per word.
     """
 
     is_binary: bool
@@ -46,12 +46,10 @@ class Header(NamedTuple):
 def convert_vectors(path: Path, max_rows: int | None = None) -> Path:
     """Return a folder of the cache that holds a file's vectors as the table `vectors`.
 
-    Args:
-        path: the file; a name that ends in .gz is unpacked on the way.
-        max_rows: how many words, from the first one on, are taken; None: all.
+    A file whose name ends in .gz is unpacked; only the first `max_rows` words are read.
 
     Raises:
-        DataError: the file is missing, in no known form, or malformed; the line is named.
+        DataError: the file is missing, in an unknown format, or malformed.
     """
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; check its name.")
@@ -60,18 +58,13 @@ def convert_vectors(path: Path, max_rows: int | None = None) -> Path:
 
 
 def read_header(path: Path) -> Header:
-    """Find out the form of a file of word vectors.
-
-    Raises:
-        DataError: it is in none of the known forms.
-    """
     with _open(path) as file:
         first = file.readline(LONGEST_WORD * 16)
         following = file.read(TESTED_BYTES)
     if first.startswith(FASTTEXT_BINARY):
         raise DataError(
-            f"{path}: found a model of fastText's own binary form, expected vectors; use the file "
-            "of the same name that ends in .vec."
+            f"{path}: found a binary fastText model, expected vectors; use the .vec file of the "
+            "same name."
         )
     parts = first.split()
     if len(parts) == 2 and all(part.isdigit() for part in parts):
@@ -80,7 +73,7 @@ def read_header(path: Path) -> Header:
     dim = len(first.rstrip().split(b" ")) - 1
     if dim < 1 or not _is_text(first, dim):
         raise DataError(
-            f"{path}: line 1: found neither a word and its numbers nor the two counts of a header; "
+            f"{path}: line 1: found neither a word and its numbers nor a header of two counts; "
             "expected GloVe text, word2vec text or binary, or fastText text (.vec)."
         )
     return Header(is_binary=False, has_line=False, rows=None, dim=dim)
@@ -90,7 +83,6 @@ def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
     header = read_header(path)
     rows = _read_binary(path, header) if header.is_binary else _read_text(path, header)
     words: dict[str, int] = {}
-    chunks: list[np.ndarray] = []
     vectors: list[np.ndarray] = []
     twice = unreadable = 0
     for raw, vector in rows:
@@ -104,34 +96,19 @@ def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
             continue
         words[word] = len(words)
         vectors.append(vector)
-        if len(vectors) == TESTED_BYTES:
-            chunks.append(np.stack(vectors))
-            vectors = []
         if len(words) == max_rows:
             break
     if not words:
         raise DataError(f"{path}: found no words, expected a word and its numbers.")
     if twice or unreadable:
-        log.warning(
-            "%s: left out %d words that stand twice and %d that are not UTF-8",
-            path,
-            twice,
-            unreadable,
-        )
-    table = np.concatenate([*chunks, *([np.stack(vectors)] if vectors else [])])
-    save_file({"vectors": table}, folder / f"{TABLE}.safetensors")
-    write_text(folder / f"{TABLE}.words.txt", "".join(f"{word}\n" for word in words))
-    note = {
-        "rows": len(words),
-        "dim": header.dim,
-        "sha256": digest_file(folder / f"{TABLE}.safetensors"),
-    }
+        log.warning("%s: skipped %d repeated words and %d not in UTF-8", path, twice, unreadable)
+    note = write_vectors(folder, TABLE, words, np.stack(vectors))
     write_json(folder / "manifest.json", {"kind": "vectors", "tables": {TABLE: note}})
     log.info("vectors read file=%s words=%d dim=%d", path, len(words), header.dim)
 
 
 def _read_text(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Yield words and vectors; a word may hold spaces, so the numbers are counted from behind."""
+    """Yield words and vectors; a word may contain spaces."""
     with _open(path) as file:
         for number, line in enumerate(file, start=1):
             if number == 1 and header.has_line:
@@ -142,7 +119,7 @@ def _read_text(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray]]
             try:
                 vector = np.array([float(part) for part in parts[1:]], dtype=np.float32)
             except ValueError as err:
-                raise _refuse(path, number, f"found a number that is none ({err})", header) from err
+                raise _refuse(path, number, f"found no number ({err})", header) from err
             if not np.isfinite(vector).all():
                 raise _refuse(path, number, "found a number that is not finite", header)
             yield parts[0], vector
@@ -158,22 +135,22 @@ def _read_binary(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray
             while (letter := file.read(1)) != b" ":
                 if not letter or len(word) > LONGEST_WORD:
                     raise DataError(
-                        f"{path}: word {number}: the file ends early, or is not word2vec's binary "
-                        f"form; the header promises {header.rows} words. Fetch it again."
+                        f"{path}: word {number}: found the end, or not word2vec's binary format; "
+                        f"expected {header.rows} words, by the header. Fetch it again."
                     )
                 word += letter
             values = file.read(width)
             vector = np.frombuffer(values, dtype="<f4") if len(values) == width else None
             if vector is None or not np.isfinite(vector).all():
                 raise DataError(
-                    f"{path}: word {number}: found no {header.dim} finite numbers behind it; the "
-                    "file is cut short or not word2vec's binary form. Fetch it again."
+                    f"{path}: word {number}: expected {header.dim} finite numbers; the file is "
+                    "truncated or not in word2vec's binary format. Fetch it again."
                 )
             yield bytes(word).lstrip(b"\n"), vector
 
 
 def _is_text(sample: bytes, dim: int) -> bool:
-    """Say whether bytes begin with a word and `dim` numbers in digits."""
+    """Return whether bytes begin with a word and `dim` numbers in digits."""
     parts = sample.split(b"\n")[0].rstrip().rsplit(b" ", dim)[1:]
     try:
         return bool(parts) and all(np.isfinite(float(part)) for part in parts)

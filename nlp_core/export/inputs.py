@@ -16,11 +16,11 @@ from torch import nn
 
 from nlp_core.config.model import find_axes
 from nlp_core.config.reader import SINGLE_TEXTS, WHOLE_TEXTS
-from nlp_core.data.gazetteer import Gazetteer
+from nlp_core.data.gazetteer import GazetteerVocabulary
 from nlp_core.data.number import NumberVocabulary
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.subword import SubwordVocabulary
-from nlp_core.data.vocabulary import SPECIAL, CharacterVocabulary, WordVocabulary
+from nlp_core.data.vocabulary import CharacterVocabulary, WordVocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.export.reading import (
     ReadIds,
@@ -33,6 +33,7 @@ from nlp_core.export.reading import (
 )
 from nlp_core.models.features import Featurizer, find_source, raw_layers
 from nlp_core.models.plan import LayerPlan
+from reglue_runtime.text import SPECIAL
 
 Note = dict[str, Any]  # Any: JSON
 NOT_FOUND = -1
@@ -226,7 +227,7 @@ def _add_other(
                 {"name": source, "source": "numbers", "column": source, "width": width}
             )
         found.readers[layer.name] = ReadNumbers(source, vocabulary.mean, vocabulary.std)
-    elif isinstance(vocabulary, Gazetteer):
+    elif isinstance(vocabulary, GazetteerVocabulary):
         name, file = f"{source}.{layer.name}.matches", f"{layer.name}.gazetteer.json"
         found.tensors[name] = TensorPlan(
             torch.float32, ("B", f"T:{find_axes(source)[0]}", len(vocabulary))

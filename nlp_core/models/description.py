@@ -1,4 +1,4 @@
-"""What there is to say of a model graph before any data is read: its nodes, in words and numbers.
+"""The nodes of a model graph, described before any data is read.
 
 Shape letters: B batch, T tokens, C characters in a word, W numbers.
 """
@@ -20,14 +20,12 @@ class Node(NamedTuple):
     """An input, a layer or a head.
 
     Attributes:
-        sort: which of the three.
-        name: its name in the model file.
-        what: the column, the block or the head that it is.
-        shares: the layer whose parameters it uses; None: it has its own.
-        options: those that the model file sets, as text.
+        what: the column, the block or the head.
+        shares: the layer whose parameters it uses, if it has none of its own.
+        options: those set in the model file, as text.
         reads: keys of the nodes that it reads.
-        shape: of its output; of a head, what it reads.
-        parameters: how many numbers it holds; None where the data decides that.
+        shape: of its output; of a head, its input.
+        parameters: their number; None if it depends on the data.
     """
 
     sort: Literal["input", "layer", "head"]
@@ -41,7 +39,7 @@ class Node(NamedTuple):
 
     @property
     def key(self) -> str:
-        """A name that no other node of the graph has."""
+        """A name that is unique in the graph."""
         return f"{self.sort}_{self.name}"
 
 
@@ -68,7 +66,7 @@ def describe_plan(plan: ModelPlan) -> list[Node]:
 
 
 def count_layer(layer: LayerPlan) -> int | None:
-    """Return the parameters of a layer: none of its own when shared, None for a vocabulary's."""
+    """Return the parameters of a layer: 0 if shared, None if they depend on a vocabulary."""
     if layer.owner != layer.name:
         return 0
     if any(shape.rank < VECTOR for shape in layer.shapes):
@@ -97,7 +95,6 @@ def _key_of(name: str, plan: ModelPlan) -> str:
 
 
 def _list_options(options: Mapping[str, object]) -> list[str]:
-    """Return each option as `name=value`, in the order of the model file."""
     return [f"{name}={_format(value)}" for name, value in options.items()]
 
 

@@ -1,7 +1,7 @@
-"""What there is to know of a registered block or head, read from its own source.
+"""Documentation of a registered block or head, read from its source.
 
-Everything comes from the class: formula and texts from its docstring, options with types, defaults
-and ranges from its constructor through the model that checks model files. So it cannot be outdated.
+Formula and texts come from its docstring; options with types, defaults and ranges come from its
+constructor, through the model that checks model files.
 """
 
 import inspect
@@ -23,9 +23,8 @@ class Option(NamedTuple):
     """An option of a model file.
 
     Attributes:
-        name: its key.
-        form: what its value is, in words, with the range that is allowed.
-        default: as JSON; None: it must be given.
+        form: type and range of its value, in words.
+        default: as JSON; None: required.
         text: what it does.
     """
 
@@ -40,13 +39,10 @@ class Documentation(NamedTuple):
 
     Attributes:
         summary: its first sentence, often with the formula.
-        details: the paragraphs behind it.
-        inputs: what it reads.
-        serves: kinds of task, of a head.
+        details: further paragraphs.
+        serves: kinds of task of a head.
         shape: from the shapes of inputs to that of the output.
-        options: what a model file may set.
-        source: where it was published; empty when nowhere.
-        note: how it differs from the source, and the like.
+        note: differences from the source.
     """
 
     summary: str
@@ -60,7 +56,6 @@ class Documentation(NamedTuple):
 
 
 def document(owner: type[Block] | type[Head]) -> Documentation:
-    """Return what there is to know of a block or a head."""
     paragraphs, sections = parse_docstring(inspect.getdoc(owner) or "")
     texts: dict[str, str] = {}
     for base in reversed(owner.__mro__):  # shared options are documented in a base class
@@ -91,11 +86,7 @@ def document(owner: type[Block] | type[Head]) -> Documentation:
 
 
 def parse_docstring(text: str) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the paragraphs of a docstring, each one line, and the lines of each section.
-
-    Args:
-        text: a docstring in Google style, without the indentation of its source.
-    """
+    """Return the paragraphs of a docstring, each one line, and the lines of each section."""
     sections: dict[str, list[str]] = {}
     prose: list[str] = []
     current = prose
@@ -114,9 +105,7 @@ def parse_docstring(text: str) -> tuple[list[str], dict[str, list[str]]]:
 def describe_form(form: Mapping[str, Any], shared: Mapping[str, Any]) -> str:
     """Return a JSON schema in words: `integer, at least 1`, `max or mean`, `list of numbers`.
 
-    Args:
-        form: the schema of one value.
-        shared: the schemas that it may refer to.
+    `shared` holds the schemas that it refers to.
     """
     if "$ref" in form:
         form = shared[form["$ref"].rpartition("/")[2]]

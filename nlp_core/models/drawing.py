@@ -1,4 +1,4 @@
-"""A model graph as a flowchart of Mermaid, which GitHub draws in Markdown pages."""
+"""A model graph as a Mermaid flowchart, which GitHub draws in Markdown pages."""
 
 import textwrap
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ COLORS = {
 
 
 def write_mermaid(nodes: Sequence[Node]) -> str:
-    """Return the flowchart of the nodes that `describe_plan` returns, the same for the same model.
+    """Return the flowchart of the nodes that `describe_plan` returns.
 
     A box with a dashed border shares the parameters of the layer that it names.
     """
@@ -35,7 +35,6 @@ def write_mermaid(nodes: Sequence[Node]) -> str:
 
 
 def _label(node: Node) -> list[str]:
-    """Return the lines of a box: name, what it is, options, shape."""
     what = f"shares {node.shares}" if node.shares else node.what
     options = textwrap.wrap(", ".join(node.options), LETTERS_A_LINE)
     shape = f"reads {node.shape}" if node.sort == "head" else node.shape

@@ -1,7 +1,7 @@
 """From the text of a task to the arrays that a model's raw-input layers read.
 
-Each layer that reads words or characters has a vocabulary of its own, made from the training
-split; layers that share parameters share it, and it then counts the words of all their columns.
+Each layer that reads words or characters has a vocabulary, made from the training split. Layers
+that share parameters share it; it then counts the words of all their columns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ IGNORED = -1
 
 @dataclass(frozen=True)
 class Shares:
-    """How much of a step's batch one of its parts has.
+    """The shares of a part of a batch in the whole batch.
 
     Attributes:
-        terms: by head, of the terms that its loss is the mean of.
+        terms: by head, of the terms of its mean loss.
         rows: by head, of the rows by which two of its passes are compared.
-        soft: by head, of the terms that the soft loss of a student is the mean of.
-        windows: of the windows whose layers a student learns from.
+        soft: by head, of the terms of a student's mean soft loss.
+        windows: of the windows whose layers a student matches.
     """
 
     terms: Mapping[str, float]
@@ -47,19 +47,20 @@ class Shares:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model reads in one step.
+    """The input of a model in one step.
 
     Attributes:
-        features: for each raw-input layer what its block reads: (ids_BT,), (ids_UC, index_BT) ...
-        masks: for each model input that has tokens, where they are, mask_BT.
-        targets: by column label ids [B] or [B, T] (-1 at padding), values [B], 1 at each of several
-            labels and else 0, [B, L], or first and last token of an answer, [B, 2] (-1 without an
-            answer); what the split has no labels of is left out.
+        features: for each raw-input layer the input of its block: (ids_BT,), (ids_UC, index_BT) ...
+        masks: mask_BT of each model input that has tokens.
+        targets: by column label ids [B] or [B, T] (-1 at padding), values [B], 0 or 1 for each of
+            several labels [B, L], or first and last token of an answer [B, 2] (-1 without an
+                answer);
+            unlabeled columns are left out.
         rows: row numbers of the examples in their split, [B].
-        group: question number of each candidate, [B]; None when the kind has no groups.
-        shares: how much of a step's batch this part of it has; None: the batch is whole.
-        parts: which text each place of the input `texts` is of, 1 or 2, and 0 at special pieces and
-            padding, [B, T]; None where no pairs are read so.
+        group: question number of each candidate, [B]; None if the kind has no groups.
+        shares: of this part in a step's batch; None: the batch is whole.
+        parts: of pairs in the input `texts`, 1 or 2 at pieces of the first or second text, 0 at
+            special pieces and padding, [B, T].
     """
 
     features: dict[str, tuple[Tensor, ...]]
@@ -71,7 +72,6 @@ class Batch:
     parts: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device."""
         if device.type == "cpu":
             return self
         return replace(
@@ -92,11 +92,10 @@ class EncodedSplit:
     """A split as arrays.
 
     Attributes:
-        split: the examples themselves.
-        features: for each raw-input layer what it reads.
+        features: by raw-input layer.
         inputs: for each model input that has tokens, the lengths of its texts.
-        targets: by column (label, tags) label ids or values; without labels left out.
-        parts: which text each place of the input `texts` is of; None where no pairs are read so.
+        targets: by column (label, tags) label ids or values; unlabeled columns are left out.
+        parts: of pairs in the input `texts`, the text of each piece; see Batch.
     """
 
     split: Examples
@@ -114,11 +113,10 @@ class EncodedSplit:
         return total
 
     def draw(self, seed: int, step: int) -> "EncodedSplit":
-        """Return the split as a step of training reads it; the same unless something is drawn."""
+        """Return the split as a training step reads it; subclasses may draw something."""
         return self
 
     def batch(self, rows: np.ndarray) -> Batch:
-        """Return some examples as tensors."""
         features = {
             layer: tuple(torch.from_numpy(array) for array in item.take(rows))
             for layer, item in self.features.items()
@@ -140,7 +138,6 @@ class Featurizer:
     """Vocabularies of a model's raw-input layers.
 
     Attributes:
-        plan: the model.
         vocabularies: by the layer that owns the parameters.
         targets: by column (label, tags) all labels that can be predicted.
     """
@@ -164,14 +161,8 @@ class Featurizer:
     ) -> dict[str, "Featurizer"]:
         """Make the vocabularies from the training splits of all tasks, which share them.
 
-        Args:
-            plan: the model.
-            trained: each task with its training split.
-            init: folder of the vectors or the encoder that the model starts from.
-            known: vocabularies of layers that are trained already; the others are made.
-
-        Returns:
-            For each task, by name, what reads its texts for the part of the model that serves it.
+        Each task's featurizer is for the part of the model that serves the task. `known` has
+        vocabularies of trained layers.
 
         Raises:
             ConfigError: the model reads a column that a task does not have, or has no head for it.
@@ -195,7 +186,7 @@ class Featurizer:
 
     @property
     def predicted_words(self) -> WordVocabulary:
-        """The vocabulary that a language model predicts the words of."""
+        """The vocabulary of the words that a language model predicts."""
         layers = {layer.name: layer.owner for layer in self.plan.layers}
         name = next(
             head.options["vocabulary"] for head in self.plan.heads.values() if head.head.causal
@@ -208,7 +199,7 @@ class Featurizer:
         """Turn the texts and targets of a split into arrays.
 
         Raises:
-            DataError: a label that the task does not name.
+            DataError: a label is not one of the task's.
         """
         features = {
             layer.name: self.vocabularies[layer.owner].read(
@@ -235,7 +226,7 @@ class Featurizer:
         return EncodedSplit(split, features, inputs, given, parts)
 
     def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
-        """Return for each input of whole texts their pieces, which set its lengths."""
+        """Return the pieces of each input of whole texts, which set its lengths."""
         found = {}
         for layer in raw_layers(self.plan):
             feature = features[layer.name]
@@ -254,10 +245,10 @@ def _check_columns(plan: ModelPlan, task: Task, train: Examples) -> None:
 
 
 def _shift(vocabulary: WordVocabulary, text: Text) -> Ragged:
-    """Return for each token the id of the next one; -1 for the last one of a text."""
+    """Return the id of the next token for each one; -1 for the last one of a text."""
     assert isinstance(text, TextColumn), type(text)
     ids = vocabulary.encode(text.tokens)
-    ids[ids >= len(vocabulary)] = UNKNOWN  # a vector of its own, but no row to be predicted by
+    ids[ids >= len(vocabulary)] = UNKNOWN  # has a pretrained vector, but cannot be predicted
     following = np.append(ids[1:], IGNORED)
     following[text.offsets[1:] - 1] = IGNORED
     return Ragged(following, text.offsets)
@@ -282,7 +273,7 @@ _VOCABULARIES: dict[int, type[Vocabulary]] = {
 
 
 def list_files(plan: ModelPlan) -> list[Path]:
-    """Return the files of the project that a training of the model reads, sorted."""
+    """Return the files of the project that training of the model reads, sorted."""
     files = {
         str(layer.options[name])
         for layer in plan.layers
@@ -293,7 +284,7 @@ def list_files(plan: ModelPlan) -> list[Path]:
 
 
 def find_source(column: str) -> str:
-    """Return the column of the task behind a model's input, which may be its characters."""
+    """Return the task's column of a model's input, which may be its characters."""
     return column.removesuffix(".characters")
 
 

@@ -1,4 +1,4 @@
-"""The options a model file may set: the keyword-only arguments of what it names."""
+"""The options of a model file: the keyword-only arguments of blocks and heads."""
 
 from functools import cache
 from typing import Any
@@ -10,12 +10,7 @@ from nlp_core.config.base import parse_config
 
 
 def check_options(owner: type, options: dict[str, Any], *, where: str) -> dict[str, Any]:
-    """Return the options of a block or a head that were set, as its constructor takes them.
-
-    Args:
-        owner: a block or head class.
-        options: what the model file set.
-        where: file and layer, as an error message begins.
+    """Return the options that were set for a block or head, as its constructor takes them.
 
     Raises:
         ConfigError: an unknown key, a wrong type, a value out of range, a missing option.

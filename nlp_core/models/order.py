@@ -1,30 +1,25 @@
-"""The order of a model file's layers, and what its names must keep to before shapes are known."""
+"""The order of a model file's layers, and the checks of its names."""
 
 from nlp_core.config.model import LayerConfig, ModelConfig
 from nlp_core.errors import ConfigError, suggest
 
 
-def refuse_twice(config: ModelConfig, where: str) -> None:
-    """Refuse a name that two layers, or a layer and an input, have.
-
-    Raises:
-        ConfigError: there is one.
-    """
+def check_names(config: ModelConfig, where: str) -> None:
     seen = set(config.inputs)
     for layer in config.layers:
         if layer.name in seen:
             raise ConfigError(
-                f"{where}: layer '{layer.name}': this name stands twice; give each input and "
-                "each layer a name of its own."
+                f"{where}: layer '{layer.name}': this name is taken; expected a different name for "
+                "each input and layer."
             )
         seen.add(layer.name)
 
 
 def sort_layers(config: ModelConfig, where: str) -> list[LayerConfig]:
-    """Return the layers so that each follows what it reads and what it shares.
+    """Return the layers in an order in which each follows what it reads or shares.
 
     Raises:
-        ConfigError: a layer reads what there is not, or waits for itself.
+        ConfigError: a layer reads something unknown, or there is a cycle.
     """
     layers = {layer.name: layer for layer in config.layers}
     known = {*config.inputs, *layers}
@@ -53,7 +48,6 @@ def sort_layers(config: ModelConfig, where: str) -> list[LayerConfig]:
 
 
 def _find_cycle(name: str, layers: dict[str, LayerConfig], done: set[str]) -> list[str]:
-    """Follow what a layer waits for until a name comes again."""
     path = [name]
     while True:
         name = min(_needs(layers[name], layers) - done)
@@ -67,31 +61,22 @@ def _needs(layer: LayerConfig, layers: dict[str, LayerConfig]) -> set[str]:
     return {*layer.inputs, *([layer.block] if shared else [])}
 
 
-def refuse_heads_without_tasks(config: ModelConfig, where: str) -> None:
-    """Refuse a model some of whose heads name a task and some do not.
-
-    Raises:
-        ConfigError: it is such a one.
-    """
+def check_head_tasks(config: ModelConfig, where: str) -> None:
+    """Raise if only some of the heads name a task."""
     without = [name for name, head in config.heads.items() if head.task is None]
     if without and len(without) < len(config.heads):
         raise ConfigError(
-            f"{where}: head '{without[0]}': task: found none, expected the name of a task, as the "
-            "other heads have one."
+            f"{where}: head '{without[0]}': task: found none, expected the name of a task, as for "
+            "the other heads."
         )
 
 
-def refuse_unread(config: ModelConfig, where: str) -> None:
-    """Refuse an input or a layer that nothing reads.
-
-    Raises:
-        ConfigError: there is one.
-    """
+def check_read(config: ModelConfig, where: str) -> None:
     read = {name for layer in config.layers for name in layer.inputs}
     read |= {name for head in config.heads.values() for name in head.inputs}
     for name in [*config.inputs, *(layer.name for layer in config.layers)]:
         if name not in read:
             raise ConfigError(
-                f"{where}: layer or input '{name}': nothing reads it; remove it, or name it in the "
-                "inputs of a layer or a head."
+                f"{where}: layer or input '{name}': nothing reads it; remove it, or add it to the "
+                "inputs of a layer or head."
             )

@@ -7,42 +7,33 @@ from typing import Any
 
 from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config.model import (
-    HeadConfig,
-    LayerConfig,
-    ModelConfig,
-    find_axes,
-    read_model,
-)
+from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
 from nlp_core.config.reader import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import HEADS, Head
 from nlp_core.kinds import KINDS
 from nlp_core.models.options import check_options
 from nlp_core.models.order import (
-    refuse_heads_without_tasks,
-    refuse_twice,
-    refuse_unread,
+    check_head_tasks,
+    check_names,
+    check_read,
     sort_layers,
 )
 from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
 
 Axes = tuple[str, ...]
-"""For each axis of tokens of a layer's output, what its lengths come from: a column, and on."""
+"""The source of the lengths of each token axis: a column, changed by blocks that resize."""
 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """A layer that fits.
+    """A checked layer.
 
     Attributes:
-        name: its name in the model file.
         owner: the layer whose parameters it uses: itself, or the one it shares.
-        block: the class of the block.
-        options: checked options of the block.
         inputs: names of model inputs or layers.
-        shapes: shape of each input.
-        shape: shape of its output.
+        shapes: of the inputs.
+        shape: of the output.
     """
 
     name: str
@@ -56,17 +47,12 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """A head that fits.
+    """A checked head.
 
     Attributes:
-        name: its name in the model file.
-        head: the class of the head.
-        options: checked options of the head.
         inputs: names of the layers that it reads.
-        shapes: shape of each.
-        axes: what the lengths of all of them come from: the column of their tokens.
-        weight: factor on its loss.
-        task: the task that it is for; None: the only one.
+        axes: of all inputs.
+        task: None: the only one.
     """
 
     name: str
@@ -85,9 +71,8 @@ class ModelPlan:
 
     Attributes:
         where: path of the file, for error messages.
-        inputs: the column that each model input reads.
-        layers: in an order in which each layer follows its inputs.
-        heads: by name.
+        inputs: the column of each model input.
+        layers: each follows its inputs.
     """
 
     where: str
@@ -96,7 +81,6 @@ class ModelPlan:
     heads: dict[str, HeadPlan]
 
     def __deepcopy__(self, memo: object) -> "ModelPlan":
-        """Return the plan itself, which never changes."""
         return self
 
     @property
@@ -106,14 +90,14 @@ class ModelPlan:
 
     @property
     def tasks(self) -> list[str]:
-        """The tasks that the heads name, sorted; none where the model serves any one task."""
+        """The tasks of the heads, sorted; empty if the model serves any one task."""
         return sorted({head.task for head in self.heads.values() if head.task is not None})
 
     def for_task(self, task: str) -> "ModelPlan":
         """Return the part of the model that serves a task: its heads, and what they read.
 
         Raises:
-            ConfigError: the heads name their tasks, and none of them this one.
+            ConfigError: the heads name tasks, but not this one.
         """
         if not self.tasks:
             return self
@@ -134,7 +118,7 @@ class ModelPlan:
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of task that all heads serve: those on pairs where it reads two texts."""
+        """The kinds of task that all heads serve: those on pairs if it reads two texts."""
         heads = [head.head for head in self.heads.values()]
         names = frozenset.intersection(*(head.kinds for head in heads))
         targets = {head.target for head in heads}
@@ -149,29 +133,19 @@ class ModelPlan:
 
 
 def read_plan(path: Path) -> ModelPlan:
-    """Read and plan a model file.
-
-    Raises:
-        ConfigError: see `plan_model`.
-    """
     return plan_model(read_model(path), where=str(path))
 
 
 def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
-    """Check a model graph and work out its shapes.
+    """Check a model graph and infer its shapes.
 
-    In `block` the name of a layer goes before that of a block, so that a block which comes into the
-    zoo later changes no model file.
-
-    Args:
-        config: the model file.
-        where: its path, for error messages.
+    In `block` the name of a layer wins over that of a block, so new blocks change no model file.
 
     Raises:
-        ConfigError: a name used twice or unknown, a cycle, a layer that nothing reads, a wrong
-            rank, widths or lengths that do not fit together, a wrong option.
+        ConfigError: a name is taken or unknown, a cycle, a layer that nothing reads, a wrong rank,
+            widths or lengths that do not match, a wrong option.
     """
-    refuse_twice(config, where)
+    check_names(config, where)
     shapes = {name: shape_input(column) for name, column in config.inputs.items()}
     axes: dict[str, Axes] = {name: find_axes(column) for name, column in config.inputs.items()}
     plans: dict[str, LayerPlan] = {}
@@ -186,9 +160,9 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         heads[name] = _plan_head(name, head, shapes, axes, place)
         if heads[name].head.causal:
             check_causal(heads[name], plans, where=place)
-    refuse_unread(config, where)
-    refuse_heads_without_tasks(config, where)
-    _refuse_two_encoders(config, plans, where)
+    check_read(config, where)
+    check_head_tasks(config, where)
+    _check_encoders(config, plans, where)
     return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
 
 
@@ -198,65 +172,44 @@ def _plan_layer(
     shapes = [known[name] for name in layer.inputs]
     shared = plans.get(layer.block)
     if shared is not None:
-        return _plan_shared(layer, shared, shapes, where)
-    if layer.block not in BLOCKS.names():
+        _check_shared(layer, shared, where)
+        owner, block, options = shared.owner, shared.block, shared.options
+    elif layer.block in BLOCKS.names():
+        owner, block = layer.name, BLOCKS.get(layer.block)
+        options = check_options(block, layer.options, where=where)
+    else:
         allowed = [*BLOCKS.names(), *plans]
         raise ConfigError(
             f"{where}: block: unknown block '{layer.block}'. {suggest(layer.block, allowed)}"
         )
-    block = BLOCKS.get(layer.block)
-    options = check_options(block, layer.options, where=where)
     check_ranks(list_ranks(block, len(shapes)), layer.inputs, shapes, where)
-    return LayerPlan(
-        layer.name,
-        layer.name,
-        block,
-        options,
-        layer.inputs,
-        shapes,
-        _infer(block, layer.inputs, shapes, options, where=where),
-    )
-
-
-def _plan_shared(
-    layer: LayerConfig, shared: LayerPlan, shapes: list[Shape], where: str
-) -> LayerPlan:
-    if layer.options:
-        is_block = shared.name in BLOCKS.names()
-        hint = ", or rename that layer if you mean the block of its name" if is_block else ""
-        raise ConfigError(
-            f"{where}: found the options {', '.join(sorted(layer.options))}; a layer that shares "
-            f"the parameters of '{shared.name}' has no options of its own; remove them{hint}."
-        )
-    check_ranks(list_ranks(shared.block, len(shapes)), layer.inputs, shapes, where)
-    if [shape.dim for shape in shapes] != [shape.dim for shape in shared.shapes]:
+    if shared is not None and [item.dim for item in shapes] != [s.dim for s in shared.shapes]:
         raise ConfigError(
             f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
             f"'{shared.name}', whose parameters it shares: {[s.dim for s in shared.shapes]}."
         )
-    shape = _infer(shared.block, layer.inputs, shapes, shared.options, where=where)
-    return LayerPlan(
-        layer.name, shared.owner, shared.block, shared.options, layer.inputs, shapes, shape
-    )
-
-
-def _infer(
-    block: type[Block],
-    names: list[str],
-    shapes: list[Shape],
-    options: dict[str, Any],
-    *,
-    where: str,
-) -> Shape:
     try:
-        return block.infer(*shapes, **options)
+        shape = block.infer(*shapes, **options)
     except ConfigError as err:
-        read = [f"{name} {format_shape(shape)}" for name, shape in zip(names, shapes, strict=True)]
+        read = [
+            f"{name} {format_shape(item)}" for name, item in zip(layer.inputs, shapes, strict=True)
+        ]
         raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
+    return LayerPlan(layer.name, owner, block, options, layer.inputs, shapes, shape)
+
+
+def _check_shared(layer: LayerConfig, shared: LayerPlan, where: str) -> None:
+    if layer.options:
+        is_block = shared.name in BLOCKS.names()
+        hint = ", or rename that layer if you mean the block" if is_block else ""
+        raise ConfigError(
+            f"{where}: found the options {', '.join(sorted(layer.options))}; the layer shares the "
+            f"parameters of '{shared.name}' and can have none; remove them{hint}."
+        )
 
 
 def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
-    """Return what the lengths of a layer's output come from, after a check of its inputs."""
+    """Check the lengths of a layer's inputs and return those of its output."""
     inputs = [known[name] for name in layer.inputs]
     for group in layer.block.list_aligned(len(inputs), layer.options):
         _check_aligned(layer, {layer.inputs[idx]: inputs[idx] for idx in group}, where)
@@ -271,68 +224,58 @@ def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
 
 
 def _check_aligned(layer: LayerPlan, group: Mapping[str, Axes], where: str) -> None:
-    """Refuse inputs that a block reads token by token if their lengths come from elsewhere."""
+    """Raise if inputs that a block reads token by token have lengths of different sources."""
     if len(set(group.values())) == 1:
         return
     found = ", ".join(f"'{name}' by {' and '.join(axes)}" for name, axes in group.items())
     hint = "; pool them to vectors first" if layer.block.elementwise else ""
     raise ConfigError(
         f"{where}: inputs: found sequences or grids of different lengths ({found}), expected "
-        f"one place for each token in all of them{hint}."
+        f"the same tokens in all of them{hint}."
     )
 
 
 def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axes:
-    """Return what the lengths of a head's inputs come from, after a check of them."""
+    """Check the lengths of a head's inputs and return them."""
     found = [known[name] for name in head.inputs]
     for name, axes in zip(head.inputs, found, strict=True):
         if any(" after " in axis for axis in axes):
             raise ConfigError(
-                f"{where}: inputs: '{name}' has other lengths than the text ({axes[0]}), expected "
-                "a sequence with one place for each token."
+                f"{where}: inputs: '{name}' does not have the text's lengths ({axes[0]}), expected "
+                "a sequence with one place per token."
             )
     if len(set(found)) > 1:
         places = " and ".join(" and ".join(axes) for axes in found)
         raise ConfigError(
-            f"{where}: inputs: found layers over {places}, expected all of them over one text."
+            f"{where}: inputs: found layers over {places}, expected layers over one text."
         )
     return found[0]
 
 
 def _plan_head(
-    name: str,
-    head: HeadConfig,
-    known: dict[str, Shape],
-    axes: dict[str, Axes],
-    where: str,
+    name: str, head: HeadConfig, known: dict[str, Shape], axes: dict[str, Axes], where: str
 ) -> HeadPlan:
-    kind = head.head
-    if kind not in HEADS.names():
-        raise ConfigError(f"{where}: head: unknown head '{kind}'. {suggest(kind, HEADS.names())}")
+    names = HEADS.names()
+    if head.head not in names:
+        raise ConfigError(f"{where}: head: unknown head '{head.head}'. {suggest(head.head, names)}")
     for layer in head.inputs:
         if layer not in known:
             raise ConfigError(f"{where}: inputs: unknown layer '{layer}'. {suggest(layer, known)}")
-    options = check_options(HEADS.get(kind), head.options, where=where)
+    kind = HEADS.get(head.head)
+    options = check_options(kind, head.options, where=where)
     shapes = [known[layer] for layer in head.inputs]
-    check_ranks(HEADS.get(kind).ranks, head.inputs, shapes, where)
+    check_ranks(kind.ranks, head.inputs, shapes, where)
     places = _find_head_axes(head, axes, where)
-    if HEADS.get(kind).reads_texts and places != (TEXTS,):
+    if kind.reads_texts and places != (TEXTS,):
         raise ConfigError(
             f"{where}: inputs: found a layer over {' and '.join(places)}, expected one over "
-            f"{TEXTS}, whole texts as a pretrained encoder reads them."
+            f"{TEXTS}, the input of a pretrained encoder."
         )
-    return HeadPlan(
-        name, HEADS.get(kind), options, head.inputs, shapes, places, head.weight, head.task
-    )
+    return HeadPlan(name, kind, options, head.inputs, shapes, places, head.weight, head.task)
 
 
 def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) -> None:
-    """Refuse a head that predicts next words if something below it has seen them already.
-
-    Args:
-        head: whose option `vocabulary` names the layer whose words it predicts.
-        plans: the layers by name.
-        where: file and head, as an error message begins.
+    """Raise if layers below a head that predicts next words have read those words.
 
     Raises:
         ConfigError: a layer looks ahead, `vocabulary` is no word_embedding, or it is tied to a
@@ -347,8 +290,8 @@ def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) 
         if not layer.block.is_causal(layer.options):
             raise ConfigError(
                 f"{where}: found the layer '{name}' of block {BLOCKS.name_of(layer.block)} below "
-                "it, which looks at later tokens and would give away the word to predict; expected "
-                "only blocks that look back, such as forward_lstm."
+                "it, which reads later tokens, so also the word to predict; expected only blocks "
+                "that read earlier tokens, such as forward_lstm."
             )
         seen.add(name)
         waiting += layer.inputs
@@ -372,14 +315,13 @@ def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> 
         )
 
 
-def _refuse_two_encoders(config: ModelConfig, plans: Mapping[str, LayerPlan], where: str) -> None:
-    """Refuse texts that more than one tokenizer cuts into pieces: their lengths would differ."""
+def _check_encoders(config: ModelConfig, plans: Mapping[str, LayerPlan], where: str) -> None:
+    """Raise if several tokenizers cut the same texts: their lengths would differ."""
     for column in WHOLE_TEXTS:
         inputs = {name for name, read in config.inputs.items() if read == column}
         owners = {plan.owner for plan in plans.values() if inputs & set(plan.inputs)}
         if len(owners) > 1:
             raise ConfigError(
                 f"{where}: found the layers {' and '.join(sorted(owners))} on {column}, expected "
-                "one encoder of it in a model; let others share its parameters, or read "
-                "tokens.pieces."
+                "one encoder; share its parameters, or read tokens.pieces."
             )

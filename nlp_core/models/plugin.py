@@ -1,4 +1,4 @@
-"""Blocks, heads and tokenizers of one's own: a Python file that registers them."""
+"""Blocks, heads and tokenizers of a user: a Python file that registers them."""
 
 import importlib.util
 import sys
@@ -18,19 +18,12 @@ REGISTRIES: tuple[Registry[Any], ...] = (BLOCKS, HEADS, TOKENIZERS)  # Any: of u
 
 
 class Plugin(NamedTuple):
-    """A file that was loaded.
-
-    Attributes:
-        path: as it was given.
-        sha256: of its bytes.
-    """
-
     path: str
     sha256: str
 
 
 def load_plugins(paths: Sequence[Path]) -> list[Plugin]:
-    """Run files that register blocks, heads or tokenizers; one that has been run is not run again.
+    """Run files that register blocks, heads or tokenizers, each only once.
 
     Raises:
         ConfigError: a file is missing, fails, registers nothing, or registers a name that is taken.
@@ -39,10 +32,10 @@ def load_plugins(paths: Sequence[Path]) -> list[Plugin]:
 
 
 def check_plugins(needed: Sequence[Plugin], given: Sequence[Plugin], *, where: str) -> None:
-    """Refuse to read a model without the plug-ins that it was trained with.
+    """Raise if a plug-in of a trained model was not given.
 
     Raises:
-        ConfigError: a plug-in is not given, or is not the same file.
+        ConfigError: a plug-in is missing or has changed.
     """
     digests = {plugin.sha256 for plugin in given}
     for plugin in needed:
@@ -50,7 +43,7 @@ def check_plugins(needed: Sequence[Plugin], given: Sequence[Plugin], *, where: s
             found = ", ".join(f"{item.path} ({item.sha256[:12]})" for item in given) or "none"
             raise ConfigError(
                 f"{where}: was trained with the plug-in {plugin.path} (sha256 {plugin.sha256[:12]}"
-                f"...); found {found}. Give that very file with --plugin; it is never run unasked."
+                f"...); found {found}. Pass that file with --plugin; no plug-in is run by default."
             )
 
 
@@ -87,7 +80,7 @@ def _list_names() -> list[list[str]]:
 
 
 def _describe(error: Exception, path: Path) -> str:
-    """Return type and text of an error, and the last line of the plug-in on its way."""
+    """Return type and text of an error, and the line of the plug-in that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]

@@ -1,7 +1,7 @@
-"""A trained model on disk: model.safetensors and vocabulary.json, read back without pickle.
+"""A trained model on disk: model.safetensors and vocabulary.json, read without pickle.
 
 Pretrained vectors of words outside the training split are not stored; they are read again from the
-`init` folder, so a model weighs what it learnt and no more.
+`init` folder.
 """
 
 import json
@@ -29,13 +29,7 @@ TASKS = "tasks"
 def save_model(
     folder: Path, state: Mapping[str, Tensor], featurizers: Mapping[str, Featurizer]
 ) -> None:
-    """Write weights and vocabularies into a folder.
-
-    Args:
-        folder: where to.
-        state: the weights.
-        featurizers: of each task by name; they share their vocabularies.
-    """
+    """Write weights, and the vocabularies that the featurizers of all tasks share."""
     stored = {name: state[name].contiguous() for name in sorted(state)}
     with replacing(folder / WEIGHTS) as temporary:
         save_file(stored, temporary)
@@ -53,7 +47,7 @@ def _describe_targets(featurizer: Featurizer) -> dict[str, list[str]]:
 
 
 def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
-    """Say whether a trained model of one task tells the labels that another one is to tell."""
+    """Return whether a trained model of one task has the labels of another one."""
     note = _read_whole(folder / VOCABULARY, lambda path: json.loads(path.read_bytes()))
     del note["layers"]
     return bool(note == _describe_targets(featurizer))
@@ -62,17 +56,7 @@ def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
 def load_model(
     folder: Path, plan: ModelPlan, *, kind: Kind, init: Path
 ) -> tuple[GraphModel, Featurizer]:
-    """Read a trained model of one task back.
-
-    Args:
-        folder: a seed's folder of a finished cell.
-        plan: the model file that the cell was trained with.
-        kind: kind of its task.
-        init: folder of the vectors it started from.
-
-    Raises:
-        DataError: a file is missing, or the weights are those of another model file.
-    """
+    """Read a trained model of one task; see `load_shared_model`."""
     model, featurizers = load_shared_model(folder, plan, kinds={None: kind}, init=init)
     return model, featurizers[None]
 
@@ -80,13 +64,13 @@ def load_model(
 def load_shared_model(
     folder: Path, plan: ModelPlan, *, kinds: Mapping[str | None, Kind], init: Path
 ) -> tuple[GraphModel, dict[str | None, Featurizer]]:
-    """Read a trained model back, with what reads the texts of each of its tasks.
+    """Read a trained model, with the featurizer of each of its tasks.
 
     The part that serves one task is `model.select(featurizers[task].plan)`.
 
     Args:
-        folder: a seed's folder of a finished cell.
-        plan: the model file that the cell was trained with.
+        folder: of a seed of a finished cell.
+        plan: of the model file that the cell was trained with.
         kinds: kind of each task; the one task of a model whose heads name none is None.
         init: folder of the vectors it started from.
 
@@ -100,7 +84,7 @@ def load_shared_model(
     owners = {layer.name: layer for layer in raw_layers(plan) if layer.owner == layer.name}
     if set(owners) == set(note["layers"]):
         vocabularies = {
-            name: choose_vocabulary(owners[name]).recall(item, owners[name].options, init)
+            name: choose_vocabulary(owners[name]).from_note(item, owners[name].options, init)
             for name, item in note["layers"].items()
         }
         featurizers = {
@@ -117,8 +101,8 @@ def load_shared_model(
             model.load_state_dict(state)
             return model, featurizers
     raise DataError(
-        f"{folder / WEIGHTS}: found the weights of another model than {plan.where} describes; "
-        "train the cell again, or restore the model file it was trained with."
+        f"{folder / WEIGHTS}: found the weights of another model than {plan.where}; train again, "
+        "or restore the model file it was trained with."
     )
 
 
@@ -127,8 +111,7 @@ def _read_whole(path: Path, read: Callable[[Path], Any]) -> Any:  # Any: weights
         return read(path)
     except (SafetensorError, ValueError) as err:
         raise DataError(
-            f"{path}: found a broken file ({err}), expected a whole one; train the model again, or "
-            "fetch it again where it was copied from."
+            f"{path}: found a broken file ({err}); train the model or copy the file again."
         ) from err
 
 

@@ -1,4 +1,4 @@
-"""The shapes of what layers read and give: how they are written, and which ranks fit."""
+"""The shapes of layers: their notation, and the ranks that fit."""
 
 from collections.abc import Sequence
 
@@ -38,14 +38,14 @@ AXES = ("B", "T", "S", "R")
 
 
 def format_shape(shape: Shape) -> str:
-    """Return a shape as it is written: `[B,T,200]`, `[B,200]`, `[B,T]` for words."""
+    """Return the notation of a shape: `[B,T,200]`, `[B,200]`, `[B,T]` for words."""
     if shape.rank in RAW_SHAPES:
         return RAW_SHAPES[shape.rank]
     return f"[{','.join([*AXES[: shape.rank - 1], str(shape.dim)])}]"
 
 
 def shape_input(column: str) -> Shape:
-    """Return the shape of a model's input, of which only the rank is known before data is read."""
+    """Return the shape of a model's input; its width is unknown before data is read."""
     if column.endswith(".characters"):
         return Shape(CHARACTERS, 0)
     if column in reader.WHOLE_TEXTS or column.endswith(reader.PIECES):
@@ -56,7 +56,6 @@ def shape_input(column: str) -> Shape:
 
 
 def list_ranks(block: type[Block], num_inputs: int) -> Sequence[tuple[int, ...]]:
-    """Return the ranks that each input of a block may have."""
     ranks = list(block.ranks)
     if block.variadic:
         ranks += [ranks[-1]] * (num_inputs - len(ranks))
@@ -66,17 +65,7 @@ def list_ranks(block: type[Block], num_inputs: int) -> Sequence[tuple[int, ...]]
 def check_ranks(
     ranks: Sequence[tuple[int, ...]], names: list[str], shapes: list[Shape], where: str
 ) -> None:
-    """Refuse too few or too many inputs, and one of a rank that its reader does not take.
-
-    Args:
-        ranks: the ranks that each input may have.
-        names: what the inputs are called.
-        shapes: of each input.
-        where: file and layer or head, as an error message begins.
-
-    Raises:
-        ConfigError: the inputs do not fit.
-    """
+    """Raise ConfigError if the number or the rank of inputs is wrong."""
     if len(shapes) != len(ranks):
         raise ConfigError(f"{where}: inputs: found {len(shapes)}, expected {len(ranks)}.")
     for name, shape, allowed in zip(names, shapes, ranks, strict=True):

@@ -1,7 +1,7 @@
-"""Start a model from a trained one: layers of the same name get its vocabularies and its weights.
+"""Start a model from a trained one: layers of the same name get its vocabularies and weights.
 
-A layer keeps the ids that it was trained with, so it has the words of the trained model; those of
-the new task that it never met have their pretrained vectors, where there are any.
+A layer keeps the ids of the trained model. Words that only the new task has use their pretrained
+vectors, if any.
 """
 
 import json
@@ -23,59 +23,44 @@ log = logging.getLogger(__name__)
 
 
 def check_transfer(plan: ModelPlan, trained: ModelPlan) -> None:
-    """Refuse a model file that has nothing of a trained one, or another block under a name.
-
-    Args:
-        plan: the model that is to start.
-        trained: the model that it starts from.
+    """Raise if a model can take nothing from a trained one, or has another block under a name.
 
     Raises:
-        ConfigError: no layer with parameters has the name of one there, or it has another block.
+        ConfigError: no layer with parameters has the name of a trained one, or the blocks differ.
     """
     blocks = {layer.name: layer.block for layer in trained.layers if layer.owner == layer.name}
     own = [layer for layer in plan.layers if layer.owner == layer.name and layer.name in blocks]
     if not own:
         raise ConfigError(
-            f"{plan.where}: layers: found none with a name of {trained.where}, whose weights it "
-            f"starts from, expected one at least of {', '.join(blocks)}."
+            f"{plan.where}: layers: found none with a name in {trained.where}, whose weights it "
+            f"starts from, expected one of {', '.join(blocks)}."
         )
     for layer in own:
         if layer.block is not blocks[layer.name]:
             raise ConfigError(
                 f"{plan.where}: layer '{layer.name}': found the block {layer.block.__name__}, "
-                f"expected {blocks[layer.name].__name__}, that of the same layer in "
-                f"{trained.where}, whose weights it starts from; or give it another name."
+                f"expected {blocks[layer.name].__name__}, as in {trained.where}, whose weights it "
+                "starts from; or rename the layer."
             )
 
 
-def recall_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vocabulary]:
-    """Return the vocabularies of the layers of a model that a trained one has as well.
-
-    Args:
-        folder: a seed's folder of a finished cell.
-        plan: the model that starts from it.
-        init: folder of the vectors or the encoder that the trained model started from.
-    """
+def read_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vocabulary]:
+    """Return the vocabularies of those layers of a model that a trained one has too."""
     notes = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["layers"]
     return {
-        layer.name: choose_vocabulary(layer).recall(notes[layer.name], layer.options, init)
+        layer.name: choose_vocabulary(layer).from_note(notes[layer.name], layer.options, init)
         for layer in raw_layers(plan)
         if layer.owner == layer.name and layer.name in notes
     }
 
 
 def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> list[str]:
-    """Give layers, and heads if asked for, the weights that a trained model has by their names.
+    """Copy a trained model's weights to layers, and with `keep_heads` to heads, of the same name.
 
-    What the trained model has more than a layer needs, such as its upper layers, is left out.
-
-    Args:
-        model: freshly built; what is not given stays as it is.
-        folder: a seed's folder of a finished cell.
-        keep_heads: whether heads of the same name and shapes are given too.
+    Weights that a layer does not have, such as those of upper layers, are left out.
 
     Returns:
-        The names of the heads that were given.
+        The names of the heads with trained weights.
 
     Raises:
         DataError: a layer of the trained model has other shapes.
@@ -109,9 +94,8 @@ def _check_shapes(
         found = list(trained[key].shape) if key in trained else "nothing"
         if found != own:
             raise DataError(
-                f"{path}: layer '{layer}': {name}: found {found}, expected {own}, the shape that "
-                "the model file gives it; make the layer as it was trained, or rename it to begin "
-                "anew."
+                f"{path}: layer '{layer}': {name}: found {found}, expected {own}, the shape in the "
+                "model file; define the layer as in the trained model, or rename it."
             )
 
 

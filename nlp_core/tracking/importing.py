@@ -1,4 +1,4 @@
-"""Import every finished cell and encoder into MLflow; doing it twice changes nothing."""
+"""Import every finished cell and encoder into MLflow."""
 
 import logging
 from collections import Counter

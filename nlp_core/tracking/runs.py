@@ -1,7 +1,7 @@
 """What there is to track: every finished cell and encoder, from the files that stages wrote.
 
-Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and the grid; writes
-nothing and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
+Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and the grid; writes nothing
+and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
 """
 
 import json
@@ -25,7 +25,7 @@ Plain = dict[str, Any]  # Any: JSON holds anything
 
 
 class Point(NamedTuple):
-    """A point of a curve: a value at a step."""
+    """A point of a curve."""
 
     name: str
     step: int
@@ -33,16 +33,15 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SeedRun:
+class TrackedSeed:
     """One seed of a cell.
 
     Attributes:
-        seed: its number.
-        metrics: what evaluation measured of it.
+        metrics: of its evaluation.
         points: curves of training and validation.
         tags: digests, host, versions.
-        started: seconds since 1970; None where no run file says.
-        seconds: how long it took; None where no run file says.
+        started: seconds since 1970; None without a run file.
+        seconds: duration; None without a run file.
     """
 
     seed: int
@@ -54,16 +53,13 @@ class SeedRun:
 
 
 @dataclass(frozen=True)
-class CellRun:
+class TrackedCell:
     """A cell with its seeds.
 
     Attributes:
-        table: the table it belongs to.
-        cell: its name.
         params: model, data, recipe, all flat.
         metrics: mean and spread over the seeds.
         tags: digests of its files and of its dependencies.
-        seeds: its runs.
     """
 
     table: str
@@ -71,15 +67,15 @@ class CellRun:
     params: dict[str, str]
     metrics: dict[str, float]
     tags: dict[str, str]
-    seeds: list[SeedRun]
+    seeds: list[TrackedSeed]
 
     @property
     def key(self) -> str:
-        """Digest of all of the above: the same content has the same key."""
+        """Digest of all fields."""
         return digest_json(asdict(self))
 
 
-def collect_cells(root: Path) -> Iterator[CellRun]:
+def collect_cells(root: Path) -> Iterator[TrackedCell]:
     """Yield every finished cell, trained by itself or distilled, in the order of its path.
 
     Args:
@@ -100,7 +96,7 @@ def collect_cells(root: Path) -> Iterator[CellRun]:
         yield _build_cell(root, path.parent, note, stage=stage, recipe=recipe or {}, result=result)
 
 
-def collect_encoders(root: Path) -> Iterator[CellRun]:
+def collect_encoders(root: Path) -> Iterator[TrackedCell]:
     """Yield every encoder that was pretrained, as a cell of one seed in the table `pretrain`.
 
     Args:
@@ -112,7 +108,7 @@ def collect_encoders(root: Path) -> Iterator[CellRun]:
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: JSON holds anything
-    """Return nested mappings as one, keys joined by dots and values as text."""
+    """Return nested mappings as one, with keys joined by dots and values as text."""
     flat: dict[str, str] = {}
     for key, value in values.items():
         name = f"{prefix}.{key}"
@@ -125,20 +121,20 @@ def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: J
 
 def _build_cell(
     root: Path, folder: Path, note: Plain, *, stage: Plain, recipe: Plain, result: Plain | None
-) -> CellRun:
+) -> TrackedCell:
     found = result["metrics"] if result else {}
     measured = result["seeds"] if result else []
     values = {
         seed: {key: score["values"][idx] for key, score in found.items()}
         for idx, seed in enumerate(measured)
     }
-    # the means of before a cell was trained again with other seeds are not its own
+    # means over other seeds are from an earlier training of the cell
     scores = found if measured == note["seeds"] else {}
     seeds = [
         _build_seed(root, folder, note, seed=seed, values=values.get(seed, {}))
         for seed in note["seeds"]
     ]
-    return CellRun(
+    return TrackedCell(
         table=note["table"],
         cell=note["cell"],
         params={
@@ -167,7 +163,7 @@ def _build_cell(
 
 def _build_seed(
     root: Path, folder: Path, note: Plain, *, seed: int, values: dict[str, float]
-) -> SeedRun:
+) -> TrackedSeed:
     history = folder / f"seed-{seed}" / "history.jsonl"
     run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
@@ -175,7 +171,7 @@ def _build_seed(
     tags = {"weights": outcome["weights"], **flatten(outcome["epochs"], "epoch")}
     if history.exists():
         tags["history.sha256"] = digest_file(history)
-    return SeedRun(
+    return TrackedSeed(
         seed=seed,
         metrics=values,
         points=_read_history(history),
@@ -185,12 +181,12 @@ def _build_seed(
     )
 
 
-def _build_encoder(root: Path, path: Path, stage: Plain) -> CellRun:
+def _build_encoder(root: Path, path: Path, stage: Plain) -> TrackedCell:
     note = _read_json(path)
     history = path.with_name("history.jsonl")
     run = _read_json(root / "runs" / PRETRAIN / f"{note['encoder']}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
-    seed = SeedRun(
+    seed = TrackedSeed(
         seed=note["config"]["seed"],
         metrics=note["metrics"],
         points=_read_history(history),
@@ -202,7 +198,7 @@ def _build_encoder(root: Path, path: Path, stage: Plain) -> CellRun:
         started=started,
         seconds=seconds,
     )
-    return CellRun(
+    return TrackedCell(
         table=PRETRAIN,
         cell=note["encoder"],
         params={
@@ -237,7 +233,7 @@ def _read_history(path: Path) -> list[Point]:
 
 
 def _list_values(event: Plain) -> dict[str, float]:
-    """Return what a line of a history measured, by the names of its curves."""
+    """Return the values of a line of a history, by the names of their curves."""
     match event["event"]:
         case "train":
             names = ("loss", "lr", "accuracy", "pair_loss", "pair_accuracy")
@@ -254,7 +250,7 @@ def _list_values(event: Plain) -> dict[str, float]:
 
 
 def _list_digests(stage: Plain) -> dict[str, str]:
-    """Return the digests that DVC recorded of a stage's dependencies and outputs."""
+    """Return DVC's digests of a stage's dependencies and outputs."""
     return {
         f"dvc.{sort}.{item['path']}": item["md5"]
         for sort in ("deps", "outs")
@@ -265,7 +261,7 @@ def _list_digests(stage: Plain) -> dict[str, str]:
 
 def _read_lock(path: Path) -> dict[str, Plain]:
     if not path.exists():
-        log.warning("track: there is no %s: the runs carry no digests of DVC", path)
+        log.warning("track: no %s: runs will have no digests of DVC", path)
         return {}
     lock = yaml.safe_load(path.read_text(encoding="utf-8"))
     return lock.get("stages") or {}

@@ -1,6 +1,6 @@
-"""The MLflow database: the only module that knows MLflow.
+"""The MLflow database: the only module that imports MLflow.
 
-MLflow takes seconds to import, so that is put off until a store is opened.
+MLflow takes seconds to import, so it is imported when a store is opened.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nlp_core.tracking.runs import CellRun, SeedRun
+from nlp_core.tracking.runs import TrackedCell, TrackedSeed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -28,20 +28,14 @@ Change = Literal["kept", "added", "replaced"]
 
 
 class Store:
-    """An open MLflow database.
-
-    Args:
-        client: a client of the database.
-    """
-
     def __init__(self, client: "MlflowClient") -> None:
         self._client = client
 
-    def put(self, cell: CellRun) -> Change:
-        """Bring a cell in, unless the same content is there with all seeds.
+    def put(self, cell: TrackedCell) -> Change:
+        """Add a cell, unless the same content with all seeds is there.
 
-        What it replaces is deleted softly. The parent gets its key last: a cell without one was
-        interrupted, and is brought in anew.
+        Older runs of the cell are deleted softly. The parent gets its key last: a cell without a
+        key was interrupted, and is added again.
         """
         experiment = self._find_experiment(cell.table)
         runs = self._client.search_runs([experiment], f"tags.`{CELL}` = '{cell.cell}'")
@@ -53,8 +47,8 @@ class Store:
         return "replaced" if runs else "added"
 
     @staticmethod
-    def _is_whole(run: "Run", runs: Sequence["Run"], cell: CellRun) -> bool:
-        """Say whether a run is the cell as it is now, with all of its seeds."""
+    def _is_whole(run: "Run", runs: Sequence["Run"], cell: TrackedCell) -> bool:
+        """Return whether a run is the current cell with all of its seeds."""
         seeds = [item for item in runs if item.data.tags.get(PARENT) == run.info.run_id]
         return run.data.tags.get(KEY) == cell.key and len(seeds) == len(cell.seeds)
 
@@ -66,7 +60,7 @@ class Store:
             self._client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)
 
-    def _add(self, experiment: str, cell: CellRun) -> None:
+    def _add(self, experiment: str, cell: TrackedCell) -> None:
         begin = min((_begin(seed) for seed in cell.seeds), default=_now())
         end = max((_end(seed) for seed in cell.seeds), default=_now())
         tags = {CELL: cell.cell, LEVEL: "cell", **cell.tags}
@@ -96,13 +90,10 @@ class Store:
 
 @contextmanager
 def open_store(database: Path) -> Iterator[Store]:
-    """Open an MLflow database for this process alone, and bring its schema up to date first.
+    """Open an MLflow database, created if missing, and upgrade its schema.
 
-    Two processes that both find no database would both make its tables, and one would fail; so
-    the file is locked while it is open.
-
-    Args:
-        database: the SQLite file; it is made when missing.
+    The file is locked while it is open: two processes that both find no database would both create
+    its tables, and one would fail.
     """
     os.environ.update(QUIET)
     from mlflow import MlflowClient
@@ -121,23 +112,23 @@ def _final(metrics: Mapping[str, float], timestamp: int) -> "list[Metric]":
     return [Metric(spell(key), value, timestamp, 0) for key, value in metrics.items()]
 
 
-def _curves(seed: SeedRun, begin: int) -> "list[Metric]":
+def _curves(seed: TrackedSeed, begin: int) -> "list[Metric]":
     from mlflow.entities import Metric
 
     return [Metric(spell(point.name), point.value, begin, point.step) for point in seed.points]
 
 
 def spell(metric: str) -> str:
-    """Return a metric's name in the letters that MLflow allows: `auc@a+` is `auc:a-2b-`."""
+    """Return a metric's name in MLflow's character set: `auc@a+` is `auc:a-2b-`."""
     name = metric.replace("@", ":")
     return re.sub(r"[^\w\-./ :]", lambda found: f"-{ord(found[0]):x}-", name)
 
 
-def _begin(seed: SeedRun) -> int:
+def _begin(seed: TrackedSeed) -> int:
     return _now() if seed.started is None else int(seed.started * 1000)
 
 
-def _end(seed: SeedRun) -> int:
+def _end(seed: TrackedSeed) -> int:
     return _begin(seed) + int((seed.seconds or 0.0) * 1000)
 
 

@@ -11,7 +11,7 @@ from nlp_core.files import digest_file
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS
-from nlp_core.models.transfer import check_transfer, recall_vocabularies, transfer_weights
+from nlp_core.models.transfer import check_transfer, read_vocabularies, transfer_weights
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Start:
 
     def recall(self, plan: ModelPlan, seed: int) -> dict[str, Vocabulary]:
         """Return the vocabularies that a model gets from a trained seed."""
-        return recall_vocabularies(self.find(seed), plan, self.init)
+        return read_vocabularies(self.find(seed), plan, self.init)
 
     def give(self, model: GraphModel, seed: int) -> None:
         """Give a fresh model what it goes on with.

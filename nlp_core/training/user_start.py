@@ -12,7 +12,7 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
 from nlp_core.models.saving import VOCABULARY, WEIGHTS, has_same_targets
-from nlp_core.models.transfer import check_transfer, recall_vocabularies, transfer_weights
+from nlp_core.models.transfer import check_transfer, read_vocabularies, transfer_weights
 from nlp_core.training.trained_seed import find_seed, is_cell
 from nlp_core.training.user_folder import VECTORS, is_user_folder, open_user_folder
 
@@ -64,7 +64,7 @@ class UserStart:
 
     def recall(self, plan: ModelPlan) -> dict[str, Vocabulary]:
         """Return the vocabularies that a model gets."""
-        return recall_vocabularies(self.folder, plan, self.init)
+        return read_vocabularies(self.folder, plan, self.init)
 
     def give(self, model: GraphModel, featurizer: Featurizer) -> None:
         """Give a fresh model the weights of its layers, and of heads that tell the same labels.
