@@ -207,8 +207,8 @@ def test_divergences_of_parts_add_up_to_that_of_the_whole_batch(project: Path) -
     run.model.eval()
 
     def compare(batch: Batch) -> Tensor:
-        outputs = run.model.say(batch)
-        (weight,), (first,) = run.model.weigh(batch).values(), outputs.values()
+        outputs = run.model.compute_outputs(batch)
+        (weight,), (first,) = run.model.find_output_weights(batch).values(), outputs.values()
         return weight * mean_divergence("kl", first, first.flip(-1))
 
     parts = [run.train.batch(rows) for rows in (np.arange(1), np.arange(1, 12))]

@@ -18,7 +18,7 @@ class OptimizerConfig(ClosedModel):
     """How a gradient moves the weights."""
 
     later_fields: ClassVar[frozenset[str]] = frozenset(
-        {"encoder_lr_scale", "layer_decay", "decayed"}
+        {"encoder_lr_scale", "layer_decay", "decayed", "eps", "second_decay"}
     )
     """See RecipeConfig."""
 
@@ -39,11 +39,21 @@ class OptimizerConfig(ClosedModel):
     decayed: Literal["matrices"] | None = None
     """What weight_decay pulls to zero: matrices alone, or, with null, biases and the weights of
     normalisations as well."""
+    eps: Positive | None = None
+    """Added to the root of the mean square of the gradient by adam, adamw and lamb; null: 1e-8, and
+    1e-6 for lamb."""
+    second_decay: Share | None = None
+    """Decay a step of that mean square; null: 0.999."""
 
     @model_validator(mode="after")
     def _check_momentum(self) -> "OptimizerConfig":
         if self.momentum and self.name != "sgd":
             raise ValueError(f"found momentum with {self.name}; only sgd has a momentum.")
+        for key in ("eps", "second_decay"):
+            if getattr(self, key) is not None and self.name not in ("adam", "adamw", "lamb"):
+                raise ValueError(
+                    f"found {key} with {self.name}; only adam, adamw and lamb have it."
+                )
         return self
 
 

@@ -27,6 +27,7 @@ CORPUS = "corpus"
 TRAIN, HELD_OUT = "train", "held_out"
 SHARD_BYTES = 1 << 20
 HASH_BYTES = 8
+MEASURED_SHARDS = 16  # of a large held-out part
 SCHEMA = pa.schema(
     [("id", pa.string()), ("title", pa.string()), ("paragraphs", pa.list_(pa.string()))]
 )
@@ -143,6 +144,13 @@ class Corpus:
         with self.open(split) as file:
             table = file.read_row_group(shard, use_threads=False)
         return [Document(**row) for row in table.to_pylist()]
+
+    def read_paragraphs(self, split: str) -> Iterator[list[str]]:
+        """Yield the paragraphs of each document, of the first shards of a large held-out part."""
+        number = self.count_shards(split)
+        for shard in range(number if split == TRAIN else min(number, MEASURED_SHARDS)):
+            for document in self.read_shard(split, shard):
+                yield document.paragraphs
 
 
 def read_corpus(folder: Path) -> Corpus:

@@ -27,7 +27,7 @@ class Decoded(NamedTuple):
             at the chosen ones of several labels, [B, L]; log probabilities [B] of a language model;
             first and last token of an answer, [B, 2], both -1 for none.
         probability: of each label, [B, L] (of an answer: its own, and that there is none); of
-            masked pieces the share that was told, [B, 1]; None for values, next words and tags.
+            masked pieces the share predicted, [B, 1]; None for values, next words and tags.
     """
 
     prediction: Tensor
@@ -57,6 +57,9 @@ class Head(nn.Module):
     scores_target: ClassVar[bool] = False
     """True when `forward` always takes the right answer: it says how likely that is."""
 
+    decodes_target: ClassVar[bool] = False
+    """True when `decode` takes the right answer as a last argument."""
+
     reads_parts: ClassVar[bool] = False
     """True when `forward` takes, behind the mask, which text each place is of: 1 the first, 2 the
     second, 0 none."""
@@ -84,7 +87,7 @@ class Head(nn.Module):
     """Return the scalar loss of `scores, target, mask`; of `scores, target, group` when grouped."""
 
     decode: Callable[..., Decoded]
-    """Return the prediction that `scores, mask` make."""
+    """Return the prediction that `scores, mask` make; see `decodes_target`."""
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
         """Return how many terms the loss is the mean of, so that parts of a batch can be joined.

@@ -16,14 +16,13 @@ from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import Decoded, Head, LanguageModelHead, MaskedLanguageModelHead
 from nlp_core.kinds import Kind
 from nlp_core.models.features import Batch, Featurizer, Shares, raw_layers
-from nlp_core.models.learner import Learner
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
 
 
-class GraphModel(Learner):
+class GraphModel(nn.Module):
     """Blocks in the order of their plan, and the heads that read them.
 
     Args:
@@ -62,17 +61,17 @@ class GraphModel(Learner):
         scores = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.inputs[0]]
-            is_told = head.scores_target or (informed and head.reads_target)
-            told = [batch.targets[head.target]] if is_told else []
+            reads_target = head.scores_target or (informed and head.reads_target)
+            more = [batch.targets[head.target]] if reads_target else []
             if head.reads_parts:
                 assert batch.parts is not None, f"head '{name}' needs pairs of whole texts"
-                told.insert(0, batch.parts)
+                more.insert(0, batch.parts)
             if isinstance(head, LanguageModelHead):
-                told.append(self._find_table(head.vocabulary))
+                more.append(self._find_table(head.vocabulary))
             if isinstance(head, MaskedLanguageModelHead):
-                told.append(find_piece_table(self.plan, self.blocks))
+                more.append(find_piece_table(self.plan, self.blocks))
             read = [values[layer] for layer in plan.inputs]
-            scores[name] = (head(*read, mask, *told), mask)
+            scores[name] = (head(*read, mask, *more), mask)
         return scores
 
     def compute_layers(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
@@ -94,7 +93,7 @@ class GraphModel(Learner):
             )
         return values, masks
 
-    def score_and_lose(
+    def score_with_loss(
         self, batch: Batch
     ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
         """Return what `forward` gives for the batch, `informed`, and its loss, of one pass.
@@ -103,6 +102,10 @@ class GraphModel(Learner):
         """
         scores = self(batch, informed=True)
         return scores, self.sum_losses(scores, batch)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        return self.score_with_loss(batch)[1]
 
     def sum_losses(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
@@ -159,21 +162,27 @@ class GraphModel(Learner):
             found[name] = head.outputs(score, batch.group if head.grouped else mask)
         return found
 
-    def say(self, batch: Batch) -> dict[str, Tensor]:
+    def compute_outputs(self, batch: Batch) -> dict[str, Tensor]:
         """Return the outputs of a pass over a batch."""
         return self.outputs(self(batch, informed=True), batch)
 
-    def weigh(self, batch: Batch) -> dict[str, float]:
+    def find_output_weights(self, batch: Batch) -> dict[str, float]:
         """Return each head's weight, times the share of the batch in the rows of its step."""
         shares = {} if batch.shares is None else batch.shares.rows
         return {name: head.weight * shares.get(name, 1.0) for name, head in self.plan.heads.items()}
 
+    def find_word_tables(self) -> list[nn.Module]:
+        """Return the modules that give the blocks their word vectors, each once."""
+        return find_word_tables(self)
+
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         """Return for each head its predictions."""
-        return {
-            name: self._head(name).decode(score, mask)
-            for name, (score, mask) in self(batch).items()
-        }
+        found = {}
+        for name, (score, mask) in self(batch).items():
+            head = self._head(name)
+            more = [batch.targets[head.target]] if head.decodes_target else []
+            found[name] = head.decode(score, mask, *more)
+        return found
 
     def _block(self, name: str) -> Block:
         block = self.blocks[name]
@@ -191,6 +200,12 @@ class GraphModel(Learner):
         head = self.heads[name]
         assert isinstance(head, Head), name
         return head
+
+
+def find_word_tables(model: nn.Module) -> list[nn.Module]:
+    """Return the modules that give the blocks of a model their word vectors, each once."""
+    tables = [block.find_word_table() for block in model.modules() if isinstance(block, Block)]
+    return list({id(table): table for table in tables if table is not None}.values())
 
 
 def find_shares(counts: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:

@@ -42,7 +42,7 @@ from nlp_core.kinds import NEXT_WORD
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
-from nlp_core.models.masked_split import encode_split, give_pretrained_head
+from nlp_core.models.masked_split import encode_split, load_pretrained_head
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
@@ -308,7 +308,7 @@ def prepare_tasks(
         {named[name]: featurizer for name, featurizer in featurizers.items()},
         {named[task.name]: task.kind for task in cell.tasks},
     )
-    give_pretrained_head(model, cell.init)
+    load_pretrained_head(model, cell.init)
     if cell.start is not None:
         cell.start.give(model, seed)
     runs = []
