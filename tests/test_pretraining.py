@@ -304,7 +304,7 @@ def test_a_table_that_does_not_name_its_padding_is_refused(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = torch.nn.Embedding(9, 4)
-    monkeypatch.setattr(GraphModel, "find_word_tables", lambda self: [table])
+    monkeypatch.setattr("nlp_core.objectives.build.find_word_tables", lambda model: [table])
     with pytest.raises(ConfigError, match=r"encoders\.tiny: layers: found a table .*padding_idx"):
         pretrain_encoder(make_plan(project, adversarial=FGM))
 

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, Seed
+from nlp_core.config.masking import MaskingConfig
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count, Positive, Share
 from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule
@@ -28,33 +29,6 @@ class TokenizerConfig(ClosedModel):
     """Most pieces, the special ones among them."""
     lowercase: bool
     """Whether capitals and accents are dropped."""
-
-
-class MaskingConfig(ClosedModel):
-    """Which pieces are masked, and what stands in their place; drawn anew in every step.
-
-    The options of the head `masked_language_model`.
-    """
-
-    share: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the pieces of a window that are masked."""
-    most: Count
-    """Most of them in a window."""
-    hidden_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """Probability that the mask stands there."""
-    random_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Probability that any other piece stands there; else it stays as it is."""
-    whole_words: bool = False
-    """Whether all pieces of a word are masked together."""
-
-    @model_validator(mode="after")
-    def _check_probabilities(self) -> "MaskingConfig":
-        if self.hidden_prob + self.random_prob > 1:
-            raise ValueError(
-                f"found hidden_prob {self.hidden_prob} and random_prob {self.random_prob}, "
-                "expected at most 1 together."
-            )
-        return self
 
 
 class PhaseConfig(ClosedModel):

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.data.masking import FIXED, Masked, MaskingRule, mask_pieces
+from nlp_core.config.masking import MaskingConfig
+from nlp_core.data.masking import FIXED, Masked, mask_pieces
 from nlp_core.data.task import read_task
 from nlp_core.data.window import (
     NUM_SPECIAL,
@@ -26,7 +27,7 @@ from nlp_core.data.word_piece import PieceSet
 from nlp_core.errors import ConfigError, DataError
 
 LENGTH = 128
-RULE = MaskingRule(share=0.15, most=LENGTH, hidden_prob=1.0, random_prob=0.0, whole_words=False)
+RULE = MaskingConfig(share=0.15, most=LENGTH, hidden_prob=1.0, random_prob=0.0, whole_words=False)
 """The masking of a measured text: no chosen piece is left for the encoder to see."""
 SEED = 2018
 TITLE = re.compile(r"^\s*= [^=].* =\s*$")
@@ -76,7 +77,7 @@ class MaskedText:
         return replace(self, windows=self.windows[kept], positions=self.positions[kept])
 
     def batch(
-        self, rows: Sequence[int], rule: MaskingRule = RULE, key: Sequence[int] = (SEED,)
+        self, rows: Sequence[int], rule: MaskingConfig = RULE, key: Sequence[int] = (SEED,)
     ) -> tuple[WindowBatch, Masked]:
         """Return some windows, and the same with their pieces masked.
 

@@ -1,4 +1,4 @@
-"""Which pieces of a batch a masked language model has to tell, and what stands there instead.
+"""Which pieces of a batch are masked, and what stands there instead.
 
 Shape letters: B batch, L pieces of a window, M masked pieces of a batch, V vocabulary.
 """
@@ -7,26 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nlp_core.config.masking import MaskingConfig
+
 FIXED = -1
 """The word of a piece that is never masked: special pieces and padding."""
-
-
-class MaskingRule(NamedTuple):
-    """How pieces are masked.
-
-    Attributes:
-        share: of the pieces of a window that may be masked, in (0, 1).
-        most: masked pieces of a window.
-        hidden_prob: probability that the mask stands in the place of a masked piece.
-        random_prob: probability that any other piece does; else the piece stays as it is.
-        whole_words: whether all pieces of a word are masked, or none.
-    """
-
-    share: float
-    most: int
-    hidden_prob: float
-    random_prob: float
-    whole_words: bool
 
 
 class Masked(NamedTuple):
@@ -46,7 +30,7 @@ class Masked(NamedTuple):
 def mask_pieces(
     ids_BL: np.ndarray,
     words_BL: np.ndarray,
-    rule: MaskingRule,
+    rule: MaskingConfig,
     *,
     mask: int,
     ordinary: np.ndarray,
@@ -81,7 +65,7 @@ def mask_pieces(
 
 
 def choose_pieces(
-    words_L: np.ndarray, rule: MaskingRule, generator: np.random.Generator
+    words_L: np.ndarray, rule: MaskingConfig, generator: np.random.Generator
 ) -> np.ndarray:
     """Return the places of a window that are masked; none where nothing may be.
 

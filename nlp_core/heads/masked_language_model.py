@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.option import PositiveInt, read_option
-from nlp_core.data.masking import MaskingRule
-from nlp_core.errors import ConfigError
+from nlp_core.config.base import parse_config
+from nlp_core.config.masking import MaskingConfig
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
 
 PIECES_AT_ONCE = 1024  # bounds the copies of the logits that are held while a text is measured
@@ -100,17 +100,15 @@ class MaskedLanguageModelHead(Head):
         whole_words: bool = False,
     ) -> None:
         super().__init__()
-        if hidden_prob + random_prob > 1:
-            raise ConfigError(
-                f"masked_language_model: found hidden_prob {hidden_prob} and random_prob "
-                f"{random_prob}, expected at most 1 together."
-            )
+        probs = {"hidden_prob": hidden_prob, "random_prob": random_prob}
+        masking = {"share": share, "most": most, "whole_words": whole_words, **probs}
+        parse_config(masking, MaskingConfig, where="masked_language_model")
         self.piece = PieceScores(in_dim, embedding_dim or in_dim, num_pieces)
 
     @classmethod
-    def find_rule(cls, options: Mapping[str, Any]) -> MaskingRule:
+    def find_rule(cls, options: Mapping[str, Any]) -> MaskingConfig:
         """Return how the options of a model file mask pieces."""
-        return MaskingRule(
+        return MaskingConfig(
             share=read_option(cls, options, "share", float),
             most=read_option(cls, options, "most", int),
             hidden_prob=read_option(cls, options, "hidden_prob", float),

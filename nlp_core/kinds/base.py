@@ -113,7 +113,7 @@ class Kind:
         metrics_module: where they are computed.
         user_file: how a user's file holds it.
         has_confusion: whether each row has one label that is taken for another.
-        is_auxiliary: whether it only serves other tasks, and is never predicted.
+        is_auxiliary: whether it only trains an encoder: it chooses no epoch beside other tasks.
     """
 
     name: str

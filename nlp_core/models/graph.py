@@ -171,10 +171,6 @@ class GraphModel(nn.Module):
         shares = {} if batch.shares is None else batch.shares.rows
         return {name: head.weight * shares.get(name, 1.0) for name, head in self.plan.heads.items()}
 
-    def find_word_tables(self) -> list[nn.Module]:
-        """Return the modules that give the blocks their word vectors, each once."""
-        return find_word_tables(self)
-
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         """Return for each head its predictions."""
         found = {}

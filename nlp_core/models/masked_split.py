@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from nlp_core.config.masking import MaskingConfig
 from nlp_core.config.reader import TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus import TRAIN
 from nlp_core.data.corpus_task import DocumentSplit
 from nlp_core.data.masked_text import RULE, SEED, MaskedText, cut_text, mask_text
-from nlp_core.data.masking import MaskingRule
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.task import Split
 from nlp_core.data.window import encode_documents
@@ -45,7 +45,7 @@ class MaskedSplit(EncodedSplit):
     """
 
     text: MaskedText
-    rule: MaskingRule
+    rule: MaskingConfig
     key: tuple[int, ...]
     layers: tuple[str, ...]
     input: str
@@ -91,7 +91,7 @@ def _outline(name: str, text: MaskedText) -> dict[str, Ragged]:
 
 
 def build_masked_split(
-    plan: ModelPlan, text: MaskedText, rule: MaskingRule = RULE, *, has_pairs: bool = False
+    plan: ModelPlan, text: MaskedText, rule: MaskingConfig = RULE, *, has_pairs: bool = False
 ) -> MaskedSplit:
     """Return the windows of a text as a split of the model.
 
@@ -158,7 +158,7 @@ def _find_pieces(featurizer: Featurizer) -> tuple[PieceSet, int]:
     return read_pieces(vocabulary.tokenizer, featurizer.plan.where), vocabulary.max_length
 
 
-def find_rule(plan: ModelPlan) -> MaskingRule:
+def find_rule(plan: ModelPlan) -> MaskingConfig:
     """Return how the head says that pieces are masked."""
     (rule,) = (
         head.head.find_rule(head.options)

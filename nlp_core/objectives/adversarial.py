@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
 from nlp_core.models.features import Batch
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.objective import Objective
 from nlp_core.objectives.perturbation import (
     Ball,
@@ -38,7 +38,7 @@ class AdversarialObjective(Objective):
 
     def __init__(self, model: GraphModel, noise: Noise) -> None:
         super().__init__(model)
-        self.tables = model.find_word_tables()
+        self.tables = find_word_tables(model)
         self.noise = noise
 
 

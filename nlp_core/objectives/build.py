@@ -8,7 +8,7 @@ from nlp_core.config.adversarial import (
     VatConfig,
 )
 from nlp_core.errors import ConfigError
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.adversarial import Fgm, FreeLB
 from nlp_core.objectives.objective import Objective
 from nlp_core.objectives.perturbation import Ball, Noise
@@ -101,7 +101,7 @@ def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:
     if config is None:
         return
     where = f"{model.plan.where}: "
-    tables = model.find_word_tables()
+    tables = find_word_tables(model)
     if not tables:
         blocks = ", ".join(sorted({type(block).__name__ for block in model.blocks.values()}))
         raise ConfigError(

@@ -49,7 +49,7 @@ from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import read_lesson
 from nlp_core.training.lock import locked
-from nlp_core.training.loop import HONEST, PAPER, Trained, Trainer, load_weights
+from nlp_core.training.loop import HONEST, PAPER, Trained, Trainer
 from nlp_core.training.matching import describe_matching, read_matching
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.processes import Processes, find_processes
@@ -354,7 +354,7 @@ def _selections(task: Task) -> dict[str, str]:
 def _write_predictions(item: TaskRun, model: GraphModel, trained: Trained, folder: Path) -> None:
     task, predictions = item.task, {}
     for selection in sorted(trained.states):
-        load_weights(model, trained.states[selection])
+        model.load_state_dict(trained.states[selection])
         chosen = (task.select_split, task.report_split)
         names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
         predictions[selection] = [

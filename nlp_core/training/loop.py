@@ -397,9 +397,3 @@ def _build_scaler(recipe: RecipeConfig, processes: Processes) -> torch.amp.GradS
     if PRECISIONS.get(recipe.precision or "") != torch.float16:
         return None
     return torch.amp.GradScaler(processes.device.type)
-
-
-def load_weights(model: GraphModel, state: Mapping[str, Tensor]) -> None:
-    """Give a model the weights of a finished run."""
-    with torch.no_grad():
-        model.load_state_dict(dict(state))

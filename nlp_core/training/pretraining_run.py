@@ -23,6 +23,7 @@ from nlp_core.models.masked_split import (
     find_rule,
 )
 from nlp_core.models.pretraining import ANSWERS, build_pretraining_model
+from nlp_core.training.device import find_device
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import HONEST, Trainer
 from nlp_core.training.prediction import predict, score_predictions
@@ -69,6 +70,7 @@ class Pretraining:
         self.model = build_pretraining_model(
             self.config, architecture, tokenizer, task=plan.task.name, where=plan.where
         )
+        self.model.model.to(find_device())
         corpus = read_corpus(plan.task.folder)
         measured = {
             self.config.measured_on: read_running_text(plan.measured_on, self.tokens.unknown),
