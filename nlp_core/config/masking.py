@@ -9,16 +9,16 @@ from nlp_core.config.number import Count
 
 
 class MaskingConfig(ClosedModel):
-    """Which pieces are masked, and what stands in their place."""
+    """Which pieces are masked, and what replaces them."""
 
     share: Annotated[float, Field(gt=0, lt=1)]
     """Share of the pieces of a window that are masked."""
     most: Count
     """Most of them in a window."""
     hidden_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """Probability that the mask stands there."""
+    """Probability that the mask replaces a masked piece."""
     random_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Probability that any other piece stands there; else it stays as it is."""
+    """Probability that a random piece replaces it; else it stays as it is."""
     whole_words: bool = False
     """Whether all pieces of a word are masked together."""
 

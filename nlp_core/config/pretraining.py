@@ -73,8 +73,8 @@ class EncoderConfig(ClosedModel):
     """The tokenizer of an encoder that begins from nothing; null: that of init."""
     masking: MaskingConfig
     pairs: Literal["next_sentence", "sentence_order"] | None = None
-    """What is asked of two segments: does the second follow, or: are they in order; null: a window
-    is one stretch of text and nothing is asked."""
+    """What is predicted of two segments: whether the second follows, or whether they are in order;
+    null: a window is one segment."""
     short_prob: Share = 0.0
     """Probability of a window of a random shorter length."""
     phases: Annotated[list[PhaseConfig], Field(min_length=1)]

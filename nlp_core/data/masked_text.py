@@ -43,14 +43,14 @@ class MaskedText:
         name: what the text is called in history and table.
         encoded: the text as pieces.
         windows: for each window the numbers of `Window` in their order, [E, 5].
-        positions: the number of each window in the whole text, which seeds its masking, [E].
+        numbers: the number of each window in the whole text, which seeds its masking, [E].
         pieces: the tokenizer.
     """
 
     name: str
     encoded: EncodedDocuments
     windows: np.ndarray
-    positions: np.ndarray
+    numbers: np.ndarray
     pieces: PieceSet
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class MaskedText:
         if len(self) <= most:
             return self
         kept = np.arange(most) * len(self) // most
-        return replace(self, windows=self.windows[kept], positions=self.positions[kept])
+        return replace(self, windows=self.windows[kept], numbers=self.numbers[kept])
 
     def batch(
         self, rows: Sequence[int], rule: MaskingConfig = RULE, key: Sequence[int] = (SEED,)
@@ -84,14 +84,14 @@ class MaskedText:
         Args:
             rows: which windows.
             rule: how their pieces are masked.
-            key: with the position of a window the seed of its masking.
+            key: with the number of a window the seed of its masking.
         """
         chosen = [
             Window((first, middle), (second, end), answer)
             for first, middle, second, end, answer in self.windows[rows].tolist()
         ]
         batch = build_batch(self.encoded, chosen, self.pieces)
-        ids, places, targets = batch.ids.copy(), [], []
+        ids, positions, targets = batch.ids.copy(), [], []
         for row, number in enumerate(rows):
             found = mask_pieces(
                 batch.ids[row : row + 1],
@@ -100,12 +100,12 @@ class MaskedText:
                 mask=self.pieces.mask,
                 ordinary=self.pieces.ordinary,
                 # for each window, so that the others of its batch change nothing
-                generator=np.random.default_rng([*key, int(self.positions[number])]),
+                generator=np.random.default_rng([*key, int(self.numbers[number])]),
             )
             ids[row] = found.ids[0]
-            places.append(found.places + row * batch.ids.shape[1])
+            positions.append(found.positions + row * batch.ids.shape[1])
             targets.append(found.targets)
-        return batch, Masked(ids, np.concatenate(places), np.concatenate(targets))
+        return batch, Masked(ids, np.concatenate(positions), np.concatenate(targets))
 
 
 def cut_text(
@@ -126,7 +126,7 @@ def cut_text(
         pieces: the tokenizer.
         length: most pieces of a window.
         seed: draws what is random of the windows.
-        pairs: what is asked of two segments; None: a window is one segment.
+        pairs: what is predicted of two segments; None: a window is one segment.
         short_prob: probability of a window of a random shorter length.
 
     Raises:

@@ -20,7 +20,7 @@ from nlp_core.errors import DataError
 from nlp_core.files import replacing_folder
 
 Pairs = Literal["next_sentence", "sentence_order"]
-"""What is asked of two segments: does the second follow the first; is the first one first?"""
+"""What is predicted of two segments: whether the second follows, or whether they are in order."""
 
 SENTENCES_A_CHUNK = 256
 NUM_SPECIAL = {1: 2, 2: 3}
@@ -53,7 +53,7 @@ class Window(NamedTuple):
     Attributes:
         first: begin and end of the first segment in the flat pieces.
         second: begin and end of the second one.
-        answer: YES or NO to what the pair asks; NO where there is no pair.
+        answer: YES or NO of a pair; NO where there is none.
     """
 
     first: tuple[int, int]
@@ -184,7 +184,7 @@ def pair_windows(
         length: most pieces of a window, the special ones among them.
         generator: draws all of it.
         short_prob: probability that a window is of a random shorter length.
-        pairs: what is asked.
+        pairs: what is predicted of them.
 
     Raises:
         DataError: there is no second document that another segment could come from.

@@ -26,7 +26,7 @@ Chance = Annotated[float, Field(ge=0, le=1)]
 
 
 class PieceScores(nn.Module):
-    """Score all pieces at each masked place: W layer_norm(gelu(A x + a)) + b.
+    """Score all pieces at each masked position: W layer_norm(gelu(A x + a)) + b.
 
     Args:
         in_dim: width D of the encoder.
@@ -47,7 +47,7 @@ class PieceScores(nn.Module):
     def forward(
         self, x_MD: Float[Tensor, "M D"], table_VE: Float[Tensor, "V E"]
     ) -> Float[Tensor, "M V"]:
-        """Return the logits of all pieces at each place."""
+        """Return the logits of all pieces at each position."""
         x_ME = self.norm(functional.gelu(self.dense(x_MD)))
         return functional.linear(x_ME, table_VE, self.bias)
 
@@ -66,8 +66,8 @@ class MaskedLanguageModelHead(Head):
         embedding_dim: E; None: D.
         share: of the pieces of a window that are masked, in (0, 1).
         most: most of them in a window.
-        hidden_prob: probability that the mask stands there.
-        random_prob: probability that any other piece stands there; else it stays as it is.
+        hidden_prob: probability that the mask replaces it.
+        random_prob: probability that a random piece replaces it; else it stays as it is.
         whole_words: whether all pieces of a word are masked together.
 
     Shape: [B, T, D] and masked pieces [B, T] (-1 where none is) to the logits [M, V].
@@ -131,8 +131,8 @@ class MaskedLanguageModelHead(Head):
             target_BT: the pieces that are masked.
             table_VE: the embeddings of the encoder.
         """
-        places_M = (mask_BT & (target_BT != PADDING_LABEL)).flatten().nonzero().squeeze(1)
-        x_MD = x_BTD.flatten(0, 1).index_select(0, places_M)
+        positions_M = (mask_BT & (target_BT != PADDING_LABEL)).flatten().nonzero().squeeze(1)
+        x_MD = x_BTD.flatten(0, 1).index_select(0, positions_M)
         logits_MV: Tensor = self.piece(x_MD, table_VE)
         return logits_MV
 

@@ -38,7 +38,7 @@ class MaskedSplit(EncodedSplit):
     Attributes:
         text: the windows.
         rule: how pieces are masked.
-        key: with the position of a window the seed of its masking.
+        key: with the number of a window the seed of its masking.
         layers: names of the layers that read the pieces.
         input: name of the model's input of whole texts.
         has_pairs: whether each window has two segments, and an answer as its label.
@@ -63,8 +63,8 @@ class MaskedSplit(EncodedSplit):
         text = self.text.thin(most)
         rows = np.arange(len(text))
         _, masked = text.batch(rows.tolist(), self.rule, self.key)
-        places = masked.places // masked.ids.shape[1]
-        counts = np.bincount(places, minlength=len(rows)).astype(float).tolist()
+        owners = masked.positions // masked.ids.shape[1]
+        counts = np.bincount(owners, minlength=len(rows)).astype(float).tolist()
         split = Split(text.name, rows, {}, {MASKED: counts}, None)
         return replace(self, split=split, inputs=_outline(self.input, text), text=text)
 
@@ -74,7 +74,7 @@ class MaskedSplit(EncodedSplit):
         inside = windows.inside
         places = np.where(inside, np.arange(inside.size).reshape(inside.shape), 0)
         targets = np.full(inside.size, IGNORED, dtype=np.int64)
-        targets[masked.places] = masked.targets
+        targets[masked.positions] = masked.targets
         read = (masked.ids, windows.segments, inside, places)
         fields = tuple(torch.from_numpy(array) for array in read)
         answers = {LABEL: torch.from_numpy(windows.answers)} if self.has_pairs else {}

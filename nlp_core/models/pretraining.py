@@ -32,7 +32,7 @@ class PretrainingModel:
     Attributes:
         model: all of it.
         pieces: the part that predicts masked pieces.
-        pairs: the part that predicts what is asked of two segments; None: nothing is asked.
+        pairs: the part that predicts the answers of pairs; None: there are no pairs.
     """
 
     model: GraphModel
@@ -65,7 +65,7 @@ def build_pretraining_model(
         architecture: the configuration of transformers.
         tokenizer: as JSON.
         task: the corpus.
-        where: the place of the encoder in params.yaml, for error messages.
+        where: its key in params.yaml, for error messages.
     """
     dim, length = find_width(architecture), max(phase.length for phase in config.phases)
     layers = [{"name": ENCODER, "block": "pretrained_encoder", "inputs": ["texts"], "dim": dim}]
