@@ -21,7 +21,7 @@ Level = Literal["token", "sentence"]
 
 
 class ProximalConfig(ClosedModel):
-    """SMART's second half: stay near what a moving average of the weights says.
+    """SMART's second half: stay near the outputs of a moving average of the weights.
 
     mu D(f(x; weights), f(x; average)) is added to the loss, with the divergence of the first half.
     """

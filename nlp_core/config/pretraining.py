@@ -64,8 +64,8 @@ class EncoderConfig(ClosedModel):
     data: Name
     """The corpus: a name under data/processed/."""
     measured_on: Name
-    """A task of running text whose masked pieces measure the encoder, beside the corpus's own
-    held-out documents."""
+    """A task of running text whose masked pieces measure the encoder, as the corpus's own held-out
+    documents do."""
     init: Start
     """Folder of the encoder that is trained on; or, to begin from nothing, a file under encoders/
     with the values of a configuration of transformers."""

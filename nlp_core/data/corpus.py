@@ -53,7 +53,7 @@ class Document(NamedTuple):
 
 
 def is_held_out(document_id: str, config: CorpusHeldOutConfig) -> bool:
-    """Say whether a document is kept from training, by the hash of seed and id alone."""
+    """Return whether a document is kept from training, by the hash of seed and id."""
     digest = hashlib.sha256(f"{config.seed}:{document_id}".encode()).digest()
     return int.from_bytes(digest[:HASH_BYTES], "big") < config.share * 2.0 ** (8 * HASH_BYTES)
 

@@ -9,7 +9,7 @@ from nlp_core.errors import ConfigError, suggest
 
 SORTS = ("albert", "bert", "distilbert", "electra", "roformer")
 GIVEN = ("vocab_size", "pad_token_id")
-"""What the tokenizer says, not the file."""
+"""What comes from the tokenizer, not from the file."""
 
 
 def read_architecture(path: Path, vocab_size: int, padding: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the layers of an encoder of transformers compute, kept beside its output.
+"""What the layers of an encoder of transformers compute, kept with its output.
 
 Hidden states come from the library itself. Its attention does not do: the library gives it out
 after dropout, where weights are 0 and no longer add up to 1, and only from an implementation of its
@@ -26,13 +26,13 @@ class Attended(NamedTuple):
     Attributes:
         query: [W, H, L, D].
         key: [W, H, K, D].
-        seen: bool, broadcast to [W, H, L, K]: the keys that a query sees; None: all of them.
+        visible: bool, broadcast to [W, H, L, K]: the keys that a query sees; None: all of them.
         scaling: factor on the products.
     """
 
     query: Tensor
     key: Tensor
-    seen: Tensor | None
+    visible: Tensor | None
     scaling: float
 
     def log_weights(self, inside_WL: Bool[Tensor, "W L"]) -> Float[Tensor, "W H L K"]:
@@ -42,11 +42,11 @@ class Attended(NamedTuple):
             inside_WL: True at real pieces; others are no keys.
         """
         score_WHLK = (self.query @ self.key.mT * self.scaling).float()
-        seen = inside_WL[:, None, None, :]
-        if self.seen is not None:
-            seen = seen & self.seen
+        visible = inside_WL[:, None, None, :]
+        if self.visible is not None:
+            visible = visible & self.visible
         # finite, so that a difference of two hidden ones is a number
-        return score_WHLK.masked_fill(~seen, torch.finfo(torch.float32).min / 4).log_softmax(-1)
+        return score_WHLK.masked_fill(~visible, torch.finfo(torch.float32).min / 4).log_softmax(-1)
 
 
 class Recorded(NamedTuple):
@@ -101,7 +101,7 @@ def _attend(
     query_WHLD: Tensor,
     key_WHKD: Tensor,
     value_WHKD: Tensor,
-    seen: Tensor | None,
+    visible: Tensor | None,
     *,
     scaling: float | None = None,
     **more: Any,  # Any: what the library hands on
@@ -112,8 +112,8 @@ def _attend(
     found = _attended.get()
     if found is not None:
         factor = query_WHLD.shape[-1] ** -0.5 if scaling is None else scaling
-        found.append(Attended(query_WHLD, key_WHKD, seen, factor))
+        found.append(Attended(query_WHLD, key_WHKD, visible, factor))
     output: tuple[Tensor, None] = sdpa_attention_forward(
-        module, query_WHLD, key_WHKD, value_WHKD, seen, scaling=scaling, **more
+        module, query_WHLD, key_WHKD, value_WHKD, visible, scaling=scaling, **more
     )
     return output

@@ -20,7 +20,7 @@ PADDING_LABEL = -1
 
 
 class Decoded(NamedTuple):
-    """What a head says about a batch.
+    """What a head predicts of a batch.
 
     Attributes:
         prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; True
@@ -55,7 +55,7 @@ class Head(nn.Module):
     it reads its own predictions."""
 
     scores_target: ClassVar[bool] = False
-    """True when `forward` always takes the right answer: it says how likely that is."""
+    """True when `forward` always takes the right answer, to score it."""
 
     decodes_target: ClassVar[bool] = False
     """True when `decode` takes the right answer as a last argument."""
@@ -78,7 +78,7 @@ class Head(nn.Module):
     """True when the loss compares the examples of a group, which then share a training batch."""
 
     comparable: ClassVar[bool] = False
-    """True when it has `outputs`: when what two passes say of one batch can be compared."""
+    """True when it has `outputs`: when those of two passes over one batch can be compared."""
 
     forward: Callable[..., Tensor]
     """Return scores for `*inputs, mask`: [B, L], [B] for a single value, [B, T, L] for tags."""
@@ -118,8 +118,8 @@ class Head(nn.Module):
         return scores
 
     outputs: Callable[..., Tensor]
-    """Return what `scores, mask` say (`scores, group` when grouped), padding left out: logits of
-    categorical distributions [N, L], or values [N]."""
+    """Return what two passes are compared by, from `scores, mask` (`scores, group` when grouped):
+    logits of categorical distributions [N, L], or values [N], without padding."""
 
 
 HEADS: Registry[type[Head]] = Registry("head")

@@ -25,7 +25,7 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
 
 HEADS = "lm_head.safetensors"
-"""The heads of an encoder that was pretrained here, beside it."""
+"""The file of the heads of an encoder that was pretrained here."""
 MASKING = 5  # which generator of a step
 MEASURED_WINDOWS = 1024
 """Windows of a text that are measured in full."""
@@ -52,7 +52,7 @@ class MaskedSplit(EncodedSplit):
     has_pairs: bool
 
     def draw(self, seed: int, step: int) -> "MaskedSplit":
-        """Return the windows with other pieces masked, which depend on seed and step alone."""
+        """Return the windows with other pieces masked, which depend on seed and step only."""
         return replace(self, key=(seed, MASKING, step))
 
     def thin(self, most: int) -> "MaskedSplit":
@@ -159,7 +159,7 @@ def _find_pieces(featurizer: Featurizer) -> tuple[PieceSet, int]:
 
 
 def find_rule(plan: ModelPlan) -> MaskingConfig:
-    """Return how the head says that pieces are masked."""
+    """Return how the options of the head mask pieces."""
     (rule,) = (
         head.head.find_rule(head.options)
         for head in plan.heads.values()

@@ -47,7 +47,7 @@ class PretrainingModel:
         return block.encoder
 
     def list_head_weights(self) -> dict[str, Tensor]:
-        """Return the weights of the heads by their names in the file beside an encoder."""
+        """Return the weights of the heads by their names in the file of an encoder's heads."""
         found: dict[str, Tensor] = self.model.heads[PIECE].state_dict()
         if self.pairs is not None:
             pair = self.model.heads[PAIR].state_dict()

@@ -1,7 +1,7 @@
 """Training on word vectors that are perturbed against the model: FreeLB and FGM.
 
 Dropout: all passes of a step over a batch use the masks of its first pass, so that they differ by
-the perturbation alone; where that is 0, they are equal to the last bit, dropout or not. Torch's
+the perturbation only; where that is 0, they are equal to the last bit, dropout or not. Torch's
 global generator moves on as in a plain step.
 """
 

@@ -174,7 +174,7 @@ def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, w
             raise ConfigError(
                 f"{place}: found an encoder of type {block.encoder.config.model_type}, whose "
                 "attention cannot be read, expected one that attends by the functions of "
-                "transformers, such as bert or roberta; match hidden states alone."
+                "transformers, such as bert or roberta; match hidden states only."
             )
 
 

@@ -58,7 +58,7 @@ class SmoothObjective(AdversarialObjective):
     """The loss, and how far the outputs move when the word vectors do.
 
     loss + weight D(f(x), f(x + delta)). Loss and clean outputs come from one pass. The gradients of
-    D that delta is looked for with are taken with respect to delta alone, from the vectors of that
+    D that delta is looked for with are taken with respect to delta only, from the vectors of that
     pass on; no gradient of a weight is built for them. They are of float32 whatever the precision
     of the step: 16 bits round the outputs of a small delta to the clean ones.
 
@@ -122,7 +122,7 @@ class SmoothObjective(AdversarialObjective):
         return clean.outputs
 
     def add_terms(self, batch: Batch, clean: CleanPass) -> Tensor | float:
-        """Return what the method adds to the loss beside the divergence."""
+        """Return what the method adds to the loss and the divergence."""
         return 0.0
 
     def find_gradients(
@@ -234,7 +234,7 @@ class Smart(SmoothObjective):
         return found
 
     def begin(self, step: int) -> None:
-        """Let the average follow the weights."""
+        """Update the average of the weights."""
         if self.average is not None:
             self.average.update(self.model, step)
 

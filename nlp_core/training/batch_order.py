@@ -15,7 +15,7 @@ from nlp_core.training.task_run import TaskRun
 
 
 class BatchOrder:
-    """The order of the batches, which depends on the seed and the epoch alone.
+    """The order of the batches, which depends on the seed and the epoch only.
 
     Args:
         tasks: by name.

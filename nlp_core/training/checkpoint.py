@@ -27,7 +27,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Where a run stands.
+    """The position of a run.
 
     Attributes:
         epoch: the epoch under way, from 1.
@@ -75,7 +75,7 @@ def save_checkpoint(
 
     Args:
         path: the file.
-        progress: where the run stands.
+        progress: the position of the run.
         states: tensors by the name of what they belong to.
         optimizer: whose slots are kept.
         generators: state of torch's generators in each process of the run.

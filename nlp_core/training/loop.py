@@ -70,7 +70,7 @@ class Trainer:
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
         validate_every: steps from one validation to the next; None: as often as the recipe says.
-        processes: those that take part in each step; None: this one alone.
+        processes: those that take part in each step; None: this one only.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Pretrain an encoder of params.yaml into artifacts/pretrain/<encoder>/.
 
 The folder is that of a processed encoder, so that a cell can name it as its init, with the heads
-and the history beside. It appears whole, at the end; until then the run is kept in a work folder
+and the history. It appears whole, at the end; until then the run is kept in a work folder
 whose name is the digest of all that it depends on.
 """
 
