@@ -7,7 +7,8 @@ import argparse
 from pathlib import Path
 
 from nlp_core.config.params import read_params
-from nlp_core.training.pretraining import pretrain_encoder, read_encoder
+from nlp_core.training.encoder_plan import read_encoder
+from nlp_core.training.pretraining import pretrain_encoder
 from stages._cli import run_stage
 
 

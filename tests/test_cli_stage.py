@@ -89,10 +89,10 @@ def test_missing_argument_is_exit_2_with_the_usage(
 def test_log_lines_are_plain_where_no_terminal_is() -> None:
     stream = io.StringIO()
     configure_logging("INFO", stream)
-    logging.getLogger("nlp_core.x").info("finetune step epoch=%d loss=%.2f", 1, 0.5)
+    logging.getLogger("nlp_core.x").info("train step epoch=%d loss=%.2f", 1, 0.5)
     logging.getLogger("nlp_core.x").debug("hidden")
     line = stream.getvalue()
-    assert line.endswith(" INFO finetune step epoch=1 loss=0.50\n")
+    assert line.endswith(" INFO train step epoch=1 loss=0.50\n")
     assert line.count("\n") == 1
     assert "\x1b" not in line
 

@@ -11,8 +11,9 @@ from nlp_core.config.corpus import CorpusConfig, CorpusHeldOutConfig
 from nlp_core.data import corpus as module
 from nlp_core.data.corpus import HELD_OUT, TRAIN, Corpus, is_held_out, read_corpus
 from nlp_core.data.corpus import write_corpus as write_corpus_files
-from nlp_core.data.corpus_stream import CorpusStream, Place
+from nlp_core.data.masked_text import cut_text
 from nlp_core.data.sentence import split_sentences
+from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import ConfigError, DataError
 from tests.tiny import write_vectors
@@ -122,69 +123,40 @@ def test_memory_does_not_grow_with_the_corpus(
         manifest = write_corpus_files(config, raw, folder)
         written = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
-        stream = CorpusStream(Corpus(folder, manifest), pieces, None, 0.0, 1)
-        epochs = {placed.after.epoch for placed in read_epoch(stream)}
+        documents = Corpus(folder, manifest).read_paragraphs(TRAIN)
+        encoded = encode_documents(documents, pieces, tmp_path / f"pieces{count}")
+        text = cut_text(TRAIN, encoded, pieces, length=128)
+        for row in range(len(text)):
+            text.batch([row])
         peaks.append((written, tracemalloc.get_traced_memory()[1]))
         tracemalloc.stop()
-        assert epochs == {1}
     (write_small, read_small), (write_large, read_large) = peaks
     assert size > 1_000_000
     # a megabyte more of text; what may grow is what parquet notes of each of its small shards
     assert write_large < write_small + 0.2 * size
-    assert read_large < 1.3 * read_small
+    # of a window its five numbers stay in memory, of a sentence where it begins
+    assert read_large < read_small + 0.2 * size
 
 
-def read_epoch(stream: CorpusStream):  # type: ignore[no-untyped-def]
-    for placed in stream.read(Place(), length=16, batch_size=8):
-        if placed.after.epoch == 2:
-            return
-        yield placed
-
-
-def test_the_stream_goes_on_at_any_place(
-    tmp_path: Path, pieces: PieceSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "SHARD_BYTES", 1 << 11)
-    corpus = read_corpus(write_corpus(tmp_path, make_documents(120)))
-    assert corpus.count_shards(TRAIN) > 8
-    stream = CorpusStream(corpus, pieces, "next_sentence", 0.1, 7)
-    iterator = stream.read(Place(), length=16, batch_size=8)
-    seen = [next(iterator) for _ in range(300)]
-    assert seen[-1].after.epoch > 1
-    for stop in (1, 40, 299):
-        found = next(stream.read(seen[stop - 1].after, length=16, batch_size=8))
-        assert found.after == seen[stop].after
-        np.testing.assert_array_equal(found.batch.ids, seen[stop].batch.ids)
-        np.testing.assert_array_equal(found.batch.answers, seen[stop].batch.answers)
-
-
-def test_each_epoch_reads_every_document_in_another_order(
-    tmp_path: Path, pieces: PieceSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "SHARD_BYTES", 1 << 11)
-    words = ["good", "bad", "film", "great", "fine", "nice", "poor", "sad", "awful", "the"]
-    documents = [
-        {"id": number, "paragraphs": [" ".join(words[int(c)] for c in f"{number:04d}")]}
-        for number in range(300)
-    ]
-    corpus = read_corpus(write_corpus(tmp_path, documents))
-    orders: dict[int, list[tuple[int, ...]]] = {1: [], 2: []}
-    for placed in CorpusStream(corpus, pieces, None, 0.0, 7).read(Place(), length=16, batch_size=4):
-        if placed.after.epoch == 3:
-            break
-        orders[placed.after.epoch] += [tuple(row) for row in placed.batch.ids.tolist()]
-    assert len(orders[1]) == len(list_ids(corpus.folder, TRAIN))
-    assert len(set(orders[1])) == len(orders[1])
-    assert sorted(orders[1]) == sorted(orders[2])
-    assert orders[1] != orders[2]
+def test_files_hold_what_memory_would(tmp_path: Path, pieces: PieceSet) -> None:
+    corpus = read_corpus(write_corpus(tmp_path, make_documents(20)))
+    folder = tmp_path / "pieces"
+    plain = encode_documents(corpus.read_paragraphs(TRAIN), pieces)
+    written = encode_documents(corpus.read_paragraphs(TRAIN), pieces, folder)
+    # the documents are not read again
+    kept = encode_documents(iter(()), pieces, folder)
+    for name, values in vars(plain).items():
+        np.testing.assert_array_equal(getattr(written, name), values)
+        np.testing.assert_array_equal(getattr(kept, name), values)
+    assert len(plain.documents) == len(list_ids(corpus.folder, TRAIN)) + 1
 
 
 def test_documents_too_short_for_any_window_are_refused(tmp_path: Path, pieces: PieceSet) -> None:
-    documents = [{"id": number, "paragraphs": ["film"]} for number in range(9)]
-    corpus = read_corpus(write_corpus(tmp_path, documents))
-    stream = CorpusStream(corpus, pieces, None, 0.0, 1)
-    with pytest.raises(DataError, match="found no window of 16 pieces in any document"):
-        next(stream.read(Place(), length=16, batch_size=4))
+    for folder in (None, tmp_path / "pieces"):
+        for documents in ([["film"]] * 9, []):
+            encoded = encode_documents(documents, pieces, folder)
+            with pytest.raises(DataError, match="found no window of 16 pieces in any document"):
+                cut_text(TRAIN, encoded, pieces, length=16)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_every_step_sees_whole_questions(project: Path) -> None:
     group = find_train(trainer).split.group
     assert group is not None
     assert [len(rows) for rows in seen].count(8) == 2
-    assert len(seen) == trainer.progress.step == 2 * trainer.steps_per_epoch == 6
+    assert len(seen) == trainer.progress.step == 2 * trainer.order.steps_per_epoch == 6
     for rows in seen:
         whole = np.flatnonzero(np.isin(group, group[rows]))
         assert sorted(rows.tolist()) == whole.tolist()

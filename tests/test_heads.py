@@ -14,6 +14,7 @@ from nlp_core.heads import (
     HEADS,
     ClassificationHead,
     CRFTaggingHead,
+    Decoded,
     Head,
     MaskedLanguageModelHead,
     RegressionHead,
@@ -182,6 +183,11 @@ def score(head: Head, batch: Batch) -> Tensor:
     return scores
 
 
+def decode(head: Head, scores: Tensor, batch: Batch) -> Decoded:
+    more = [batch.target] if head.decodes_target else []
+    return head.decode(scores, batch.mask, *more)
+
+
 class Outcome(NamedTuple):
     loss: Tensor
     prediction: Tensor
@@ -194,7 +200,7 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
     scores = score(head, batch)
     loss = head.loss(scores, batch.target, head.select_where(batch.mask, batch.group))
     loss.backward()
-    prediction = head.decode(scores.detach(), batch.mask).prediction
+    prediction = decode(head, scores.detach(), batch).prediction
     assert batch.x.grad is not None
     grad = batch.x.grad
     if batch.mask is not None:
@@ -233,10 +239,12 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
     head = build(row)
     batch = make_batch(head)
     scores = score(head, batch)
-    decoded = head.decode(scores, batch.mask)
+    decoded = decode(head, scores, batch)
     assert run(head).loss.shape == ()
     if is_language_model(head):
-        assert scores.shape[:2] == batch.target.shape
+        num_masked = int((batch.target != -1).sum())
+        is_masked = isinstance(head, MaskedLanguageModelHead)
+        assert scores.shape == ((num_masked, LABELS) if is_masked else batch.target.shape)
         assert decoded.prediction.shape == (3,)
         return
     assert decoded.prediction.shape == batch.target.shape
@@ -306,7 +314,7 @@ def test_empty_sentence_costs_nothing(row: Row) -> None:
     part = Batch(batch.x[keep], batch.target[keep], mask[keep])
     torch.testing.assert_close(loss, head.loss(score(head, part), part.target, part.mask))
     nothing = 0 if is_language_model(head) else -1
-    assert (head.decode(all_scores, mask).prediction[1] == nothing).all()
+    assert (decode(head, all_scores, batch._replace(mask=mask)).prediction[1] == nothing).all()
 
 
 @each_tagger

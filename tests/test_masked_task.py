@@ -1,4 +1,4 @@
-"""A corpus beside other tasks: its hidden pieces train the encoder that they share."""
+"""A corpus beside other tasks: its masked pieces train the encoder that they share."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ from tests.tiny_encoder import PIECES, write_encoder
 TASK, CORPUS = "tiny_classification", "tiny_corpus"
 MASK = PIECES.index("[MASK]")
 MODEL: dict[str, Any] = {
-    "description": "a label and hidden pieces",
+    "description": "a label and masked pieces",
     "source": "a test",
     "inputs": {"texts": "texts"},
     "layers": [
@@ -214,8 +214,8 @@ def test_its_predictions_are_measured_over_pieces(project: Path) -> None:
         Predictions([], table["target"], table["prediction"], np.array(table["score"])),
     )
     assert found["perplexity"] == pytest.approx(math.exp(mean))
-    told = sum(n * s for n, (s,) in zip(table["target"], table["score"], strict=True))
-    assert found["accuracy"] == pytest.approx(100 * told / sum(table["target"]))
+    right = sum(n * s for n, (s,) in zip(table["target"], table["score"], strict=True))
+    assert found["accuracy"] == pytest.approx(100 * right / sum(table["target"]))
 
 
 def test_the_head_of_an_encoder_pretrained_here_goes_on(project: Path) -> None:

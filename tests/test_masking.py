@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
+from nlp_core.config.masking import MaskingConfig
 from nlp_core.data.masked_text import MaskedText, mask_text
-from nlp_core.data.masking import FIXED, MaskingRule, choose_pieces, mask_pieces
+from nlp_core.data.masking import FIXED, choose_pieces, mask_pieces
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from tests.tiny_encoder import PIECES, make_tokenizer
 
 MASK = 4
 ORDINARY = np.arange(5, 1000)
-RULE = MaskingRule(share=0.15, most=20, hidden_prob=0.8, random_prob=0.1, whole_words=False)
+RULE = MaskingConfig(share=0.15, most=20, hidden_prob=0.8, random_prob=0.1, whole_words=False)
 
 
 def make_batch(rows: int, width: int = 102) -> tuple[np.ndarray, np.ndarray]:
@@ -22,7 +23,7 @@ def make_batch(rows: int, width: int = 102) -> tuple[np.ndarray, np.ndarray]:
     return ids, words
 
 
-def mask(ids: np.ndarray, words: np.ndarray, rule: MaskingRule, seed: int = 1):  # type: ignore[no-untyped-def]
+def mask(ids: np.ndarray, words: np.ndarray, rule: MaskingConfig, seed: int = 1):  # type: ignore[no-untyped-def]
     generator = np.random.default_rng(seed)
     return mask_pieces(ids, words, rule, mask=MASK, ordinary=ORDINARY, generator=generator)
 
@@ -30,26 +31,29 @@ def mask(ids: np.ndarray, words: np.ndarray, rule: MaskingRule, seed: int = 1): 
 def test_most_are_hidden_some_are_other_pieces_and_some_stay() -> None:
     ids, words = make_batch(2000)
     found = mask(ids, words, RULE)
-    assert len(found.places) == 2000 * 15
-    np.testing.assert_array_equal(found.targets, ids.ravel()[found.places])
-    read = found.ids.ravel()[found.places]
+    assert len(found.positions) == 2000 * 15
+    np.testing.assert_array_equal(found.targets, ids.ravel()[found.positions])
+    read = found.ids.ravel()[found.positions]
     hidden, kept = (read == MASK).mean(), (read == found.targets).mean()
     # three standard deviations of a share over 30,000 draws are 0.007
     assert hidden == pytest.approx(0.8, abs=0.007)
     assert kept == pytest.approx(0.1, abs=0.007)
     untouched = np.ones(ids.size, dtype=bool)
-    untouched[found.places] = False
+    untouched[found.positions] = False
     np.testing.assert_array_equal(found.ids.ravel()[untouched], ids.ravel()[untouched])
     assert np.isin(read, [MASK, *ORDINARY]).all()
 
 
 def test_special_pieces_and_padding_are_never_masked() -> None:
     ids, words = make_batch(200)
-    columns = mask(ids, words, RULE._replace(share=0.9, most=99)).places % ids.shape[1]
+    columns = (
+        mask(ids, words, RULE.model_copy(update={"share": 0.9, "most": 99})).positions
+        % ids.shape[1]
+    )
     assert columns.min() == 1
     assert columns.max() == 100
     nothing = np.full((2, 7), FIXED)
-    assert len(mask(np.zeros((2, 7), dtype=int), nothing, RULE).places) == 0
+    assert len(mask(np.zeros((2, 7), dtype=int), nothing, RULE).positions) == 0
 
 
 def test_masking_depends_on_its_generator_alone() -> None:
@@ -60,14 +64,14 @@ def test_masking_depends_on_its_generator_alone() -> None:
 
 @pytest.mark.parametrize(("size", "most", "expected"), [(100, 20, 15), (100, 7, 7), (3, 20, 1)])
 def test_number_of_masked_pieces(size: int, most: int, expected: int) -> None:
-    rule, generator = RULE._replace(most=most), np.random.default_rng(1)
+    rule, generator = RULE.model_copy(update={"most": most}), np.random.default_rng(1)
     assert len(choose_pieces(np.arange(size), rule, generator)) == expected
 
 
 def test_whole_words_are_masked_whole() -> None:
     words = np.repeat(np.arange(40), np.tile([1, 2, 3, 1], 10))
     words[::17] = FIXED
-    rule, generator = RULE._replace(whole_words=True), np.random.default_rng(1)
+    rule, generator = RULE.model_copy(update={"whole_words": True}), np.random.default_rng(1)
     sizes = []
     for _ in range(200):
         chosen = choose_pieces(words, rule, generator)
@@ -80,7 +84,7 @@ def test_whole_words_are_masked_whole() -> None:
 
 
 def test_a_word_too_long_for_any_window_is_passed_over() -> None:
-    rule = RULE._replace(whole_words=True, most=2)
+    rule = RULE.model_copy(update={"whole_words": True, "most": 2})
     generator = np.random.default_rng(1)
     assert len(choose_pieces(np.zeros(5, dtype=int), rule, generator)) == 0
     assert len(choose_pieces(np.array([0, 0, 1, 1]), rule, generator)) == 2
@@ -99,14 +103,14 @@ def make_text(pieces: PieceSet) -> MaskedText:
 def test_fixed_masking_hides_every_chosen_piece_whatever_the_batch(pieces: PieceSet) -> None:
     text = make_text(pieces)
     whole, masked = text.batch(range(len(text)))
-    assert (masked.ids.ravel()[masked.places] == PIECES.index("[MASK]")).all()
+    assert (masked.ids.ravel()[masked.positions] == PIECES.index("[MASK]")).all()
     assert (masked.targets > PIECES.index("[MASK]")).all()
     width = whole.ids.shape[1]
     for row in range(len(text)):
         alone, own = text.batch(range(row, row + 1))
         size = int(alone.inside.sum())
         np.testing.assert_array_equal(own.ids[0, :size], masked.ids[row, :size])
-        here = masked.places // width == row
+        here = masked.positions // width == row
         np.testing.assert_array_equal(own.targets, masked.targets[here])
 
 
@@ -115,8 +119,8 @@ def test_a_part_of_a_text_is_masked_as_the_whole(pieces: PieceSet) -> None:
     part = text.thin(3)
     assert len(part) == 3
     assert part.thin(5) is part
-    for row, position in enumerate(part.positions):
-        own, same = part.batch(range(row, row + 1)), text.batch(range(position, position + 1))
+    for row, number in enumerate(part.numbers):
+        own, same = part.batch(range(row, row + 1)), text.batch(range(number, number + 1))
         np.testing.assert_array_equal(own[1].ids, same[1].ids)
 
 

@@ -408,14 +408,14 @@ def test_student_is_trained_by_its_stage(project: Path, monkeypatch: pytest.Monk
     assert read_params(project / "params.yaml") == params
     ask(params)
     terms: list[float] = []
-    matched = Student.score_and_lose
+    matched = Student.score_with_loss
 
     def note(self: Student, batch: Batch) -> Any:
         scores, loss = matched(self, batch)
         terms.append(float((loss - self.sum_losses(scores, batch)).detach()))
         return scores, loss
 
-    monkeypatch.setattr(Student, "score_and_lose", note)
+    monkeypatch.setattr(Student, "score_with_loss", note)
     main(build_parser().parse_args(["young"]))
     assert 0 < np.mean(terms[-6:]) < np.mean(terms[:6])
     names = load_file(project / "artifacts/distill/sample/young/seed-1/model.safetensors").keys()

@@ -175,7 +175,7 @@ def test_the_parts_share_the_weights_of_the_whole(project: Path) -> None:
 def test_a_step_moves_the_shared_layers_and_no_other_head(project: Path) -> None:
     trainer = make_trainer(make_cell(ema_decay=None), project / "x")
     before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
-    (rows, *_) = trainer._order_task("tiny_tagging", 1)
+    (rows, *_) = trainer.order.order_task("tiny_tagging", 1)
     trainer.step("tiny_tagging", rows)
     moved = {
         name.split(".")[1]
@@ -190,7 +190,7 @@ def test_weights_of_tasks_scale_their_gradients(project: Path) -> None:
     for weight in (1.0, 3.0):
         cell = make_cell(task_weights={"tiny_tagging": weight}, clip_norm=None)
         trainer = make_trainer(cell, project / "x")
-        (rows, *_) = trainer._order_task("tiny_tagging", 1)
+        (rows, *_) = trainer.order.order_task("tiny_tagging", 1)
         trainer.step("tiny_tagging", rows)
         gradients.append([p.grad for p in trainer.model.heads["tags"].parameters()])
     torch.testing.assert_close([3 * grad for grad in gradients[0]], gradients[1])
@@ -204,7 +204,7 @@ def test_learning_rates_of_tasks_scale_their_steps_alone(project: Path) -> None:
             trainer = make_trainer(cell, project / "x")
             weights = list(trainer.model.heads[head].parameters())
             before = [p.detach().clone() for p in weights]
-            (rows, *_) = trainer._order_task(name, 1)
+            (rows, *_) = trainer.order.order_task(name, 1)
             trainer.step(name, rows)
             moved = [after - start for after, start in zip(weights, before, strict=True)]
             moves.setdefault(name, []).append([move.detach() for move in moved])
@@ -216,12 +216,12 @@ def test_learning_rates_of_tasks_scale_their_steps_alone(project: Path) -> None:
 
 def test_batch_sizes_of_tasks(project: Path) -> None:
     trainer = make_trainer(make_cell(task_batch_sizes={"tiny_tagging": 4}), project / "x")
-    assert trainer.sizes == {
+    assert trainer.order.sizes == {
         "tiny_classification": 6,
         "tiny_tagging": 12,
         "tiny_pair_regression": 6,
     }
-    rows = {name: len(rows) for name, rows in trainer._order_batches(1)}
+    rows = {name: len(rows) for name, rows in trainer.order.order_epoch(1)}
     assert rows == {"tiny_classification": 8, "tiny_tagging": 4, "tiny_pair_regression": 8}
 
 
@@ -232,7 +232,7 @@ def test_the_mixture_is_logged(project: Path, caplog: pytest.LogCaptureFixture) 
     assert [event["epoch"] for event in events] == [1, 2]
     assert events[0]["steps"] == dict.fromkeys(sorted(NAMES), 6)
     assert progress.task_steps == dict.fromkeys(NAMES, 12)
-    assert "finetune mixture epoch=2" in caplog.text
+    assert "train mixture epoch=2" in caplog.text
 
 
 def test_a_task_without_a_step_is_an_error_before_the_first_step(project: Path) -> None:

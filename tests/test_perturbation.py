@@ -14,7 +14,7 @@ from nlp_core.blocks.character import CharCNN
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.blocks.masking import MaskedBatchNorm
 from nlp_core.config.adversarial import Level, Norm
-from nlp_core.models.learner import find_word_tables
+from nlp_core.models.graph import find_word_tables
 from nlp_core.objectives.perturbation import (
     Ball,
     Noise,

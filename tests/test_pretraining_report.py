@@ -54,7 +54,12 @@ def root(tmp_path: Path) -> Path:
     }
     write_json(folder / "encoder.json", note)
     events: list[dict[str, Any]] = [
-        {"event": "point", "step": step, "text": "text", "perplexity": 100.0 / (step + 1)}
+        {
+            "event": "validate",
+            "step": step,
+            "split": "text",
+            "metrics": {"perplexity": 100.0 / (step + 1)},
+        }
         for step in (0, 4, 12)
     ]
     events.insert(1, {"event": "train", "step": 2, "loss": 1.0})
@@ -102,7 +107,7 @@ def test_report_has_numbers_making_and_curves(root: Path) -> None:
 
 
 def test_an_encoder_that_is_not_as_described_is_refused(root: Path) -> None:
-    make_params(root, tiny={"steps": 99})
+    make_params(root, tiny={"validate_every": 99})
     with pytest.raises(DataError, match=r"config: not as params\.yaml says; .*pretrain@tiny"):
         evaluate_encoders("pretrain", root)
     make_params(root, tiny={}, other={})

@@ -135,12 +135,11 @@ ENCODER = {
     "metrics": {"wikitext2.perplexity": 12.5, "before.wikitext2.perplexity": 30.0},
     "weights": "sha256:" + "01" * 32,
 }
-PLACE = {"event": "point", "step": 0, "text": "wikitext2"}
 EVENTS: list[dict[str, object]] = [
-    {**PLACE, "perplexity": 40.0, "accuracy": 9.0, "pieces": 5},
-    {**PLACE, "event": "measure", "at": "before", "perplexity": 30.0, "accuracy": 1.0},
-    {"event": "train", "step": 4, "loss": 2.0, "accuracy": 50.0, "pair_loss": 0.5}
-    | {"pair_accuracy": 70.0},
+    {"event": "validate", "step": 0, "split": "wikitext2"}
+    | {"metrics": {"perplexity": 40.0, "accuracy": 9.0}},
+    {"event": "measure", "at": "before", "split": "wikitext2", "metrics": {"perplexity": 30.0}},
+    {"event": "train", "step": 4, "loss": 2.0, "lr": 0.5},
 ]
 
 
@@ -166,9 +165,9 @@ def test_an_encoder_is_a_cell_of_one_seed(root: Path) -> None:
     assert "recipe.pairs" not in found.params
     (seed,) = found.seeds
     assert (seed.seed, seed.started, seed.seconds, seed.tags["run.host"]) == (3, 5.0, 9.0, "here")
-    assert Point("held_out/wikitext2/perplexity", 0, 40.0) in seed.points
-    assert Point("train/pair_accuracy", 4, 70.0) in seed.points
-    assert len(seed.points) == 2 + 4
+    assert Point("validate/wikitext2/perplexity", 0, 40.0) in seed.points
+    assert Point("train/loss", 4, 2.0) in seed.points
+    assert len(seed.points) == 2 + 2
 
 
 def test_curves_of_several_tasks_have_their_names(root: Path) -> None:

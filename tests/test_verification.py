@@ -27,7 +27,8 @@ from nlp_core.report.results import Results, read_results
 from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
 from nlp_core.training import device
 from nlp_core.training.cell import read_cell, train_cell
-from nlp_core.training.pretraining import pretrain_encoder, read_encoder
+from nlp_core.training.encoder_plan import read_encoder
+from nlp_core.training.pretraining import pretrain_encoder
 from tests.test_training import make_params, project
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import make_params as make_encoder_params
@@ -192,7 +193,7 @@ def test_an_encoder_trained_again_is_identical(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_project(tmp_path)
-    params = make_encoder_params(tmp_path, tiny={"steps": 4, "validate_every": 2})
+    params = make_encoder_params(tmp_path, tiny={"validate_every": 6})
     pretrain_encoder(read_encoder("tiny", params))
     evaluate_encoders("pretrain", tmp_path)
     place = Place("pretrain", "tiny", params.encoders["tiny"].seed)

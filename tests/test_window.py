@@ -38,7 +38,7 @@ def draw(
 ) -> list[Window]:
     generator = np.random.default_rng(1)
     short = changes.get("short_prob", 0.0)
-    return pair_windows(encoded, length, generator, short_prob=short, pairs=pairs)
+    return list(pair_windows(encoded, length, generator, short_prob=short, pairs=pairs))
 
 
 def find_document(encoded: EncodedDocuments, place: int) -> int:
@@ -68,7 +68,7 @@ def test_sentences_of_a_byte_level_tokenizer_begin_with_a_space() -> None:
 
 def test_windows_of_one_segment_hold_every_piece_once() -> None:
     encoded = make_documents(5, 9)
-    windows = cut_windows(encoded, 12, np.random.default_rng(1), short_prob=0.0)
+    windows = list(cut_windows(encoded, 12, np.random.default_rng(1), short_prob=0.0))
     covered = np.concatenate([np.arange(*window.first) for window in windows])
     # a last single piece of a document has nothing beside it and is left out
     assert len(np.unique(covered)) == len(covered) >= len(encoded.ids) - 5
@@ -81,7 +81,7 @@ def test_windows_of_one_segment_hold_every_piece_once() -> None:
 
 def test_short_windows_come_as_often_as_asked() -> None:
     encoded = make_documents(4, 4000)
-    windows = cut_windows(encoded, 102, np.random.default_rng(1), short_prob=0.3)
+    windows = list(cut_windows(encoded, 102, np.random.default_rng(1), short_prob=0.3))
     share = np.mean([window.num_pieces < 100 for window in windows])
     # of those one in 99 is drawn at full length; three standard deviations of the share
     assert share == pytest.approx(0.3, abs=0.06)

@@ -12,7 +12,7 @@ from nlp_core.config.dataset import DatasetConfig
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.files import digest_file, write_json
-from nlp_core.training.pretraining import EncoderPlan, read_encoder
+from nlp_core.training.encoder_plan import EncoderPlan, read_encoder
 
 ABOUT = {"title": "t", "licence": "l", "citation": "c", "homepage": "h"}
 WORDS = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay", "kite", "lion"]
@@ -33,9 +33,9 @@ ENCODER: dict[str, Any] = {
     "init": "encoders/tiny.json",
     "tokenizer": {"vocab_size": 120, "lowercase": True},
     "masking": {"share": 0.2, "most": 5},
-    "phases": [{"length": 16, "share": 1.0, "batch_size": 16}],
-    "steps": 12,
-    "optimizer": {"name": "adamw", "lr": 0.01, "weight_decay": 0.01, "warmup": 0.1},
+    "phases": [{"length": 16, "steps": 12, "batch_size": 16}],
+    "optimizer": {"name": "adamw", "lr": 0.01, "weight_decay": 0.01, "decayed": "matrices"},
+    "schedule": {"name": "warmup_linear", "warmup": 0.1},
     "clip_norm": 1.0,
     "validate_every": 4,
     "seed": 3,
@@ -135,6 +135,8 @@ def make_params(root: Path, **encoders: dict[str, Any]) -> Params:
     return read_params(root / "params.yaml")
 
 
-def make_plan(root: Path, **changes: Any) -> EncoderPlan:
-    """Return the plan of an encoder `tiny`."""
+def make_plan(root: Path, *, steps: int | None = None, **changes: Any) -> EncoderPlan:
+    """Return the plan of an encoder `tiny`, whose one phase has so many steps."""
+    if steps is not None:
+        changes["phases"] = [ENCODER["phases"][0] | {"steps": steps}]
     return read_encoder("tiny", make_params(root, tiny=changes))

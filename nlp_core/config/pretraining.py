@@ -6,11 +6,11 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, Seed
+from nlp_core.config.masking import MaskingConfig
 from nlp_core.config.name import Name
+from nlp_core.config.number import Count, Positive, Share
+from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule
 
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, lt=1)]
 Start = Annotated[
     str,
     Field(
@@ -31,64 +31,29 @@ class TokenizerConfig(ClosedModel):
     """Whether capitals and accents are dropped."""
 
 
-class MaskingConfig(ClosedModel):
-    """Which pieces are hidden, and what stands in their place; drawn anew in every epoch."""
-
-    share: Annotated[float, Field(gt=0, lt=1)]
-    """Share of the pieces of a window that are to be told."""
-    most: Count
-    """Most of them in a window."""
-    hidden_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """Probability that the mask stands there."""
-    random_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Probability that any other piece stands there; else it stays as it is."""
-    whole_words: bool = False
-    """Whether all pieces of a word are hidden together."""
-
-    @model_validator(mode="after")
-    def _check_probabilities(self) -> "MaskingConfig":
-        if self.hidden_prob + self.random_prob > 1:
-            raise ValueError(
-                f"found hidden_prob {self.hidden_prob} and random_prob {self.random_prob}, "
-                "expected at most 1 together."
-            )
-        return self
-
-
 class PhaseConfig(ClosedModel):
-    """A part of the training with windows of one length."""
+    """A part of the training with windows of one length.
+
+    The learning rate rises and falls anew in each phase.
+
+    Source: You et al. 2020 (Large Batch Optimization for Deep Learning), section 4.1.
+    """
 
     length: Annotated[int, Field(ge=LEAST_LENGTH)]
     """Most pieces of a window, the special ones among them."""
-    share: Annotated[float, Field(gt=0, le=1)]
-    """Share of the steps."""
+    steps: Count
+    """Updates of the weights."""
     batch_size: Count
     """Windows of a step."""
 
 
-class PretrainingOptimizerConfig(ClosedModel):
-    """How a gradient moves the weights; the rate rises and falls linearly."""
-
-    name: Literal["adamw", "lamb"]
-    lr: Positive
-    """Learning rate at its height."""
-    weight_decay: Annotated[float, Field(ge=0)]
-    """Decay of matrices a step, relative to the learning rate; biases and norms have none."""
-    warmup: Share
-    """Share of the steps in which the rate rises."""
-    eps: Positive = 1.0e-6
-    """Added to the root of the mean square of the gradient."""
-    second_decay: Share = 0.999
-    """Decay of the mean square of the gradient a step."""
-
-
 class HeadStartConfig(ClosedModel):
-    """A new head's own training, with the encoder left as it is, before both are trained."""
+    """A new head's own training, with the encoder frozen, before both are trained."""
 
     steps: Count
     """Steps of it, with batches as in the first phase."""
     lr: Positive
-    """Learning rate of AdamW at its height; it rises and falls as that of the encoder."""
+    """Learning rate at its height."""
 
 
 class EncoderConfig(ClosedModel):
@@ -108,43 +73,68 @@ class EncoderConfig(ClosedModel):
     """The tokenizer of an encoder that begins from nothing; null: that of init."""
     masking: MaskingConfig
     pairs: Literal["next_sentence", "sentence_order"] | None = None
-    """What is asked of two segments: does the second follow, or: are they in order; null: a window
-    is one stretch of text and nothing is asked."""
+    """What is predicted of two segments: whether the second follows, or whether they are in order;
+    null: a window is one segment."""
     short_prob: Share = 0.0
     """Probability of a window of a random shorter length."""
     phases: Annotated[list[PhaseConfig], Field(min_length=1)]
-    """Parts of the training, one after the other; their shares make 1."""
-    steps: Count
-    """Updates of the weights of the encoder."""
+    """Parts of the training, one after the other."""
     head_start: HeadStartConfig | None = None
     """What fits a new head to an encoder that has none; null: nothing."""
-    optimizer: PretrainingOptimizerConfig
+    optimizer: OptimizerConfig
+    schedule: Schedule
+    """Learning rate over the steps of a phase, and over those of the head start."""
     clip_norm: Positive | None = None
     """Largest L2 norm of the whole gradient; null: not clipped."""
     adversarial: AdversarialConfig | None = None
-    """How the encoder's word vectors are perturbed while it is trained; the head's own start is
-    without. null: not at all."""
-    accumulation: Count = 1
-    """Parts that a batch is computed in, to save memory."""
+    """Training on perturbed word vectors, but for the head start; null: none."""
+    accumulate: Count | None = None
+    """Parts that the batch of a step is cut into, to save memory; null: one."""
     validate_every: Count
-    """Steps between two points of the curve, at which the run can be gone on with as well."""
+    """Steps between two points of the curve, each with a checkpoint."""
     seed: Seed
     """Seed of weights, order, masking and dropout."""
 
-    def describe(self) -> dict[str, Any]:
-        """Return the values as JSON; adversarial only where there is one, as in a recipe."""
-        unset = {"adversarial"} if self.adversarial is None else set()
-        return self.model_dump(mode="json", exclude=unset)
+    def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
+        """Return the values as plain data."""
+        return self.model_dump(mode="json")
+
+    def list_trainings(self) -> list[tuple[PhaseConfig, RecipeConfig]]:
+        """Return length and recipe of each training: that of the head, if any, and the phases."""
+        found = [(phase, self._find_recipe(phase)) for phase in self.phases]
+        if self.head_start is not None:
+            steps, lr = self.head_start.steps, self.head_start.lr
+            phase = self.phases[0].model_copy(update={"steps": steps})
+            changes = {
+                "optimizer": self.optimizer.model_copy(update={"name": "adamw", "lr": lr}),
+                "adversarial": None,
+            }
+            found.insert(0, (phase, self._find_recipe(phase).model_copy(update=changes)))
+        return found
+
+    def _find_recipe(self, phase: PhaseConfig) -> RecipeConfig:
+        return RecipeConfig(
+            source=self.source,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            batch_size=phase.batch_size,
+            # an epoch has one step at least
+            epochs=phase.steps,
+            kept_epoch="last",
+            clip_norm=self.clip_norm,
+            accumulate=self.accumulate,
+            adversarial=self.adversarial,
+        )
+
+    @property
+    def num_steps(self) -> int:
+        """The steps of all phases."""
+        return sum(phase.steps for phase in self.phases)
 
     @property
     def begins_from_nothing(self) -> bool:
         """Whether there is no encoder to go on from."""
         return self.init.startswith(ARCHITECTURES)
-
-    @property
-    def all_steps(self) -> int:
-        """Steps with those of the head alone."""
-        return self.steps + (self.head_start.steps if self.head_start else 0)
 
     @model_validator(mode="after")
     def _check_start(self) -> "EncoderConfig":
@@ -159,17 +149,4 @@ class EncoderConfig(ClosedModel):
                 "head_start: found one with an encoder that begins from nothing, whose head is as "
                 "new as all of it; leave it out."
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_phases(self) -> "EncoderConfig":
-        total = sum(phase.share for phase in self.phases)
-        if abs(total - 1) > 1e-6:
-            raise ValueError(f"phases: found shares of {total:g} together, expected 1.")
-        for phase in self.phases:
-            if phase.batch_size % self.accumulation:
-                raise ValueError(
-                    f"accumulation: found {self.accumulation} with a batch_size of "
-                    f"{phase.batch_size}, expected a divisor of it."
-                )
         return self

@@ -32,11 +32,21 @@ class OptimizerConfig(ClosedModel):
     embeddings; null: none."""
     decayed: Literal["matrices"] | None = None
     """matrices: weight_decay leaves out biases and normalisation weights; null: it has all."""
+    eps: Positive | None = None
+    """Added to the root of the mean squared gradient by adam, adamw and lamb; null: 1e-8, and 1e-6
+    for lamb."""
+    second_decay: Share | None = None
+    """Decay per step of the mean squared gradient; null: 0.999."""
 
     @model_validator(mode="after")
     def _check_momentum(self) -> "OptimizerConfig":
         if self.momentum and self.name != "sgd":
             raise ValueError(f"found momentum with {self.name}; only sgd has a momentum.")
+        for key in ("eps", "second_decay"):
+            if getattr(self, key) is not None and self.name not in ("adam", "adamw", "lamb"):
+                raise ValueError(
+                    f"found {key} with {self.name}; only adam, adamw and lamb have it."
+                )
         return self
 
 

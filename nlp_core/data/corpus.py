@@ -27,6 +27,7 @@ CORPUS = "corpus"
 TRAIN, HELD_OUT = "train", "held_out"
 SHARD_BYTES = 1 << 20
 HASH_BYTES = 8
+MEASURED_SHARDS = 16  # of a large held-out part
 SCHEMA = pa.schema(
     [("id", pa.string()), ("title", pa.string()), ("paragraphs", pa.list_(pa.string()))]
 )
@@ -52,7 +53,7 @@ class Document(NamedTuple):
 
 
 def is_held_out(document_id: str, config: CorpusHeldOutConfig) -> bool:
-    """Say whether a document is kept from training, by the hash of seed and id alone."""
+    """Return whether a document is kept from training, by the hash of seed and id."""
     digest = hashlib.sha256(f"{config.seed}:{document_id}".encode()).digest()
     return int.from_bytes(digest[:HASH_BYTES], "big") < config.share * 2.0 ** (8 * HASH_BYTES)
 
@@ -143,6 +144,13 @@ class Corpus:
         with self.open(split) as file:
             table = file.read_row_group(shard, use_threads=False)
         return [Document(**row) for row in table.to_pylist()]
+
+    def read_paragraphs(self, split: str) -> Iterator[list[str]]:
+        """Yield the paragraphs of each document, of the first shards of a large held-out part."""
+        number = self.count_shards(split)
+        for shard in range(number if split == TRAIN else min(number, MEASURED_SHARDS)):
+            for document in self.read_shard(split, shard):
+                yield document.paragraphs
 
 
 def read_corpus(folder: Path) -> Corpus:

@@ -1,34 +1,35 @@
-"""Held-out text with a fixed masking, the same for every encoder with the same tokenizer."""
+"""Windows of a text with masked pieces, for training and with a fixed masking for measuring."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.data.corpus import HELD_OUT, Corpus
-from nlp_core.data.masking import FIXED, Masked, MaskingRule, mask_pieces
+from nlp_core.config.masking import MaskingConfig
+from nlp_core.data.masking import FIXED, Masked, mask_pieces
 from nlp_core.data.task import read_task
 from nlp_core.data.window import (
+    NUM_SPECIAL,
     EncodedDocuments,
+    Pairs,
     Window,
     WindowBatch,
     build_batch,
     cut_windows,
     encode_documents,
+    pair_windows,
 )
 from nlp_core.data.word_piece import PieceSet
 from nlp_core.errors import ConfigError, DataError
 
 LENGTH = 128
-RULE = MaskingRule(share=0.15, most=LENGTH, hidden_prob=1.0, random_prob=0.0, whole_words=False)
-"""Each chosen piece is hidden: none is left for the encoder to see."""
+RULE = MaskingConfig(share=0.15, most=LENGTH, hidden_prob=1.0, random_prob=0.0, whole_words=False)
+"""The masking of a measured text: no chosen piece is left for the encoder to see."""
 SEED = 2018
-MEASURED_WINDOWS = 1024
-"""Windows of a text that are measured in full."""
-MOST_SHARDS = 16
 TITLE = re.compile(r"^\s*= [^=].* =\s*$")
 """The heading of an article; those of its sections have more signs."""
 UNKNOWN_WORD = "<unk>"
@@ -36,46 +37,61 @@ UNKNOWN_WORD = "<unk>"
 
 @dataclass(frozen=True)
 class MaskedText:
-    """Windows of a text that is measured.
+    """Windows of a text.
 
     Attributes:
         name: what the text is called in history and table.
         encoded: the text as pieces.
-        windows: of one segment, in their order.
-        positions: the number of each window in the whole text, which seeds its masking.
+        windows: for each window the numbers of `Window` in their order, [E, 5].
+        numbers: the number of each window in the whole text, which seeds its masking, [E].
         pieces: the tokenizer.
     """
 
     name: str
     encoded: EncodedDocuments
-    windows: Sequence[Window]
-    positions: Sequence[int]
+    windows: np.ndarray
+    numbers: np.ndarray
     pieces: PieceSet
 
     def __len__(self) -> int:
         return len(self.windows)
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Pieces of each window, the special ones among them, [E]."""
+        sizes = self.windows[:, [1, 3]] - self.windows[:, [0, 2]]
+        special = np.where(sizes[:, 1] > 0, NUM_SPECIAL[2], NUM_SPECIAL[1])
+        lengths: np.ndarray = sizes.sum(1) + special
+        return lengths
+
+    @property
+    def answers(self) -> np.ndarray:
+        """The answer to each pair of segments, [E]."""
+        return self.windows[:, 4]
+
     def thin(self, most: int) -> "MaskedText":
         """Return at most so many windows, spread evenly; each is masked as before."""
         if len(self) <= most:
             return self
-        kept = [idx * len(self) // most for idx in range(most)]
-        windows = [self.windows[idx] for idx in kept]
-        positions = [self.positions[idx] for idx in kept]
-        return MaskedText(self.name, self.encoded, windows, positions, self.pieces)
+        kept = np.arange(most) * len(self) // most
+        return replace(self, windows=self.windows[kept], numbers=self.numbers[kept])
 
     def batch(
-        self, rows: Sequence[int], rule: MaskingRule = RULE, key: Sequence[int] = (SEED,)
+        self, rows: Sequence[int], rule: MaskingConfig = RULE, key: Sequence[int] = (SEED,)
     ) -> tuple[WindowBatch, Masked]:
         """Return some windows, and the same with their pieces masked.
 
         Args:
             rows: which windows.
             rule: how their pieces are masked.
-            key: with the position of a window the seed of its masking.
+            key: with the number of a window the seed of its masking.
         """
-        batch = build_batch(self.encoded, [self.windows[row] for row in rows], self.pieces)
-        ids, places, targets = batch.ids.copy(), [], []
+        chosen = [
+            Window((first, middle), (second, end), answer)
+            for first, middle, second, end, answer in self.windows[rows].tolist()
+        ]
+        batch = build_batch(self.encoded, chosen, self.pieces)
+        ids, positions, targets = batch.ids.copy(), [], []
         for row, number in enumerate(rows):
             found = mask_pieces(
                 batch.ids[row : row + 1],
@@ -83,13 +99,52 @@ class MaskedText:
                 rule,
                 mask=self.pieces.mask,
                 ordinary=self.pieces.ordinary,
-                # of the real pieces alone, so that what stands beside a window changes nothing
-                generator=np.random.default_rng([*key, self.positions[number]]),
+                # for each window, so that the others of its batch change nothing
+                generator=np.random.default_rng([*key, int(self.numbers[number])]),
             )
             ids[row] = found.ids[0]
-            places.append(found.places + row * batch.ids.shape[1])
+            positions.append(found.positions + row * batch.ids.shape[1])
             targets.append(found.targets)
-        return batch, Masked(ids, np.concatenate(places), np.concatenate(targets))
+        return batch, Masked(ids, np.concatenate(positions), np.concatenate(targets))
+
+
+def cut_text(
+    name: str,
+    encoded: EncodedDocuments,
+    pieces: PieceSet,
+    *,
+    length: int,
+    seed: Sequence[int] = (SEED,),
+    pairs: Pairs | None = None,
+    short_prob: float = 0.0,
+) -> MaskedText:
+    """Cut encoded documents into windows to train on.
+
+    Args:
+        name: what the text is called.
+        encoded: the documents.
+        pieces: the tokenizer.
+        length: most pieces of a window.
+        seed: draws what is random of the windows.
+        pairs: what is predicted of two segments; None: a window is one segment.
+        short_prob: probability of a window of a random shorter length.
+
+    Raises:
+        DataError: the documents give no window.
+    """
+    generator = np.random.default_rng(seed)
+    if pairs is None:
+        windows = cut_windows(encoded, length, generator, short_prob=short_prob)
+    else:
+        windows = pair_windows(encoded, length, generator, short_prob=short_prob, pairs=pairs)
+    flat = chain.from_iterable((*item.first, *item.second, item.answer) for item in windows)
+    found = np.fromiter(flat, np.int64).reshape(-1, 5)
+    if not len(found):
+        raise DataError(
+            f"{name}: found no window of {length} pieces in any document, expected at least one; "
+            "the documents are too short."
+        )
+    return MaskedText(name, encoded, found, np.arange(len(found)), pieces)
 
 
 def mask_text(
@@ -107,20 +162,11 @@ def mask_text(
         DataError: there is no text.
     """
     encoded = encode_documents(documents, pieces)
-    unused = np.random.default_rng([SEED])
-    windows = cut_windows(encoded, min(length, LENGTH), unused, short_prob=0.0)
-    if not windows or (encoded.words == FIXED).all():
+    if (encoded.words == FIXED).all():
         raise DataError(
             f"{name}: found nothing to measure, expected text with pieces that the tokenizer knows."
         )
-    return MaskedText(name, encoded, windows, range(len(windows)), pieces)
-
-
-def read_held_out(corpus: Corpus) -> Iterator[Sequence[str]]:
-    """Yield the paragraphs of the held-out documents, of the first shards of a large corpus."""
-    for shard in range(min(corpus.count_shards(HELD_OUT), MOST_SHARDS)):
-        for document in corpus.read_shard(HELD_OUT, shard):
-            yield document.paragraphs
+    return cut_text(name, encoded, pieces, length=min(length, LENGTH))
 
 
 def read_running_text(folder: Path, unknown: str) -> Iterator[Sequence[str]]:
@@ -128,7 +174,7 @@ def read_running_text(folder: Path, unknown: str) -> Iterator[Sequence[str]]:
 
     A document begins at each heading of an article, as WikiText marks them. The signs that WikiText
     puts around hyphens and points in numbers are taken out; a word that it left out becomes the
-    tokenizer's unknown piece, which nothing is asked about.
+    tokenizer's unknown piece, which is never masked.
 
     Args:
         folder: data/processed/<task>.

@@ -1,4 +1,4 @@
-"""Which pieces of a batch a masked language model has to tell, and what stands there instead.
+"""Which pieces of a batch are masked, and by what.
 
 Shape letters: B batch, L pieces of a window, M masked pieces of a batch, V vocabulary.
 """
@@ -7,26 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nlp_core.config.masking import MaskingConfig
+
 FIXED = -1
 """The word of a piece that is never masked: special pieces and padding."""
-
-
-class MaskingRule(NamedTuple):
-    """How pieces are masked.
-
-    Attributes:
-        share: of the pieces of a window that may be masked, in (0, 1).
-        most: masked pieces of a window.
-        hidden_prob: probability that the mask stands in the place of a masked piece.
-        random_prob: probability that any other piece does; else the piece stays as it is.
-        whole_words: whether all pieces of a word are masked, or none.
-    """
-
-    share: float
-    most: int
-    hidden_prob: float
-    random_prob: float
-    whole_words: bool
 
 
 class Masked(NamedTuple):
@@ -34,19 +18,19 @@ class Masked(NamedTuple):
 
     Attributes:
         ids: what the model reads, [B, L].
-        places: the masked places of the flat batch, sorted, [M].
-        targets: the pieces that stood there, [M].
+        positions: where the flat batch is masked, sorted, [M].
+        targets: the pieces that were masked, [M].
     """
 
     ids: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
     targets: np.ndarray
 
 
 def mask_pieces(
     ids_BL: np.ndarray,
     words_BL: np.ndarray,
-    rule: MaskingRule,
+    rule: MaskingConfig,
     *,
     mask: int,
     ordinary: np.ndarray,
@@ -68,22 +52,22 @@ def mask_pieces(
     """
     width = ids_BL.shape[1]
     chosen = [choose_pieces(words_L, rule, generator) for words_L in words_BL]
-    places_M = np.concatenate([row * width + np.sort(found) for row, found in enumerate(chosen)])
-    targets_M = ids_BL.ravel()[places_M]
-    draw_M = generator.random(len(places_M))
-    other_M = ordinary[generator.integers(len(ordinary), size=len(places_M))]
+    positions_M = np.concatenate([row * width + np.sort(found) for row, found in enumerate(chosen)])
+    targets_M = ids_BL.ravel()[positions_M]
+    draw_M = generator.random(len(positions_M))
+    other_M = ordinary[generator.integers(len(ordinary), size=len(positions_M))]
     is_random_M = draw_M < rule.hidden_prob + rule.random_prob
     read_M = np.where(is_random_M, other_M, targets_M)
     read_M = np.where(draw_M < rule.hidden_prob, mask, read_M)
     masked_BL = ids_BL.copy()
-    masked_BL.ravel()[places_M] = read_M
-    return Masked(masked_BL, places_M, targets_M)
+    masked_BL.ravel()[positions_M] = read_M
+    return Masked(masked_BL, positions_M, targets_M)
 
 
 def choose_pieces(
-    words_L: np.ndarray, rule: MaskingRule, generator: np.random.Generator
+    words_L: np.ndarray, rule: MaskingConfig, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return the places of a window that are masked; none where nothing may be.
+    """Return the positions of a window that are masked; none where nothing may be.
 
     With whole words a word that would be too much is passed over, so that a few pieces less than
     the share may be masked; the first word drawn is taken as long as it has at most `most` pieces.

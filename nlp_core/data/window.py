@@ -4,9 +4,12 @@ Shape letters: B batch, L pieces of a window, P pieces of all documents, S sente
 E windows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,15 +17,17 @@ from nlp_core.data.masking import FIXED
 from nlp_core.data.sentence import split_sentences
 from nlp_core.data.word_piece import PieceSet
 from nlp_core.errors import DataError
+from nlp_core.files import replacing_folder
 
 Pairs = Literal["next_sentence", "sentence_order"]
-"""What is asked of two segments: does the second follow the first; is the first one first?"""
+"""What is predicted of two segments: whether the second follows, or whether they are in order."""
 
 SENTENCES_A_CHUNK = 256
 NUM_SPECIAL = {1: 2, 2: 3}
 """Special pieces around one segment, and around two."""
 LEAST_PIECES = 2
 YES, NO = 1, 0
+FIELDS = {"ids": "int32", "words": "int32", "sentences": "int64", "documents": "int64"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Window(NamedTuple):
     Attributes:
         first: begin and end of the first segment in the flat pieces.
         second: begin and end of the second one.
-        answer: YES or NO to what the pair asks; NO where there is no pair.
+        answer: YES or NO of a pair; NO where there is none.
     """
 
     first: tuple[int, int]
@@ -79,40 +84,70 @@ class WindowBatch(NamedTuple):
     answers: np.ndarray
 
 
-def encode_documents(documents: Iterable[Sequence[str]], pieces: PieceSet) -> EncodedDocuments:
-    """Cut documents, each a list of paragraphs, into sentences and these into pieces."""
+def encode_documents(
+    documents: Iterable[Sequence[str]], pieces: PieceSet, folder: Path | None = None
+) -> EncodedDocuments:
+    """Cut documents, each a list of paragraphs, into sentences and these into pieces.
+
+    Args:
+        documents: are read one at a time.
+        pieces: the tokenizer.
+        folder: holds the arrays as files that are mapped into memory, so that memory does not grow
+            with the corpus; one that exists is read instead of the documents. None: in memory.
+    """
+    if folder is None:
+        buffers = {name: BytesIO() for name in FIELDS}
+        _write_pieces(documents, pieces, buffers)
+        arrays = {
+            name: np.frombuffer(file.getvalue(), FIELDS[name]) for name, file in buffers.items()
+        }
+        return EncodedDocuments(**arrays)
+    if not folder.exists():
+        with replacing_folder(folder) as temporary, ExitStack() as stack:
+            files = {name: stack.enter_context((temporary / name).open("wb")) for name in FIELDS}
+            _write_pieces(documents, pieces, files)
+    return EncodedDocuments(
+        **{name: _map_file(folder / name, kind) for name, kind in FIELDS.items()}
+    )
+
+
+def _map_file(path: Path, kind: str) -> np.ndarray:
+    if not path.stat().st_size:
+        return np.zeros(0, kind)
+    return np.asarray(np.memmap(path, np.dtype(kind), "r"))
+
+
+def _write_pieces(
+    documents: Iterable[Sequence[str]], pieces: PieceSet, files: Mapping[str, BinaryIO]
+) -> None:
+    """Write the arrays of `EncodedDocuments`, one sentence after the other."""
     is_ordinary = pieces.is_ordinary
-    ids: list[np.ndarray] = []
-    words: list[np.ndarray] = []
-    sizes: list[int] = []
-    ends = [0]
+    num_pieces = num_sentences = 0
+    for name in ("sentences", "documents"):
+        files[name].write(np.int64(0).tobytes())
     for paragraphs in documents:
+        begin = num_sentences
         sentences = [sentence for text in paragraphs for sentence in split_sentences(text)]
         for start in range(0, len(sentences), SENTENCES_A_CHUNK):
             chunk = sentences[start : start + SENTENCES_A_CHUNK]
             for found in pieces.tokenizer.encode_batch(chunk, add_special_tokens=False):
                 if not found.ids:
                     continue
-                own = np.array(found.ids, dtype=np.int32)
-                numbers = [FIXED if word is None else word for word in found.word_ids]
-                ids.append(own)
-                words.append(np.where(is_ordinary[own], np.array(numbers, np.int32), FIXED))
-                sizes.append(len(own))
-        if len(sizes) > ends[-1]:
-            ends.append(len(sizes))
-    empty = np.zeros(0, dtype=np.int32)
-    return EncodedDocuments(
-        ids=np.concatenate([empty, *ids]),
-        words=np.concatenate([empty, *words]),
-        sentences=np.cumsum([0, *sizes]),
-        documents=np.array(ends),
-    )
+                ids = np.array(found.ids, np.int32)
+                words = np.array([FIXED if word is None else word for word in found.word_ids])
+                files["ids"].write(ids.tobytes())
+                words = np.where(is_ordinary[ids], words, FIXED)
+                files["words"].write(words.astype(np.int32).tobytes())
+                num_pieces, num_sentences = num_pieces + len(ids), num_sentences + 1
+                files["sentences"].write(np.int64(num_pieces).tobytes())
+        if num_sentences > begin:
+            files["documents"].write(np.int64(num_sentences).tobytes())
 
 
 def cut_windows(
     encoded: EncodedDocuments, length: int, generator: np.random.Generator, *, short_prob: float
-) -> list[Window]:
-    """Cut each document into windows of one segment, one behind the other.
+) -> Iterator[Window]:
+    """Yield the windows of each document, of one segment, one behind the other.
 
     Args:
         encoded: the documents.
@@ -120,14 +155,13 @@ def cut_windows(
         generator: draws the short windows.
         short_prob: probability that a window is of a random shorter length.
     """
-    most, windows = length - NUM_SPECIAL[1], []
+    most = length - NUM_SPECIAL[1]
     for begin, end in _list_stretches(encoded):
         place = begin
         while end - place >= LEAST_PIECES:
             stop = min(place + _draw_size(most, generator, short_prob), end)
-            windows.append(Window((place, stop), (stop, stop), NO))
+            yield Window((place, stop), (stop, stop), NO)
             place = stop
-    return windows
 
 
 def pair_windows(
@@ -137,8 +171,8 @@ def pair_windows(
     *,
     short_prob: float,
     pairs: Pairs,
-) -> list[Window]:
-    """Cut each document into windows of two segments of whole sentences.
+) -> Iterator[Window]:
+    """Yield the windows of each document, of two segments of whole sentences.
 
     Sentences are gathered until a window is full and parted at a random place. For next_sentence
     the second segment is, in one half of all windows, from another document instead (answer NO),
@@ -150,7 +184,7 @@ def pair_windows(
         length: most pieces of a window, the special ones among them.
         generator: draws all of it.
         short_prob: probability that a window is of a random shorter length.
-        pairs: what is asked.
+        pairs: what is predicted of them.
 
     Raises:
         DataError: there is no second document that another segment could come from.
@@ -165,7 +199,7 @@ def pair_windows(
             "two, since a segment of another document stands in place of the next one. Choose "
             "`pairs: sentence_order` or null for a corpus of so few documents."
         )
-    most, windows = length - NUM_SPECIAL[2], []
+    most = length - NUM_SPECIAL[2]
     for number in range(num_documents):
         start, end = encoded.documents[number], encoded.documents[number + 1]
         while start < end:
@@ -180,15 +214,14 @@ def pair_windows(
                 else:
                     second = _draw_other(encoded, number, size, generator)
                     stop = middle
-                windows.append(_fit(Window(first, second, int(is_next)), most, generator))
+                yield _fit(Window(first, second, int(is_next)), most, generator)
             elif stop > middle:
                 second = _span(encoded, middle, stop)
                 window = _fit(Window(first, second, YES), most, generator)
                 if generator.random() < 0.5:
                     window = Window(window.second, window.first, NO)
-                windows.append(window)
+                yield window
             start = stop
-    return windows
 
 
 def build_batch(
@@ -239,8 +272,8 @@ def _number_words(encoded: EncodedDocuments, begin: int, end: int) -> np.ndarray
 
 def _list_stretches(encoded: EncodedDocuments) -> Iterator[tuple[int, int]]:
     """Yield where the pieces of each document begin and end."""
-    bounds = encoded.sentences[encoded.documents]
-    yield from zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    for number in range(len(encoded.documents) - 1):
+        yield _span(encoded, encoded.documents[number], encoded.documents[number + 1])
 
 
 def _draw_size(most: int, generator: np.random.Generator, short_prob: float) -> int:

@@ -52,3 +52,12 @@ def read_architecture(path: Path, vocab_size: int, padding: int) -> dict[str, An
         reason = " ".join(str(err).split())
         raise ConfigError(f"{path}: {reason}. Expected values of a valid {model_type}.") from err
     return dict(complete)
+
+
+def find_width(config: Mapping[str, Any]) -> int:
+    """Return the width of an encoder's hidden states, whatever its configuration calls it."""
+    # see `read_architecture`
+    from transformers import AutoConfig
+
+    values = {key: value for key, value in config.items() if key != "model_type"}
+    return int(AutoConfig.for_model(config["model_type"], **values).hidden_size)

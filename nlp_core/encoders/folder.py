@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.data.pieces import WEIGHTS, count_positions
+from nlp_core.encoders.architecture import find_width
 from nlp_core.errors import DataError
 
 ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
@@ -52,13 +53,10 @@ def read_size(folder: Path) -> EncoderSize:
     Raises:
         DataError: its configuration is none that the library transformers knows.
     """
-    # A large library that only models with a pretrained encoder need.
-    from transformers import AutoConfig
-
     path = folder / "config.json"
     try:
-        dim = int(AutoConfig.from_pretrained(folder).hidden_size)
-        return EncoderSize(dim, count_positions(json.loads(path.read_text(encoding="utf-8"))))
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return EncoderSize(find_width(config), count_positions(config))
     except (ValueError, KeyError, AttributeError, OSError) as err:
         raise DataError(
             f"{path}: found no configuration of an encoder that the library transformers has "

@@ -25,13 +25,13 @@ class Attended(NamedTuple):
     Attributes:
         query: [W, H, L, D].
         key: [W, H, K, D].
-        seen: the keys that a query sees, broadcast to [W, H, L, K]; None: all.
+        visible: bool, broadcast to [W, H, L, K]: the keys that a query sees; None: all.
         scaling: factor of the products.
     """
 
     query: Tensor
     key: Tensor
-    seen: Tensor | None
+    visible: Tensor | None
     scaling: float
 
     def log_weights(self, inside_WL: Bool[Tensor, "W L"]) -> Float[Tensor, "W H L K"]:
@@ -41,11 +41,11 @@ class Attended(NamedTuple):
             inside_WL: True at real pieces, the only keys.
         """
         score_WHLK = (self.query @ self.key.mT * self.scaling).float()
-        seen = inside_WL[:, None, None, :]
-        if self.seen is not None:
-            seen = seen & self.seen
+        visible = inside_WL[:, None, None, :]
+        if self.visible is not None:
+            visible = visible & self.visible
         # finite, so that the difference of two hidden ones is not NaN
-        return score_WHLK.masked_fill(~seen, torch.finfo(torch.float32).min / 4).log_softmax(-1)
+        return score_WHLK.masked_fill(~visible, torch.finfo(torch.float32).min / 4).log_softmax(-1)
 
 
 class Recorded(NamedTuple):
@@ -96,7 +96,7 @@ def _attend(
     query_WHLD: Tensor,
     key_WHKD: Tensor,
     value_WHKD: Tensor,
-    seen: Tensor | None,
+    visible: Tensor | None,
     *,
     scaling: float | None = None,
     **more: Any,  # Any: options of the library
@@ -107,8 +107,8 @@ def _attend(
     found = _attended.get()
     if found is not None:
         factor = query_WHLD.shape[-1] ** -0.5 if scaling is None else scaling
-        found.append(Attended(query_WHLD, key_WHKD, seen, factor))
+        found.append(Attended(query_WHLD, key_WHKD, visible, factor))
     output: tuple[Tensor, None] = sdpa_attention_forward(
-        module, query_WHLD, key_WHKD, value_WHKD, seen, scaling=scaling, **more
+        module, query_WHLD, key_WHKD, value_WHKD, visible, scaling=scaling, **more
     )
     return output

@@ -59,6 +59,9 @@ class Head(nn.Module):
     target: ClassVar[Literal["label", "labels", "tags", "next_word", "answers", "masked"]] = "label"
     """The column of the task that it predicts."""
 
+    decodes_target: ClassVar[bool] = False
+    """Whether `decode` takes the right answer as its last argument."""
+
     ranks: ClassVar[tuple[tuple[int, ...], ...]] = ((VECTOR,),)
     """The ranks that each input may have, as those of a block. All inputs share their tokens."""
 
@@ -81,7 +84,7 @@ class Head(nn.Module):
     """Return the scalar loss of `scores, target, where`."""
 
     decode: Callable[..., Decoded]
-    """Return the predictions of `scores, mask`."""
+    """Return the predictions of `scores, mask`; see `decodes_target`."""
 
     outputs: Callable[..., Tensor]
     """Return `scores, where` without padding: logits of distributions [N, L], or values [N]."""

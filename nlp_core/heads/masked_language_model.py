@@ -1,6 +1,6 @@
-"""The head that tells the hidden pieces of a text, to train an encoder beside other tasks.
+"""The head of masked-language modelling: it predicts the masked pieces of a text.
 
-Shape letters: B batch, T pieces of a window, M hidden pieces, D width of the input, E width of the
+Shape letters: B batch, T pieces of a window, M masked pieces, D width of the input, E width of the
 encoder's embeddings, V pieces of the vocabulary.
 """
 
@@ -10,52 +10,79 @@ from typing import Annotated, Any
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masked_piece import MaskedPieceHead
 from nlp_core.blocks.option import PositiveInt, read_option
-from nlp_core.data.masking import MaskingRule
-from nlp_core.errors import ConfigError
+from nlp_core.config.base import parse_config
+from nlp_core.config.masking import MaskingConfig
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch
 
-PIECES_AT_ONCE = 1024  # bounds the scores that are held at a time
+PIECES_AT_ONCE = 1024  # bounds the copies of the logits that are held while a text is measured
 NORM_EPS, START_STD = 1e-12, 0.02
 Share = Annotated[float, Field(gt=0, lt=1)]
 Chance = Annotated[float, Field(ge=0, le=1)]
 
 
+class PieceScores(nn.Module):
+    """Score all pieces at each masked position: W layer_norm(gelu(A x + a)) + b.
+
+    Args:
+        in_dim: width D of the encoder.
+        embedding_dim: width E of its embeddings.
+        num_pieces: V.
+
+    Shape: [M, D] and the table W of embeddings [V, E] to [M, V].
+    """
+
+    def __init__(self, in_dim: int, embedding_dim: int, num_pieces: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(in_dim, embedding_dim)
+        self.norm = nn.LayerNorm(embedding_dim, eps=NORM_EPS)
+        self.bias = nn.Parameter(torch.zeros(num_pieces))
+        nn.init.normal_(self.dense.weight, std=START_STD)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(
+        self, x_MD: Float[Tensor, "M D"], table_VE: Float[Tensor, "V E"]
+    ) -> Float[Tensor, "M V"]:
+        """Return the logits of all pieces at each position."""
+        x_ME = self.norm(functional.gelu(self.dense(x_MD)))
+        return functional.linear(x_ME, table_VE, self.bias)
+
+
 @HEADS.register("masked_language_model")
 class MaskedLanguageModelHead(Head):
-    """Tell the hidden pieces of a text: p = softmax(W layer_norm(gelu(A x + a)) + b).
+    """Predict the masked pieces of a text: p = softmax(W layer_norm(gelu(A x + a)) + b).
 
-    loss = -sum of log p over all hidden pieces / their number. W is the table of embeddings of the
-    encoder below. The task is a corpus, whose windows are hidden otherwise in every step; an
-    auxiliary one that trains the encoder beside other tasks.
+    loss = -sum of log p over all masked pieces / their number. W is the encoder's own table of
+    embeddings. The task is a corpus, whose windows are masked anew in every step: it pretrains an
+    encoder, or trains it beside other tasks.
 
     Args:
         in_dim: width D of the input.
         num_pieces: V.
         embedding_dim: E; None: D.
-        share: of the pieces of a window that are to be told, in (0, 1).
+        share: of the pieces of a window that are masked, in (0, 1).
         most: most of them in a window.
-        hidden_prob: probability that the mask stands there.
-        random_prob: probability that any other piece stands there; else it stays as it is.
-        whole_words: whether all pieces of a word are hidden together.
+        hidden_prob: probability that the mask replaces it.
+        random_prob: probability that a random piece replaces it; else it stays as it is.
+        whole_words: whether all pieces of a word are masked together.
 
-    Shape: [B, T, D] and hidden pieces [B, T] (-1 where none is) to [B, T, 2]: the log probability
-        of each hidden piece, and 1 where it is the likeliest, -1 where not; zeros elsewhere.
+    Shape: [B, T, D] and masked pieces [B, T] (-1 where none is) to the logits [M, V].
 
     Raises:
         ConfigError: the probabilities are more than 1 together.
 
-    Source: Devlin et al. 2019 (BERT), section 3.1 and appendix A.1.
+    Source: Devlin et al. 2019 (BERT), section 3.1 and appendix A.1; Press and Wolf 2017, section 3,
+        for the tied weights.
     """
 
     kinds = frozenset({"masked_language_model"})
     target = "masked"
     ranks = ((SEQUENCE,),)
+    decodes_target = True
     reads_texts = True
 
     def __init__(
@@ -71,19 +98,15 @@ class MaskedLanguageModelHead(Head):
         whole_words: bool = False,
     ) -> None:
         super().__init__()
-        if hidden_prob + random_prob > 1:
-            raise ConfigError(
-                f"masked_language_model: found hidden_prob {hidden_prob} and random_prob "
-                f"{random_prob}, expected at most 1 together."
-            )
-        self.piece = MaskedPieceHead(
-            in_dim, embedding_dim or in_dim, num_pieces, norm_eps=NORM_EPS, std=START_STD
-        )
+        probs = {"hidden_prob": hidden_prob, "random_prob": random_prob}
+        masking = {"share": share, "most": most, "whole_words": whole_words, **probs}
+        parse_config(masking, MaskingConfig, where="masked_language_model")
+        self.piece = PieceScores(in_dim, embedding_dim or in_dim, num_pieces)
 
     @classmethod
-    def find_rule(cls, options: Mapping[str, Any]) -> MaskingRule:
-        """Return how the options of a model file hide pieces."""
-        return MaskingRule(
+    def find_rule(cls, options: Mapping[str, Any]) -> MaskingConfig:
+        """Return how the options of a model file mask pieces."""
+        return MaskingConfig(
             share=read_option(cls, options, "share", float),
             most=read_option(cls, options, "most", int),
             hidden_prob=read_option(cls, options, "hidden_prob", float),
@@ -100,49 +123,58 @@ class MaskedLanguageModelHead(Head):
         mask_BT: Bool[Tensor, "B T"],
         target_BT: Int[Tensor, "B T"],
         table_VE: Float[Tensor, "V E"],
-    ) -> Float[Tensor, "B T 2"]:
-        """Return log probability and success at each hidden piece.
+    ) -> Float[Tensor, "M V"]:
+        """Return the logits at each masked piece.
 
         Args:
-            x_BTD: what is known at each piece.
+            x_BTD: the states of all pieces.
             mask_BT: True at real pieces.
-            target_BT: what is hidden.
+            target_BT: the pieces that are masked.
             table_VE: the embeddings of the encoder.
         """
-        is_hidden_BT = mask_BT & (target_BT != PADDING_LABEL)
-        places_M = is_hidden_BT.flatten().nonzero().squeeze(1)
-        x_MD = x_BTD.flatten(0, 1).index_select(0, places_M)
-        target_M = target_BT.flatten().index_select(0, places_M)
-        parts = zip(
-            torch.split(x_MD, PIECES_AT_ONCE), torch.split(target_M, PIECES_AT_ONCE), strict=True
-        )
-        found_M2 = torch.cat([self._tell(x, target, table_VE) for x, target in parts])
-        empty = found_M2.new_zeros(is_hidden_BT.numel(), 2)
-        return empty.index_copy(0, places_M, found_M2).view(*is_hidden_BT.shape, 2)
-
-    def _tell(self, x_MD: Tensor, target_M: Tensor, table_VE: Tensor) -> Tensor:
-        scores_MV = self.piece(x_MD, table_VE)
-        log_prob_M = -functional.cross_entropy(scores_MV, target_M, reduction="none")
-        is_told_M = (scores_MV.argmax(1) == target_M).to(log_prob_M.dtype)
-        return torch.stack([log_prob_M, 2 * is_told_M - 1], -1)
+        positions_M = (mask_BT & (target_BT != PADDING_LABEL)).flatten().nonzero().squeeze(1)
+        x_MD = x_BTD.flatten(0, 1).index_select(0, positions_M)
+        logits_MV: Tensor = self.piece(x_MD, table_VE)
+        return logits_MV
 
     def loss(
         self,
-        scores_BT2: Float[Tensor, "B T 2"],
+        logits_MV: Float[Tensor, "M V"],
         target_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """Return the mean negative log probability of the hidden pieces."""
-        count = (mask_BT & (target_BT != PADDING_LABEL)).sum().clamp(min=1)
-        return -scores_BT2[..., 0].sum() / count
+        """Return the mean negative log probability of the masked pieces."""
+        target_M = target_BT[mask_BT & (target_BT != PADDING_LABEL)]
+        total = functional.cross_entropy(logits_MV, target_M, reduction="sum")
+        return total / max(len(target_M), 1)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of hidden pieces."""
+        """Return the number of masked pieces."""
         return (target != PADDING_LABEL).sum()
 
-    def decode(self, scores_BT2: Float[Tensor, "B T 2"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
-        """Return the log probability of each text's hidden pieces, and the share that was told."""
-        scores = scores_BT2.double()
-        told_BT = scores[..., 1]
-        share_B = (told_BT > 0).sum(1) / (told_BT != 0).sum(1).clamp(min=1)
-        return Decoded(scores[..., 0].sum(1), share_B.double().unsqueeze(-1))
+    def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of masked pieces."""
+        return self.count_terms(target, where)
+
+    def outputs(self, logits_MV: Float[Tensor, "M V"], mask: object = None) -> Float[Tensor, "M V"]:
+        """Return the logits of the masked pieces."""
+        return logits_MV
+
+    def decode(
+        self,
+        logits_MV: Float[Tensor, "M V"],
+        mask_BT: Bool[Tensor, "B T"],
+        target_BT: Int[Tensor, "B T"],
+    ) -> Decoded:
+        """Return the log probability of each text's masked pieces, and the share predicted."""
+        is_masked_BT = mask_BT & (target_BT != PADDING_LABEL)
+        target_M = target_BT[is_masked_BT]
+        size = PIECES_AT_ONCE
+        parts = zip(torch.split(logits_MV, size), torch.split(target_M, size), strict=True)
+        losses = [functional.cross_entropy(*part, reduction="none") for part in parts]
+        log_prob_BT = torch.zeros(is_masked_BT.shape, dtype=torch.float64, device=logits_MV.device)
+        log_prob_BT[is_masked_BT] = -torch.cat(losses).double()
+        is_right_BT = torch.zeros_like(is_masked_BT)
+        is_right_BT[is_masked_BT] = logits_MV.argmax(1) == target_M
+        share_B = is_right_BT.sum(1) / is_masked_BT.sum(1).clamp(min=1)
+        return Decoded(log_prob_BT.sum(1), share_B.double().unsqueeze(-1))

@@ -1,4 +1,4 @@
-"""The masked pieces of a corpus, which only train an encoder for other tasks."""
+"""The masked pieces of a corpus, which train an encoder."""
 
 from nlp_core.kinds.base import MASKED, Column, Kind, Target, register
 

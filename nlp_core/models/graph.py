@@ -17,14 +17,13 @@ from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import Decoded, Head, LanguageModelHead, MaskedLanguageModelHead
 from nlp_core.kinds import Kind
 from nlp_core.models.features import Batch, Featurizer, Shares, raw_layers
-from nlp_core.models.learner import Learner
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
 
 
-class GraphModel(Learner):
+class GraphModel(nn.Module):
     """Blocks in the order of their plan, and the heads that read them.
 
     Args:
@@ -88,7 +87,7 @@ class GraphModel(Learner):
             )
         return values, masks
 
-    def score_and_lose(
+    def score_with_loss(
         self, batch: Batch
     ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
         """Return what `forward` gives for the batch, `informed`, and its loss, of one pass.
@@ -97,6 +96,10 @@ class GraphModel(Learner):
         """
         scores = self(batch, informed=True)
         return scores, self.sum_losses(scores, batch)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the loss of a batch, a scalar."""
+        return self.score_with_loss(batch)[1]
 
     def sum_losses(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
@@ -164,10 +167,12 @@ class GraphModel(Learner):
 
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         """Return for each head its predictions."""
-        return {
-            name: self._head(name).decode(score, mask)
-            for name, (score, mask) in self(batch).items()
-        }
+        found = {}
+        for name, (score, mask) in self(batch).items():
+            head = self._head(name)
+            more = [batch.targets[head.target]] if head.decodes_target else []
+            found[name] = head.decode(score, mask, *more)
+        return found
 
     def _block(self, name: str) -> Block:
         block = self.blocks[name]
@@ -189,6 +194,12 @@ class GraphModel(Learner):
         head = self.heads[name]
         assert isinstance(head, Head), name
         return head
+
+
+def find_word_tables(model: nn.Module) -> list[nn.Module]:
+    """Return the modules that give the blocks of a model their word vectors, each once."""
+    tables = [block.find_word_table() for block in model.modules() if isinstance(block, Block)]
+    return list({id(table): table for table in tables if table is not None}.values())
 
 
 def find_shares(counts: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:

@@ -1,4 +1,4 @@
-"""Windows of a corpus as examples whose pieces are hidden, each time otherwise while training."""
+"""Windows of a corpus as examples whose pieces are masked, anew in each step of training."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,66 +7,126 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from nlp_core.config.masking import MaskingConfig
 from nlp_core.config.reader import TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus import TRAIN
 from nlp_core.data.corpus_task import DocumentSplit
-from nlp_core.data.masked_text import MEASURED_WINDOWS, RULE, SEED, MaskedText, mask_text
-from nlp_core.data.masking import MaskingRule
+from nlp_core.data.masked_text import RULE, SEED, MaskedText, cut_text, mask_text
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.task import Split
-from nlp_core.data.window import NUM_SPECIAL, cut_windows, encode_documents
+from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import PieceSet, read_pieces
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError
 from nlp_core.heads import MaskedLanguageModelHead
-from nlp_core.kinds import MASKED
+from nlp_core.kinds import LABEL, MASKED
 from nlp_core.models.features import IGNORED, Batch, EncodedSplit, Featurizer, raw_layers
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
 
 HEADS = "lm_head.safetensors"
-"""The heads of an encoder that was pretrained here, beside it."""
+"""The file of the heads of an encoder that was pretrained here."""
 MASKING = 5  # which generator of a step
+MEASURED_WINDOWS = 1024
+"""Windows of a text that are measured in full."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaskedSplit(EncodedSplit):
-    """Windows of a text with hidden pieces.
+    """Windows of a text with masked pieces.
 
     Attributes:
         text: the windows.
-        rule: how pieces are hidden.
-        key: with the position of a window the seed of its masking.
+        rule: how pieces are masked.
+        key: with the number of a window the seed of its masking.
         layers: names of the layers that read the pieces.
         input: name of the model's input of whole texts.
+        has_pairs: whether each window has two segments, and an answer as its label.
     """
 
-    text: MaskedText | None = None
-    rule: MaskingRule = RULE
-    key: tuple[int, ...] = (SEED,)
-    layers: tuple[str, ...] = ()
-    input: str = TEXTS
+    text: MaskedText
+    rule: MaskingConfig
+    key: tuple[int, ...]
+    layers: tuple[str, ...]
+    input: str
+    has_pairs: bool
 
     def draw(self, seed: int, step: int) -> "MaskedSplit":
-        """Return the windows with other pieces hidden, which depend on seed and step alone."""
+        """Return the windows with other pieces masked, which depend on seed and step only."""
         return replace(self, key=(seed, MASKING, step))
+
+    def thin(self, most: int) -> "MaskedSplit":
+        """Return at most so many windows as a split to measure, with their masked pieces counted.
+
+        Each is masked as it is in the whole.
+        """
+        text = self.text.thin(most)
+        rows = np.arange(len(text))
+        _, masked = text.batch(rows.tolist(), self.rule, self.key)
+        owners = masked.positions // masked.ids.shape[1]
+        counts = np.bincount(owners, minlength=len(rows)).astype(float).tolist()
+        split = Split(text.name, rows, {}, {MASKED: counts}, None)
+        return replace(self, split=split, inputs=_outline(self.input, text), text=text)
 
     def batch(self, rows: np.ndarray) -> Batch:
         """Return some windows as tensors."""
-        assert self.text is not None
         windows, masked = self.text.batch(rows.tolist(), self.rule, self.key)
         inside = windows.inside
         places = np.where(inside, np.arange(inside.size).reshape(inside.shape), 0)
         targets = np.full(inside.size, IGNORED, dtype=np.int64)
-        targets[masked.places] = masked.targets
+        targets[masked.positions] = masked.targets
         read = (masked.ids, windows.segments, inside, places)
         fields = tuple(torch.from_numpy(array) for array in read)
+        answers = {LABEL: torch.from_numpy(windows.answers)} if self.has_pairs else {}
         return Batch(
             features=dict.fromkeys(self.layers, fields),
             masks={self.input: torch.from_numpy(inside)},
-            targets={MASKED: torch.from_numpy(targets.reshape(inside.shape))},
+            targets={MASKED: torch.from_numpy(targets.reshape(inside.shape)), **answers},
             rows=rows,
         )
+
+
+def _outline(name: str, text: MaskedText) -> dict[str, Ragged]:
+    return {name: Ragged(np.empty(0), np.concatenate([[0], np.cumsum(text.lengths)]))}
+
+
+def build_masked_split(
+    plan: ModelPlan, text: MaskedText, rule: MaskingConfig = RULE, *, has_pairs: bool = False
+) -> MaskedSplit:
+    """Return the windows of a text as a split of the model.
+
+    Args:
+        plan: the model.
+        text: the windows.
+        rule: how their pieces are masked.
+        has_pairs: whether they have two segments.
+
+    Raises:
+        ConfigError: the model cannot read documents.
+    """
+    name = _find_input(plan)
+    return MaskedSplit(
+        split=Split(text.name, np.arange(len(text)), {}, {}, None),
+        features={},
+        inputs=_outline(name, text),
+        targets={},
+        text=text,
+        rule=rule,
+        key=(SEED,),
+        layers=tuple(layer.name for layer in raw_layers(plan)),
+        input=name,
+        has_pairs=has_pairs,
+    )
+
+
+def _find_input(plan: ModelPlan) -> str:
+    inputs = {name for layer in raw_layers(plan) for name in layer.inputs}
+    if set(plan.inputs[name] for name in inputs) != {TEXTS} or len(inputs) != 1:
+        raise ConfigError(
+            f"{plan.where}: inputs: found {', '.join(sorted(plan.inputs.values()))} below the head "
+            f"of a corpus, expected {TEXTS} only."
+        )
+    return inputs.pop()
 
 
 def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
@@ -78,61 +138,38 @@ def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
     """
     if not isinstance(split, DocumentSplit):
         return featurizer.encode(split)
+    assert split.corpus is not None, split.name
     plan = featurizer.plan
-    layers = list(raw_layers(plan))
-    vocabularies = [featurizer.vocabularies[layer.owner] for layer in layers]
-    inputs = {name for layer in layers for name in layer.inputs}
-    if set(plan.inputs[name] for name in inputs) != {TEXTS} or len(inputs) != 1:
-        raise ConfigError(
-            f"{plan.where}: inputs: found {', '.join(sorted(plan.inputs.values()))} below the head "
-            f"of a corpus, expected {TEXTS} alone."
-        )
-    vocabulary = vocabularies[0]
+    _find_input(plan)
+    pieces, length = _find_pieces(featurizer)
+    documents = split.corpus.read_paragraphs(split.name)
+    if split.name == TRAIN:
+        text = cut_text(TRAIN, encode_documents(documents, pieces), pieces, length=length)
+        return build_masked_split(plan, text, find_rule(plan))
+    text = mask_text(split.name, documents, pieces, length=length)
+    return build_masked_split(plan, text).thin(MEASURED_WINDOWS)
+
+
+def _find_pieces(featurizer: Featurizer) -> tuple[PieceSet, int]:
+    """Return the tokenizer of the encoder, and the most pieces of its windows."""
+    owner = next(layer.owner for layer in raw_layers(featurizer.plan))
+    vocabulary = featurizer.vocabularies[owner]
     assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
-    pieces = read_pieces(vocabulary.tokenizer, plan.where)
-    is_trained = split.name == TRAIN
-    text = _cut(split, pieces, vocabulary.max_length, is_trained=is_trained)
-    lengths = [window.num_pieces + NUM_SPECIAL[1] for window in text.windows]
-    examples = Split(split.name, np.arange(len(text)), {}, {}, None)
-    encoded = MaskedSplit(
-        split=examples,
-        features={},
-        inputs={(name := inputs.pop()): Ragged(np.empty(0), np.cumsum([0, *lengths]))},
-        targets={},
-        text=text,
-        rule=_find_rule(plan) if is_trained else RULE,
-        layers=tuple(layer.name for layer in layers),
-        input=name,
+    return read_pieces(vocabulary.tokenizer, featurizer.plan.where), vocabulary.max_length
+
+
+def find_rule(plan: ModelPlan) -> MaskingConfig:
+    """Return how the options of the head mask pieces."""
+    (rule,) = (
+        head.head.find_rule(head.options)
+        for head in plan.heads.values()
+        if issubclass(head.head, MaskedLanguageModelHead)
     )
-    if is_trained:
-        return encoded
-    every = encoded.batch(np.arange(len(text)))
-    counts = (every.targets[MASKED] != IGNORED).sum(1).double().tolist()
-    return replace(encoded, split=replace(examples, targets={MASKED: counts}))
+    return rule
 
 
-def _cut(split: DocumentSplit, pieces: PieceSet, length: int, *, is_trained: bool) -> MaskedText:
-    if not is_trained:
-        text = mask_text(split.name, split.documents, pieces, length=length)
-        return text.thin(MEASURED_WINDOWS)
-    encoded = encode_documents(split.documents, pieces)
-    windows = cut_windows(encoded, length, np.random.default_rng([SEED]), short_prob=0.0)
-    if not windows:
-        raise DataError(
-            f"{split.name}: found no document of two pieces in the corpus, expected one at least."
-        )
-    return MaskedText(split.name, encoded, windows, range(len(windows)), pieces)
-
-
-def _find_rule(plan: ModelPlan) -> MaskingRule:
-    """Return how the head says that pieces are hidden."""
-    (head,) = plan.heads.values()
-    assert issubclass(head.head, MaskedLanguageModelHead), head.name
-    return head.head.find_rule(head.options)
-
-
-def give_pretrained_head(model: GraphModel, init: Path) -> None:
-    """Let heads of masked pieces go on with that of an encoder that was pretrained here."""
+def load_pretrained_head(model: GraphModel, init: Path) -> None:
+    """Give heads of masked pieces the weights of an encoder that was pretrained here."""
     if not (init / HEADS).exists():
         return
     kept = load_file(init / HEADS)

@@ -1,18 +1,19 @@
 """Training on word vectors that are perturbed against the model: FreeLB and FGM.
 
 Dropout: all passes of a step over a batch use the masks of its first pass, so that they differ by
-the perturbation alone; where that is 0, they are equal to the last bit, dropout or not. Torch's
+the perturbation only; where that is 0, they are equal to the last bit, dropout or not. Torch's
 global generator moves on as in a plain step.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
-from nlp_core.models.learner import Learner
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.objective import Objective
 from nlp_core.objectives.perturbation import (
     Ball,
@@ -35,9 +36,9 @@ class AdversarialObjective(Objective):
         noise: draws the first perturbations.
     """
 
-    def __init__(self, model: Learner, noise: Noise) -> None:
+    def __init__(self, model: GraphModel, noise: Noise) -> None:
         super().__init__(model)
-        self.tables = model.find_word_tables()
+        self.tables = find_word_tables(model)
         self.noise = noise
 
 
@@ -58,7 +59,7 @@ class LossPass(NamedTuple):
 class LossObjective(AdversarialObjective):
     """Losses of passes over perturbed word vectors, each of which trains the weights."""
 
-    def pass_perturbed(self, batch: Any, share: float, perturb: Perturb) -> LossPass:
+    def pass_perturbed(self, batch: Batch, share: float, perturb: Perturb) -> LossPass:
         """Add a pass's gradients to those of the weights.
 
         Args:
@@ -75,7 +76,7 @@ class LossObjective(AdversarialObjective):
 
         with intercept(self.tables, change):
             loss = share * self.model.loss(batch)
-        value = self.follow(loss)
+        value = self.add_gradients(loss)
         gradients = [item.delta.grad for item in perturbed]
         return LossPass(value, perturbed, [g for g in gradients if g is not None])
 
@@ -97,14 +98,14 @@ class FreeLB(LossObjective):
     """
 
     def __init__(
-        self, model: Learner, noise: Noise, *, steps: int, ball: Ball, step_size: float
+        self, model: GraphModel, noise: Noise, *, steps: int, ball: Ball, step_size: float
     ) -> None:
         super().__init__(model, noise)
         self.steps = steps
         self.ball = ball
         self.step_size = step_size
 
-    def backward(self, batch: Any, step: int) -> float:
+    def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's mean loss to those of the weights, and return it."""
         random_state = get_random_state()
         self.noise.begin(step)
@@ -116,11 +117,11 @@ class FreeLB(LossObjective):
         loss = done.loss
         for _ in range(self.steps - 1):
             with repeat_pass(self.model, random_state):
-                done = self.pass_perturbed(batch, 1 / self.steps, self._follow(done))
+                done = self.pass_perturbed(batch, 1 / self.steps, self._ascend(done))
             loss += done.loss
         return loss
 
-    def _follow(self, done: LossPass) -> Perturb:
+    def _ascend(self, done: LossPass) -> Perturb:
         """Return the perturbations one step up the gradients of a pass."""
         moved = [
             self.ball.ascend(item, gradient, self.step_size)
@@ -146,12 +147,12 @@ class Fgm(LossObjective):
         and variance 1 over the vocabulary.
     """
 
-    def __init__(self, model: Learner, noise: Noise, *, weight: float, ball: Ball) -> None:
+    def __init__(self, model: GraphModel, noise: Noise, *, weight: float, ball: Ball) -> None:
         super().__init__(model, noise)
         self.weight = weight
         self.ball = ball
 
-    def backward(self, batch: Any, step: int) -> float:
+    def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of both losses to those of the weights, and return their sum."""
         random_state = get_random_state()
 

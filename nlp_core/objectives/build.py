@@ -1,9 +1,5 @@
 """From the section `adversarial` of a recipe or an encoder to what a step trains on."""
 
-from collections.abc import Sequence
-
-from torch import nn
-
 from nlp_core.config.adversarial import (
     AdversarialConfig,
     FgmConfig,
@@ -12,8 +8,7 @@ from nlp_core.config.adversarial import (
     VatConfig,
 )
 from nlp_core.errors import ConfigError
-from nlp_core.models.graph import GraphModel
-from nlp_core.models.learner import Learner
+from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.adversarial import Fgm, FreeLB
 from nlp_core.objectives.objective import Objective
 from nlp_core.objectives.perturbation import Ball, Noise
@@ -23,7 +18,7 @@ from nlp_core.objectives.smoothness import Smart, Vat
 
 def build_objective(
     config: AdversarialConfig | None,
-    model: Learner,
+    model: GraphModel,
     *,
     seed: int,
     num_steps: int,
@@ -34,7 +29,7 @@ def build_objective(
 
     Args:
         config: how word vectors are perturbed; None: the loss as it is.
-        model: what is trained; `check_model` or `check_tables` has let it pass.
+        model: what is trained; `check_model` has let it pass.
         seed: of the run.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
@@ -66,7 +61,7 @@ def build_objective(
 
 def _build_smart(
     config: SmartConfig,
-    model: Learner,
+    model: GraphModel,
     noise: Noise,
     num_steps: int,
     copies: dict[int, object] | None,
@@ -100,13 +95,13 @@ def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:
     """Refuse a model that cannot be trained so.
 
     Raises:
-        ConfigError: the model has no word vectors to perturb, or a head whose outputs cannot be
-            compared.
+        ConfigError: the model has no word vectors to perturb, or a table of them without a
+            `padding_idx`, or a head whose outputs cannot be compared.
     """
     if config is None:
         return
     where = f"{model.plan.where}: "
-    tables = model.find_word_tables()
+    tables = find_word_tables(model)
     if not tables:
         blocks = ", ".join(sorted({type(block).__name__ for block in model.blocks.values()}))
         raise ConfigError(
@@ -114,7 +109,13 @@ def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:
             f"method {config.name} perturbs them; give the model a word_embedding, or take a "
             "recipe without adversarial."
         )
-    check_tables(config, tables, f"{where}layers")
+    for table in tables:
+        if getattr(table, "padding_idx", None) is None:
+            raise ConfigError(
+                f"{where}layers: found a table of word vectors, {type(table).__name__}, that does "
+                f"not name its padding id, and the adversarial method {config.name} perturbs real "
+                "words only; expected a padding_idx."
+            )
     if not isinstance(config, SmartConfig | VatConfig):
         return
     for name, plan in model.plan.heads.items():
@@ -123,19 +124,4 @@ def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:
                 f"{where}head '{name}': found {plan.head.__name__}, which gives no outputs that "
                 f"two passes could be compared by, as the recipe's adversarial method "
                 f"{config.name} does; take freelb or fgm, or a recipe without adversarial."
-            )
-
-
-def check_tables(config: AdversarialConfig, tables: Sequence[nn.Module], where: str) -> None:
-    """Refuse tables of word vectors that do not say what padding is.
-
-    Raises:
-        ConfigError: one of them has no `padding_idx`.
-    """
-    for table in tables:
-        if getattr(table, "padding_idx", None) is None:
-            raise ConfigError(
-                f"{where}: found a table of word vectors, {type(table).__name__}, that does not "
-                f"say which id is padding, and the adversarial method {config.name} perturbs real "
-                "words only; expected a padding_idx."
             )

@@ -1,4 +1,4 @@
-"""Learning from what teachers said: a model whose loss has soft labels in it.
+"""Distillation: a model whose loss has the soft labels of teachers in it.
 
 A student is the model itself with another loss, so that every objective, an adversarial one too,
 trains it as any other model. Soft labels are scores, as a head gives them; teacher and student are
@@ -6,7 +6,7 @@ compared by the `outputs` that the student's head makes of both, row by row: an 
 token, a label of several, the candidates of a question. The members of an ensemble count alike,
 each after its own softmax.
 
-Tags: what is compared are the labels of each token by themselves. A conditional random field tells
+Tags: what is compared are the labels of each token by themselves. A conditional random field gives
 its marginals, whether it teaches or learns, so that each may teach the other and a softmax.
 
 Shape letters: K members of an ensemble, N rows, L classes.
@@ -78,16 +78,16 @@ class Student(GraphModel):
         for name in self.heads:
             self._check_head(name)
 
-    def score_and_lose(
+    def score_with_loss(
         self, batch: Batch
     ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
         """Return what `forward` gives for the batch and its loss, that of the layers included."""
         matching = self.lesson.matching
         # a term without a weight is left out: the pass is then that of a student without it
         if matching is None or not (matching.hidden or matching.attention):
-            return super().score_and_lose(batch)
+            return super().score_with_loss(batch)
         with matching.watch(self.plan, self.blocks) as passes:
-            scores, loss = super().score_and_lose(batch)
+            scores, loss = super().score_with_loss(batch)
         share = batch.shares.windows if batch.shares else 1.0
         return scores, loss + share * matching.compare(self.plan, batch, passes)
 
@@ -156,11 +156,11 @@ class Student(GraphModel):
         for name, (score, mask) in scores.items():
             head = self._head(name)
             soft = torch.from_numpy(self.lesson.soft[head.target].take(batch.rows))
-            taught = soft.to(score.device)
+            teacher = soft.to(score.device)
             where = head.select_where(mask, batch.group)
-            said = head.outputs(head.soften(score, mask).float(), where)
-            taught_KN = torch.stack([head.outputs(member, where) for member in taught])
-            rows_N = compare_soft(self.lesson.objective, taught_KN, said)
+            student = head.outputs(head.soften(score, mask).float(), where)
+            teacher_KN = torch.stack([head.outputs(member, where) for member in teacher])
+            rows_N = compare_soft(self.lesson.objective, teacher_KN, student)
             count = (
                 head.count_terms(batch.targets[TAGS], mask) if head.target == TAGS else len(rows_N)
             )
@@ -216,28 +216,30 @@ def select_rows(
 
 def compare_soft(
     objective: DistillationConfig,
-    taught_KN: Float[Tensor, "K N ..."],
-    said_N: Float[Tensor, "N ..."],
+    teacher_KN: Float[Tensor, "K N ..."],
+    student_N: Float[Tensor, "N ..."],
 ) -> Float[Tensor, " N"]:
     """Return how far a student's rows lie from those of its teachers, 0 where they are equal.
 
     Args:
         objective: how they are compared; values always by the squared difference from the mean.
-        taught_KN: logits [K, N, L] or values [K, N] of each teacher.
-        said_N: logits [N, L] or values [N] of the student.
+        teacher_KN: logits [K, N, L] or values [K, N] of each teacher.
+        student_N: logits [N, L] or values [N] of the student.
 
     Note: a mean over L counts only the classes that a row has (candidates of its question).
     """
-    if said_N.ndim == 1:
-        return (said_N - taught_KN.mean(0)).square()
+    if student_N.ndim == 1:
+        return (student_N - teacher_KN.mean(0)).square()
     if isinstance(objective, KlConfig):
         temperature = objective.temperature
-        log_p_NL = (taught_KN / temperature).log_softmax(-1).logsumexp(0) - math.log(len(taught_KN))
-        log_q_NL = (said_N / temperature).log_softmax(-1)
+        log_p_NL = (teacher_KN / temperature).log_softmax(-1).logsumexp(0) - math.log(
+            len(teacher_KN)
+        )
+        log_q_NL = (student_N / temperature).log_softmax(-1)
         return temperature**2 * kl(log_p_NL, log_q_NL)
     if isinstance(objective, MseLogitsConfig):
-        gap_NL = taught_KN.mean(0) - said_N
+        gap_NL = teacher_KN.mean(0) - student_N
     else:
-        gap_NL = taught_KN.softmax(-1).mean(0) - said_N.softmax(-1)
-    real_NL = said_N > torch.finfo(said_N.dtype).min / 8
+        gap_NL = teacher_KN.softmax(-1).mean(0) - student_N.softmax(-1)
+    real_NL = student_N > torch.finfo(student_N.dtype).min / 8
     return (gap_NL * real_NL).square().sum(-1) / real_NL.sum(-1)

@@ -76,18 +76,18 @@ class Matching:
         layers = {layer.name: layer for layer in plan.layers}
         own = layers[self.config.layer]
         sharing = [layer.name for layer in plan.layers if layer.owner == own.owner]
-        said = passes[sharing.index(own.name)]
+        student = passes[sharing.index(own.name)]
         features, mask = batch.features[own.name], batch.masks[own.inputs[0]]
         self.teacher.to(mask.device)
         with torch.no_grad(), self.teacher.record(attention=self.attention) as found:
             self.teacher(*features, mask)
-        (taught,) = found
+        (teacher,) = found
         inside_WL = features[2]
         losses = []
         if self.hidden:
             pairs = self.config.hidden.items()
             parts = [
-                compare_hidden(taught.hidden[theirs], said.hidden[ours], inside_WL)
+                compare_hidden(teacher.hidden[theirs], student.hidden[ours], inside_WL)
                 for ours, theirs in pairs
             ]
             losses.append(self.config.hidden_weight * torch.stack(parts).mean())
@@ -95,8 +95,8 @@ class Matching:
             pairs = self.config.attention.items()
             parts = [
                 compare_attention(
-                    taught.attended[theirs - 1].log_weights(inside_WL),
-                    said.attended[ours - 1].log_weights(inside_WL),
+                    teacher.attended[theirs - 1].log_weights(inside_WL),
+                    student.attended[ours - 1].log_weights(inside_WL),
                     inside_WL,
                 )
                 for ours, theirs in pairs
@@ -106,15 +106,15 @@ class Matching:
 
 
 def compare_hidden(
-    taught_WLD: Float[Tensor, "W L D"],
-    said_WLD: Float[Tensor, "W L D"],
+    teacher_WLD: Float[Tensor, "W L D"],
+    student_WLD: Float[Tensor, "W L D"],
     inside_WL: Bool[Tensor, "W L"],
 ) -> Float[Tensor, ""]:
     """Return the mean squared difference of the hidden states of real pieces.
 
     Source: Jiao et al. 2020 (TinyBERT), equation 8, without its map between two widths.
     """
-    gap_WLD = (taught_WLD.float() - said_WLD.float()).masked_fill(~inside_WL[..., None], 0.0)
+    gap_WLD = (teacher_WLD.float() - student_WLD.float()).masked_fill(~inside_WL[..., None], 0.0)
     return _mean(gap_WLD.square().mean(-1), inside_WL)
 
 
@@ -174,7 +174,7 @@ def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, w
             raise ConfigError(
                 f"{place}: found an encoder of type {block.encoder.config.model_type}, whose "
                 "attention cannot be read, expected one that attends by the functions of "
-                "transformers, such as bert or roberta; match hidden states alone."
+                "transformers, such as bert or roberta; match hidden states only."
             )
 
 

@@ -1,11 +1,11 @@
 """What a step trains on: the loss of the model on a batch, or more than that."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from torch import Tensor
 
-from nlp_core.models.learner import Learner
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
 
 
 class Objective:
@@ -19,23 +19,23 @@ class Objective:
             it makes them smaller again.
     """
 
-    def __init__(self, model: Learner) -> None:
+    def __init__(self, model: GraphModel) -> None:
         self.model = model
         self.scale: Callable[[Tensor], Tensor] = lambda loss: loss
 
     def begin(self, step: int) -> None:
         """Prepare for a step of the run, whichever task it trains, counted from 0."""
 
-    def backward(self, batch: Any, step: int) -> float:
+    def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's loss to those of the weights, and return the loss.
 
         Args:
             batch: what the step trains on, of the model's own sort.
             step: updates of the weights that were made before, from 0.
         """
-        return self.follow(self.model.loss(batch))
+        return self.add_gradients(self.model.loss(batch))
 
-    def follow(self, loss: Tensor) -> float:
+    def add_gradients(self, loss: Tensor) -> float:
         """Add the gradients of a loss to those of the weights, and return the loss."""
         self.scale(loss).backward()  # type: ignore[no-untyped-call]
         return float(loss.detach())

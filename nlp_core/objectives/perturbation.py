@@ -1,7 +1,7 @@
 """Perturb the word vectors of any model: where they are, how far they may move, which way.
 
 A model may have several word tables, and read one several times in a pass (texts a and b); each
-call has a perturbation of its own. Word vectors alone are perturbed, where they leave their table:
+call has a perturbation of its own. Only word vectors are perturbed, where they leave their table:
 what a block adds to them later (positions, segments, a normalisation) is computed as ever.
 
 Shape letters: B batch, T tokens, D width.
@@ -70,7 +70,7 @@ def repeat_pass(model: nn.Module, random_state: Tensor) -> Iterator[None]:
     """Let a further pass over a batch draw what the first one drew, and leave no trace.
 
     Dropout masks and replaced rare words are those of the first pass, running statistics of batch
-    normalisation do not move, and torch's global generator stands afterwards where it stood.
+    normalisation do not move, and torch's global generator is afterwards as it was.
 
     Args:
         model: what is passed through.

@@ -2,17 +2,17 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from nlp_core.models.learner import Learner
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.perturbation import repeat_pass
 
 
 class Average:
-    """A moving average of a model's weights, and what a model of these weights says.
+    """A moving average of a model's weights, and the outputs of a model of these weights.
 
     average <- momentum average + (1 - momentum) weights, before each step; at the first step it is
     the weights themselves, and the term is 0. Buffers and weights that are not trained are shared
@@ -34,7 +34,7 @@ class Average:
 
     def __init__(
         self,
-        model: Learner,
+        model: GraphModel,
         *,
         weight: float,
         early_momentum: float,
@@ -54,14 +54,14 @@ class Average:
         self.num_early = num_early
 
     @torch.no_grad()
-    def follow(self, model: Learner, step: int) -> None:
+    def update(self, model: GraphModel, step: int) -> None:
         """Move towards the weights of the model, before a step that is counted from 0."""
         momentum = self.early_momentum if step < self.num_early else self.momentum
         current = dict(model.named_parameters())
         for name, average in self.weights.items():
             average.lerp_(current[name], 1 - momentum)
 
-    def outputs(self, batch: Any, random_state: Tensor) -> dict[str, Tensor]:
+    def outputs(self, batch: Batch, random_state: Tensor) -> dict[str, Tensor]:
         """Return the outputs for a batch, with the dropout masks of a pass that began so.
 
         They have no gradient, for no weight here asks for one; `torch.no_grad` would choose other

@@ -1,22 +1,24 @@
 """Training on how little outputs move when word vectors are perturbed: SMART and VAT.
 
-What two passes say is compared head by head: the divergence is a mean over a head's rows (examples,
-real tokens, labels of an example, questions, ends of an answer), times the weight of the head's
-loss, summed over the heads. Heads of one value are compared by the squared error.
+The outputs of two passes are compared head by head: the divergence is a mean over a head's rows
+(examples, real tokens, labels of an example, questions, ends of an answer, masked pieces), times
+the weight of the head's loss, summed over the heads. Heads of one value are compared by the squared
+error.
 
 Dropout: as in `adversarial`, all passes use the masks of the first, so that a divergence between
 them measures the perturbation and nothing else; it is exactly 0 where nothing is perturbed.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.adversarial import DivergenceName
-from nlp_core.models.learner import Learner
+from nlp_core.models.features import Batch
+from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.adversarial import AdversarialObjective
 from nlp_core.objectives.divergence import mean_divergence
 from nlp_core.objectives.perturbation import (
@@ -56,7 +58,7 @@ class SmoothObjective(AdversarialObjective):
     """The loss, and how far the outputs move when the word vectors do.
 
     loss + weight D(f(x), f(x + delta)). Loss and clean outputs come from one pass. The gradients of
-    D that delta is looked for with are taken with respect to delta alone, from the vectors of that
+    D that delta is looked for with are taken with respect to delta only, from the vectors of that
     pass on; no gradient of a weight is built for them. They are of float32 whatever the precision
     of the step: 16 bits round the outputs of a small delta to the clean ones.
 
@@ -72,7 +74,7 @@ class SmoothObjective(AdversarialObjective):
 
     def __init__(
         self,
-        model: Learner,
+        model: GraphModel,
         noise: Noise,
         *,
         weight: float,
@@ -86,25 +88,23 @@ class SmoothObjective(AdversarialObjective):
         self.divergence = divergence
         self.every = every
 
-    def backward(self, batch: Any, step: int) -> float:
+    def backward(self, batch: Batch, step: int) -> float:
         """Add the gradients of a batch's loss to those of the weights, and return the loss."""
         self.noise.begin(step)
         clean = self._pass_clean(batch)
-        if not clean.outputs:
-            return self.follow(clean.loss)
         loss = clean.loss + self.add_terms(batch, clean)
         if step % self.every == 0:
             loss = loss + self.every * self.weight * self._move(batch, clean)
-        return self.follow(loss)
+        return self.add_gradients(loss)
 
-    def _move(self, batch: Any, clean: CleanPass) -> Tensor:
+    def _move(self, batch: Batch, clean: CleanPass) -> Tensor:
         """Return the divergence between the outputs as they are and the perturbed ones."""
         with torch.autocast(clean.loss.device.type, enabled=False):
-            found = self.find_perturbations(batch, self._say_exactly(batch, clean))
+            found = self.find_perturbations(batch, self._compute_exactly(batch, clean))
         outputs = self._pass_perturbed(batch, clean, clean.vectors, [item.delta for item in found])
         return self._compare(batch, self.choose_reference(clean), outputs)
 
-    def _say_exactly(self, batch: Any, clean: CleanPass) -> CleanPass:
+    def _compute_exactly(self, batch: Batch, clean: CleanPass) -> CleanPass:
         """Return the clean pass with outputs of float32."""
         if not clean.is_rounded:
             return clean
@@ -113,7 +113,7 @@ class SmoothObjective(AdversarialObjective):
             nothing = [torch.zeros_like(item) for item in vectors]
             return clean._replace(outputs=self._pass_perturbed(batch, clean, vectors, nothing))
 
-    def find_perturbations(self, batch: Any, clean: CleanPass) -> list[Perturbed]:
+    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
         """Return a perturbation for each call of a word table."""
         raise NotImplementedError
 
@@ -121,12 +121,12 @@ class SmoothObjective(AdversarialObjective):
         """Return the outputs that the perturbed ones are compared with."""
         return clean.outputs
 
-    def add_terms(self, batch: Any, clean: CleanPass) -> Tensor | float:
-        """Return what the method adds to the loss beside the divergence."""
+    def add_terms(self, batch: Batch, clean: CleanPass) -> Tensor | float:
+        """Return what the method adds to the loss and the divergence."""
         return 0.0
 
     def find_gradients(
-        self, batch: Any, clean: CleanPass, perturbed: Sequence[Perturbed]
+        self, batch: Batch, clean: CleanPass, perturbed: Sequence[Perturbed]
     ) -> tuple[Tensor, ...]:
         """Return the gradient of the divergence by each perturbation."""
         deltas = [item.delta.detach().requires_grad_() for item in perturbed]
@@ -136,7 +136,7 @@ class SmoothObjective(AdversarialObjective):
             outputs = self._pass_perturbed(batch, clean, vectors, deltas)
             return torch.autograd.grad(self._compare(batch, reference, outputs), deltas)
 
-    def _pass_clean(self, batch: Any) -> CleanPass:
+    def _pass_clean(self, batch: Batch) -> CleanPass:
         random_state = get_random_state()
         vectors: list[Tensor] = []
         masks: list[Tensor] = []
@@ -147,13 +147,13 @@ class SmoothObjective(AdversarialObjective):
             return vectors_BTD
 
         with intercept(self.tables, record):
-            scores, loss = self.model.score_and_lose(batch)
+            scores, loss = self.model.score_with_loss(batch)
         outputs = self.model.outputs(scores, batch)
         is_rounded = torch.is_autocast_enabled(loss.device.type)
         return CleanPass(vectors, masks, loss, outputs, random_state, is_rounded)
 
     def _pass_perturbed(
-        self, batch: Any, clean: CleanPass, vectors: Sequence[Tensor], deltas: Sequence[Tensor]
+        self, batch: Batch, clean: CleanPass, vectors: Sequence[Tensor], deltas: Sequence[Tensor]
     ) -> dict[str, Tensor]:
         """Return the outputs for the sums of vectors and deltas in the place of looked-up ones."""
         with (
@@ -163,7 +163,7 @@ class SmoothObjective(AdversarialObjective):
             return self.model.compute_outputs(batch)
 
     def _compare(
-        self, batch: Any, first: Mapping[str, Tensor], second: Mapping[str, Tensor]
+        self, batch: Batch, first: Mapping[str, Tensor], second: Mapping[str, Tensor]
     ) -> Tensor:
         weights = self.model.compute_weights(batch)
         parts = [
@@ -199,7 +199,7 @@ class Smart(SmoothObjective):
 
     def __init__(
         self,
-        model: Learner,
+        model: GraphModel,
         noise: Noise,
         *,
         weight: float,
@@ -219,7 +219,7 @@ class Smart(SmoothObjective):
         self.noise_std = noise_std
         self.average = average
 
-    def find_perturbations(self, batch: Any, clean: CleanPass) -> list[Perturbed]:
+    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
         """Return the end of the ascent."""
         found = []
         for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
@@ -234,16 +234,16 @@ class Smart(SmoothObjective):
         return found
 
     def begin(self, step: int) -> None:
-        """Let the average follow the weights."""
+        """Update the average of the weights."""
         if self.average is not None:
-            self.average.follow(self.model, step)
+            self.average.update(self.model, step)
 
-    def add_terms(self, batch: Any, clean: CleanPass) -> Tensor | float:
+    def add_terms(self, batch: Batch, clean: CleanPass) -> Tensor | float:
         """Return the proximal point term."""
         if self.average is None:
             return 0.0
-        said = self.average.outputs(batch, clean.random_state)
-        return self.average.weight * self._compare(batch, clean.outputs, said)
+        averaged = self.average.outputs(batch, clean.random_state)
+        return self.average.weight * self._compare(batch, clean.outputs, averaged)
 
     def state(self) -> dict[str, Tensor]:
         """Return the averaged weights."""
@@ -282,7 +282,7 @@ class Vat(SmoothObjective):
 
     def __init__(
         self,
-        model: Learner,
+        model: GraphModel,
         noise: Noise,
         *,
         weight: float,
@@ -295,7 +295,7 @@ class Vat(SmoothObjective):
         self.ball = ball
         self.probe = probe
 
-    def find_perturbations(self, batch: Any, clean: CleanPass) -> list[Perturbed]:
+    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
         """Return the perturbations along the directions found."""
         found = []
         for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):

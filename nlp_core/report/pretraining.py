@@ -131,9 +131,9 @@ def _read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
     curves: dict[str, list[tuple[int, float]]] = {}
     for line in (folder / "history.jsonl").read_text(encoding="utf-8").splitlines():
         event = json.loads(line)
-        if event["event"] == "point":
-            point = (int(event["step"]), float(event["perplexity"]))
-            curves.setdefault(event["text"], []).append(point)
+        if event["event"] == "validate":
+            point = (int(event["step"]), float(event["metrics"]["perplexity"]))
+            curves.setdefault(event["split"], []).append(point)
     return curves
 
 
@@ -144,5 +144,5 @@ def _render_encoders(cells: dict[str, CellResult], encoders: dict[str, EncoderCo
         config = encoders[name]
         head = str(config.head_start.steps) if config.head_start else ""
         total = f"{cell.parameters['total']:,}"
-        rows.append([f"`{name}`", cell.model, config.data, head, str(config.steps), total])
+        rows.append([f"`{name}`", cell.model, config.data, head, str(config.num_steps), total])
     return render_rows(header, rows)

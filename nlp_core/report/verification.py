@@ -30,7 +30,8 @@ from nlp_core.report.pretraining import EncoderNote
 from nlp_core.report.results import CellResult, RunDigests, read_results
 from nlp_core.training.cell import describe_cell, name_stage, read_cell, train_seed
 from nlp_core.training.determinism import describe_machine
-from nlp_core.training.pretraining import pretrain_encoder, read_encoder
+from nlp_core.training.encoder_plan import read_encoder
+from nlp_core.training.pretraining import pretrain_encoder
 from nlp_core.training.processes import find_processes
 from nlp_core.training.weight_digest import find_first_difference
 

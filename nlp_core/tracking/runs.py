@@ -236,15 +236,11 @@ def _list_values(event: Plain) -> dict[str, float]:
     """Return the values of a line of a history, by the names of their curves."""
     match event["event"]:
         case "train":
-            names = ("loss", "lr", "accuracy", "pair_loss", "pair_accuracy")
-            return {f"train/{key}": event[key] for key in names if key in event}
+            return {f"train/{key}": event[key] for key in ("loss", "lr") if key in event}
         case "validate":
             place = "/".join(event[key] for key in ("task", "split") if key in event)
             values = sorted(event["metrics"].items())
             return {f"validate/{place}/{key}": value for key, value in values}
-        case "point":
-            place = f"held_out/{event['text']}"
-            return {f"{place}/{key}": event[key] for key in ("accuracy", "perplexity")}
         case _:
             return {}
 

@@ -42,14 +42,14 @@ from nlp_core.kinds import NEXT_WORD
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import EncodedSplit, Featurizer, list_files
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
-from nlp_core.models.masked_split import encode_split, give_pretrained_head
+from nlp_core.models.masked_split import encode_split, load_pretrained_head
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS, save_model
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import read_lesson
 from nlp_core.training.lock import locked
-from nlp_core.training.loop import HONEST, PAPER, Trained, Trainer, load_weights
+from nlp_core.training.loop import HONEST, PAPER, Trained, Trainer
 from nlp_core.training.matching import describe_matching, read_matching
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.processes import Processes, find_processes
@@ -308,7 +308,7 @@ def prepare_tasks(
         {named[name]: featurizer for name, featurizer in featurizers.items()},
         {named[task.name]: task.kind for task in cell.tasks},
     )
-    give_pretrained_head(model, cell.init)
+    load_pretrained_head(model, cell.init)
     if cell.start is not None:
         cell.start.give(model, seed)
     runs = []
@@ -354,7 +354,7 @@ def _selections(task: Task) -> dict[str, str]:
 def _write_predictions(item: TaskRun, model: GraphModel, trained: Trained, folder: Path) -> None:
     task, predictions = item.task, {}
     for selection in sorted(trained.states):
-        load_weights(model, trained.states[selection])
+        model.load_state_dict(trained.states[selection])
         chosen = (task.select_split, task.report_split)
         names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
         predictions[selection] = [

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
-from nlp_core.blocks.random_state import get_random_state, set_random_state
+from nlp_core.blocks.random_state import set_random_state
 from nlp_core.files import replacing
 
 OPTIMIZER, GENERATOR = "optimizer", "generator"
@@ -27,7 +27,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Where a run stands.
+    """The position of a run.
 
     Attributes:
         epoch: the epoch under way, from 1.
@@ -75,12 +75,17 @@ def save_checkpoint(
 
     Args:
         path: the file.
-        progress: where the run stands.
+        progress: the position of the run.
         states: tensors by the name of what they belong to.
         optimizer: whose slots are kept.
         generators: state of torch's generators in each process of the run.
     """
-    save_state(path, asdict(progress), states, optimizer, generators)
+    tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
+    for idx, slots in optimizer.state_dict()["state"].items():
+        tensors |= {f"{OPTIMIZER}/{idx}/{name}": value for name, value in slots.items()}
+    for rank, state in enumerate(generators):
+        tensors[f"{GENERATOR}/{_name(rank)}"] = state
+    save_tensors(path, tensors, asdict(progress))
 
 
 def load_checkpoint(
@@ -93,41 +98,6 @@ def load_checkpoint(
         optimizer: gets its slots back.
         rank: of this process; one that the run did not have keeps its generator.
     """
-    note, states = load_state(path, rank)
-    restore_optimizer(optimizer, states.pop(OPTIMIZER, {}))
-    best = {name: Best(**item) for name, item in note.pop("best").items()}
-    return Progress(**note, best=best), states
-
-
-def save_state(
-    path: Path,
-    note: object,
-    states: Mapping[str, Mapping[str, Tensor]],
-    optimizer: Optimizer,
-    generators: Sequence[Tensor] = (),
-) -> None:
-    """Write a note (JSON), states by name, optimiser and torch's generators.
-
-    Args:
-        path: the file.
-        note: what `load_state` returns.
-        states: tensors by the name of what they belong to.
-        optimizer: whose slots are kept.
-        generators: state of the generator in each process of a run; none: that of this one.
-    """
-    tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
-    for idx, slots in optimizer.state_dict()["state"].items():
-        tensors |= {f"{OPTIMIZER}/{idx}/{name}": value for name, value in slots.items()}
-    for rank, state in enumerate(generators or [get_random_state()]):
-        tensors[f"{GENERATOR}/{_name(rank)}"] = state
-    save_tensors(path, tensors, note)
-
-
-def load_state(path: Path, rank: int = 0) -> tuple[Any, dict[str, dict[str, Tensor]]]:
-    """Read what `save_state` wrote: set the generator, return note and states by name.
-
-    That of the optimiser is among them, for `restore_optimizer`.
-    """
     tensors, note = load_tensors(path)
     states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -136,16 +106,13 @@ def load_state(path: Path, rank: int = 0) -> tuple[Any, dict[str, dict[str, Tens
     generators = states.pop(GENERATOR)
     if rank == 0 or _name(rank) in generators:
         set_random_state(generators[_name(rank)])
-    return note, states
-
-
-def restore_optimizer(optimizer: Optimizer, state: Mapping[str, Tensor]) -> None:
-    """Give an optimiser the state that `load_state` returned."""
     slots: dict[int, dict[str, Tensor]] = {}
-    for key, value in state.items():
+    for key, value in states.pop(OPTIMIZER, {}).items():
         idx, _, name = key.partition("/")
         slots.setdefault(int(idx), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
+    best = {name: Best(**item) for name, item in note.pop("best").items()}
+    return Progress(**note, best=best), states
 
 
 def _name(rank: int) -> str:

@@ -1,12 +1,10 @@
 """The training of one seed on one or more tasks: steps, validations, checkpoints, best weights."""
 
-import itertools
 import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +14,12 @@ from torch import Tensor, nn
 
 from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.batching import order_training_batches, order_training_groups
-from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives import build_objective, check_model
+from nlp_core.training.batch_order import BatchOrder
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -72,7 +69,8 @@ class Trainer:
         seed: orders the data.
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
-        processes: those that take part in each step; None: this one alone.
+        validate_every: steps from one validation to the next; None: as often as the recipe says.
+        processes: those that take part in each step; None: this one only.
     """
 
     def __init__(
@@ -84,31 +82,35 @@ class Trainer:
         seed: int,
         checkpoint: Path,
         max_steps: int | None = None,
+        validate_every: int | None = None,
         processes: Processes | None = None,
     ) -> None:
         self.processes = processes or Processes()
         self.model = model.to(self.processes.device)
         self.tasks = {item.task.name: item for item in tasks}
+        main = [name for name, item in self.tasks.items() if not item.task.kind.is_auxiliary]
+        self.main_tasks = main or list(self.tasks)
         self.recipe = recipe
         self.seed = seed
         self.checkpoint = checkpoint
         self.max_steps = max_steps
-        self.sizes = {
-            name: item.count_batches(self._batch_size(name)) for name, item in self.tasks.items()
-        }
-        self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
+        self.validate_every = validate_every
+        self.order = BatchOrder(self.tasks, recipe, seed)
         self.optimizer = build_optimizer(recipe.optimizer, model)
         self.average = WeightAverage(model, recipe.ema_decay) if recipe.ema_decay else None
         self.learning_rate = LearningRate(
-            recipe.schedule, recipe.optimizer.lr, self.steps_per_epoch, recipe.epochs, max_steps
+            recipe.schedule,
+            recipe.optimizer.lr,
+            self.order.steps_per_epoch,
+            recipe.epochs,
+            max_steps,
         )
-        for item in self.tasks.values():
-            if not item.is_auxiliary:
-                check_model(recipe.adversarial, item.trained_model)
+        for name in self.main_tasks:
+            check_model(recipe.adversarial, self.tasks[name].trained_model)
         copies: dict[int, object] = {}
         self.objectives = {
             name: build_objective(
-                None if item.is_auxiliary else recipe.adversarial,
+                recipe.adversarial if name in self.main_tasks else None,
                 item.trained_model,
                 seed=seed,
                 num_steps=self.learning_rate.num_steps,
@@ -139,23 +141,23 @@ class Trainer:
         Raises:
             TrainingError: a loss is not finite, or a task had no step.
         """
-        self._refuse_idle_tasks(self._count_planned())
+        self._refuse_idle_tasks(self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():
             self._restore()
         while self.progress.epoch <= self.recipe.epochs and not self._is_over():
             self._run_epoch(on_step)
         if len(self.tasks) > 1:
-            log.info("finetune mixture steps=%s", self.progress.task_steps)
+            log.info("train mixture steps=%s", self.progress.task_steps)
             self._refuse_idle_tasks(self.progress.task_steps)  # patience may have ended the run
         return Trained(self.best_states, self.progress)
 
     def _run_epoch(self, on_step: Callable[[int], None]) -> None:
         progress = self.progress
-        batches = self._order_batches(progress.epoch)
+        batches = self.order.order_epoch(progress.epoch)
         share = self.recipe.validations_per_epoch
         pauses = {math.ceil(len(batches) * k / share) for k in range(1, share + 1)}
-        every = max(len(batches) // LOGS_PER_EPOCH, 1)
+        every = max((self.validate_every or len(batches)) // LOGS_PER_EPOCH, 1)
         if progress.batch == 0 and len(self.tasks) > 1:
             self._log_mixture([task for task, _ in batches])
         for idx in range(progress.batch, len(batches)):
@@ -164,43 +166,18 @@ class Trainer:
             progress.batch = idx + 1
             if progress.batch % every == 0:
                 self._log_loss()
-            if progress.batch in pauses or progress.step == self.max_steps:
+            is_pause = progress.batch in pauses
+            if self.validate_every is not None:
+                is_pause = progress.step % self.validate_every == 0
+            is_pause = is_pause or progress.step == self.max_steps
+            if is_pause:
                 self._validate(progress.epoch - 1 + progress.batch / len(batches))
-                if progress.batch == len(batches):
-                    progress.epoch, progress.batch = progress.epoch + 1, 0
+            if progress.batch == len(batches):
+                progress.epoch, progress.batch = progress.epoch + 1, 0
+            if is_pause:
                 self._save()
                 if self._is_over():
                     return
-
-    def _order_batches(self, epoch: int) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return task and rows of each step of an epoch."""
-        mixing, epochs = self.recipe.mixing, self.recipe.epochs
-        if mixing is None:
-            (name,) = self.tasks
-            return [(name, rows) for rows in self._order_task(name, epoch)]
-        steps = order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
-        drawn = {
-            name: iter(
-                draw_batches(partial(self._order_task, name), count, epoch=epoch, epochs=epochs)
-            )
-            for name, count in Counter(steps).items()
-        }
-        return [(name, next(drawn[name])) for name in steps]
-
-    def _order_task(self, name: str, epoch: int) -> Batches:
-        item = self.tasks[name]
-        group = item.group
-        order = order_training_batches if group is None else partial(order_training_groups, group)
-        return order(
-            item.train.lengths,
-            batch_size=self._batch_size(name),
-            bucket_batches=self.recipe.bucket_batches,
-            seed=self.seed,
-            epoch=epoch,
-        )
-
-    def _batch_size(self, name: str) -> int:
-        return (self.recipe.task_batch_sizes or {}).get(name, self.recipe.batch_size)
 
     def step(self, name: str, rows: NDArray[np.int64]) -> None:
         """Train on some examples of a task's training split: one update of the weights.
@@ -218,7 +195,7 @@ class Trainer:
         set_learning_rate(self.optimizer, lr)
         batches = self._read_batches(name, rows)
         if progress.step == 0:
-            log.info("finetune first batch task=%s rows=%d", name, len(rows))
+            log.info("train first batch task=%s rows=%d", name, len(rows))
         self.optimizer.zero_grad(set_to_none=True)
         for objective in self.objectives.values():
             objective.begin(progress.step)
@@ -271,17 +248,6 @@ class Trainer:
         )
         return self.processes.take_own(batches)
 
-    def _count_planned(self) -> Counter[str]:
-        """Return the steps of each task in the whole run, if patience does not end it."""
-        mixing, epochs = self.recipe.mixing, self.recipe.epochs
-        if mixing is None:
-            return Counter(dict.fromkeys(self.tasks, self.num_steps))
-        orders = (
-            order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
-            for epoch in range(1, epochs + 1)
-        )
-        return Counter(itertools.islice(itertools.chain.from_iterable(orders), self.num_steps))
-
     def _refuse_idle_tasks(self, steps: Mapping[str, int]) -> None:
         idle = [name for name in self.tasks if not steps.get(name)]
         if idle:
@@ -295,7 +261,7 @@ class Trainer:
         """Say how many steps of an epoch each task has."""
         epoch, steps = self.progress.epoch, dict(sorted(Counter(names).items()))
         self.progress.events.append({"event": "mixture", "epoch": epoch, "steps": steps})
-        log.info("finetune mixture epoch=%d steps=%s", epoch, steps)
+        log.info("train mixture epoch=%d steps=%s", epoch, steps)
 
     def _describe_divergence(self, name: str, loss: float, lr: float) -> str:
         kept = self.checkpoint.exists()
@@ -313,7 +279,7 @@ class Trainer:
         lr = self.learning_rate.at(progress.step - 1)
         event = {"epoch": progress.epoch, "step": progress.step, "lr": lr, "loss": loss}
         progress.events.append({"event": "train", **event})
-        log.info("finetune step epoch=%d step=%d lr=%.3g loss=%.4f", *event.values())
+        log.info("train step epoch=%d step=%d lr=%.3g loss=%.4f", *event.values())
 
     def _validate(self, epoch: float) -> None:
         """Measure each selection's split and keep the weights of the best."""
@@ -335,9 +301,15 @@ class Trainer:
         selections = dict.fromkeys(key for item in self.tasks.values() for key in item.selections)
         for selection in selections:
             scores = {
-                name: self._measure(item, selection, epoch) for name, item in self.tasks.items()
+                name: self._measure(
+                    item, item.selections.get(selection, item.selections[HONEST]), epoch
+                )
+                for name, item in self.tasks.items()
             }
             self._keep_best(selection, scores, epoch)
+        for item in self.tasks.values():
+            for split in item.measured:
+                self._measure(item, split, epoch)
         self.model.load_state_dict(raw)
 
     def _name_weights(self) -> dict[str, Tensor]:
@@ -345,10 +317,9 @@ class Trainer:
         average = {} if self.average is None else self.average.state
         return self.model.state_dict() | {f"average/{name}": v for name, v in average.items()}
 
-    def _measure(self, item: TaskRun, selection: str, epoch: float) -> float:
-        """Return the first metric of a task on the split that a way of choosing looks at."""
-        task = item.task
-        encoded = item.splits[item.selections.get(selection, item.selections[HONEST])]
+    def _measure(self, item: TaskRun, split: str, epoch: float) -> float:
+        """Return the first metric of a task on a split."""
+        task, encoded = item.task, item.splits[split]
         predictions = predict_with_best_threshold(item.model, encoded, task.targets)
         metrics = score_predictions(task, predictions)
         place = {"split": encoded.split.name}
@@ -361,19 +332,17 @@ class Trainer:
             [*(f"{key}={value}" for key, value in place.items())]
             + [f"{key}={value:.2f}" for key, value in metrics.items()]
         )
-        log.info("finetune validate epoch=%.2f %s", epoch, text)
+        log.info("train validate epoch=%.2f %s", epoch, text)
         return metrics[task.metrics[0]]
 
     def _keep_best(self, selection: str, scores: Mapping[str, float], epoch: float) -> None:
         """Keep the weights with the best score, of several tasks the mean, or the last ones."""
-        counted = [name for name, item in self.tasks.items() if not item.is_auxiliary]
-        counted = counted or list(self.tasks)
-        metrics = [self.tasks[name].task.metrics[0] for name in counted]
-        metric, score = metrics[0], scores[counted[0]]
+        metrics = [self.tasks[name].task.metrics[0] for name in self.main_tasks]
+        metric, score = metrics[0], scores[self.main_tasks[0]]
         if len(metrics) > 1:
             metric = "accuracy"  # like any other of which more is better
             signs = [-1.0 if is_lower_better(name) else 1.0 for name in metrics]
-            values = [scores[name] for name in counted]
+            values = [scores[name] for name in self.main_tasks]
             score = sum(s * value for s, value in zip(signs, values, strict=True)) / len(values)
         best = self.progress.best.get(selection)
         keeps_last = selection == HONEST and self.recipe.kept_epoch == "last"
@@ -420,7 +389,7 @@ class Trainer:
             for part, state in states.items()
             if part.startswith("best-")
         }
-        log.info("finetune resume epoch=%d step=%d", self.progress.epoch, self.progress.step)
+        log.info("train resume epoch=%d step=%d", self.progress.epoch, self.progress.step)
 
 
 def _build_scaler(recipe: RecipeConfig, processes: Processes) -> torch.amp.GradScaler | None:
@@ -428,9 +397,3 @@ def _build_scaler(recipe: RecipeConfig, processes: Processes) -> torch.amp.GradS
     if PRECISIONS.get(recipe.precision or "") != torch.float16:
         return None
     return torch.amp.GradScaler(processes.device.type)
-
-
-def load_weights(model: GraphModel, state: Mapping[str, Tensor]) -> None:
-    """Give a model the weights of a finished run."""
-    with torch.no_grad():
-        model.load_state_dict(dict(state))

@@ -23,6 +23,8 @@ from nlp_core.config.recipe import (
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.training.lamb import Lamb
 
+FIRST_DECAY = 0.9  # of the mean gradient
+
 # torch wraps the methods of an optimiser for its compiler, which the first call of one imports: 2 s
 # of a start-up, and nothing here is compiled. The mark says that these are wrapped already.
 for _method in (
@@ -41,6 +43,9 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
     Each group carries `scale`, its factor on the learning rate.
     """
     decay, groups = config.weight_decay, _group_weights(config, model)
+    more: dict[str, Any] = {} if config.eps is None else {"eps": config.eps}
+    if config.second_decay is not None:
+        more["betas"] = (FIRST_DECAY, config.second_decay)
     # fused: one pass over memory, 0.17 of the time of the plain loop on a CPU
     if config.name == "sgd":
         momentum = config.momentum
@@ -53,9 +58,9 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
     if config.name == "adamax":
         return Adamax(groups, lr=config.lr, weight_decay=decay)  # torch has no fused one
     if config.name == "lamb":
-        return Lamb(groups, config.lr, weight_decay=decay)
+        return Lamb(groups, config.lr, weight_decay=decay, **more)
     adam = Adam if config.name == "adam" else AdamW
-    return adam(groups, lr=config.lr, weight_decay=decay, fused=True)
+    return adam(groups, lr=config.lr, weight_decay=decay, fused=True, **more)
 
 
 def _group_weights(config: OptimizerConfig, model: nn.Module) -> list[dict[str, Any]]:

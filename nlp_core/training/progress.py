@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def show_progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told the steps done.
+    """Yield a function to call with the steps done.
 
     Args:
         title: what the bar is of.

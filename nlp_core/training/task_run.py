@@ -1,7 +1,7 @@
-"""One task of a run: its part of the model, its splits, and what teachers say of it."""
+"""One task of a run: its part of the model, its splits, and what its teachers predicted."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,10 @@ class TaskRun:
         model: the part of the model that serves it.
         splits: by name, "train" and those that a selection looks at among them.
         selections: for each way of choosing the epoch the name of the split that it looks at.
-        lesson: what teachers say of the training split; None: there is no teacher.
+        lesson: what teachers predicted of the training split; None: there is no teacher.
+        measured: further splits that are measured whenever the epoch's are, and choose nothing.
+        joint: the larger part of the model that a step trains, where batches have targets of
+            further heads; None: `model`.
     """
 
     task: Task
@@ -30,21 +33,19 @@ class TaskRun:
     splits: Mapping[str, EncodedSplit]
     selections: Mapping[str, str]
     lesson: Lesson | None = None
+    measured: Sequence[str] = ()
+    joint: GraphModel | None = None
 
     @property
     def trained_model(self) -> GraphModel:
         """The part of the model with the loss that it is trained by."""
-        return self.model if self.lesson is None else Student(self.model, self.lesson)
+        model = self.joint or self.model
+        return model if self.lesson is None else Student(model, self.lesson)
 
     @property
     def train(self) -> EncodedSplit:
         """The training split."""
         return self.splits["train"]
-
-    @property
-    def is_auxiliary(self) -> bool:
-        """Whether it only serves other tasks: it chooses no epoch and is not perturbed."""
-        return self.task.kind.is_auxiliary
 
     @property
     def group(self) -> NDArray[np.int64] | None:

@@ -38,7 +38,7 @@ from nlp_core.models.plugin import Plugin
 from nlp_core.models.saving import save_model
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lock import locked
-from nlp_core.training.loop import HONEST, Trainer, load_weights
+from nlp_core.training.loop import HONEST, Trainer
 from nlp_core.training.prediction import predict, score_predictions
 from nlp_core.training.progress import show_progress
 from nlp_core.training.task_run import TaskRun
@@ -267,7 +267,7 @@ def _train(
     )
     with show_progress(run.output.name, trainer.num_steps) as on_step:
         trained = trainer.run(on_step)
-    load_weights(model, trained.states[HONEST])
+    model.load_state_dict(trained.states[HONEST])
     measured = {
         name: score_predictions(task, predict(model, encoded[name], task.targets))
         for name in ("dev", "test")

@@ -1,0 +1,109 @@
+"""The model that pre-training trains: an encoder, and the heads that it learns from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from nlp_core.config.model import parse_model
+from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.data.pieces import PieceVocabulary
+from nlp_core.encoders import PretrainedEncoder
+from nlp_core.encoders.architecture import find_width
+from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICATION, Kind
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import GraphModel, build_shared_model
+from nlp_core.models.masked_split import HEADS, load_pretrained_head
+from nlp_core.models.plan import plan_model
+
+ENCODER, PIECE, PAIR = "encoder", "piece", "pair"
+PAIRS = "pairs"
+ANSWERS = ["no", "yes"]
+"""The labels of a pair of segments, in the order of their ids."""
+
+
+@dataclass(frozen=True)
+class PretrainingModel:
+    """An encoder and its heads.
+
+    Attributes:
+        model: all of it.
+        pieces: the part that predicts masked pieces.
+        pairs: the part that predicts the answers of pairs; None: there are no pairs.
+    """
+
+    model: GraphModel
+    pieces: GraphModel
+    pairs: GraphModel | None
+
+    @property
+    def encoder(self) -> Any:  # Any: a class of its own for each sort of encoder
+        """The encoder, of the library transformers."""
+        block = self.model.blocks[ENCODER]
+        assert isinstance(block, PretrainedEncoder), type(block)
+        return block.encoder
+
+    def list_head_weights(self) -> dict[str, Tensor]:
+        """Return the weights of the heads by their names in the file of an encoder's heads."""
+        found: dict[str, Tensor] = self.model.heads[PIECE].state_dict()
+        if self.pairs is not None:
+            pair = self.model.heads[PAIR].state_dict()
+            found |= {f"{PAIR}.{name}": weight for name, weight in pair.items()}
+        return found
+
+
+def build_pretraining_model(
+    config: EncoderConfig, architecture: Mapping[str, Any], tokenizer: str, *, task: str, where: str
+) -> PretrainingModel:
+    """Build encoder and heads, with the weights of init where it has them.
+
+    Args:
+        config: the encoder.
+        architecture: the configuration of transformers.
+        tokenizer: as JSON.
+        task: the corpus.
+        where: its key in params.yaml, for error messages.
+    """
+    dim, length = find_width(architecture), max(phase.length for phase in config.phases)
+    layers = [{"name": ENCODER, "block": "pretrained_encoder", "inputs": ["texts"], "dim": dim}]
+    layers[0] |= {"max_length": length}
+    piece = {"head": "masked_language_model", "inputs": [ENCODER], "task": task}
+    heads: dict[str, Any] = {PIECE: piece | config.masking.model_dump()}
+    targets: dict[str, dict[str, list[str]]] = {task: {MASKED: []}}
+    kinds: dict[str | None, Kind] = {task: MASKED_LANGUAGE_MODEL}
+    if config.pairs is not None:
+        layers.append({"name": "first", "block": "pooling", "inputs": [ENCODER], "pool": "first"})
+        # Devlin et al. 2019 (BERT), appendix A.1
+        pair = {"head": "classification", "hidden_dims": [dim], "activation": "tanh"}
+        heads[PAIR] = {**pair, "inputs": ["first"], "task": PAIRS}
+        targets[PAIRS], kinds[PAIRS] = {LABEL: ANSWERS}, PAIR_CLASSIFICATION
+    about = {"description": "pre-training", "source": config.source}
+    graph = {**about, "inputs": {"texts": "texts"}, "layers": layers, "heads": heads}
+    plan = plan_model(parse_model(graph, where), where=where)
+    options, init = {"max_length": length}, Path(config.init)
+    if config.begins_from_nothing:
+        note = {"tokenizer": tokenizer, "config": dict(architecture)}
+        vocabulary = PieceVocabulary.from_note(note, options, init)
+    else:
+        vocabulary = PieceVocabulary.learn([], options, init)
+    featurizers: dict[str | None, Featurizer] = {
+        name: Featurizer(plan.for_task(name), {ENCODER: vocabulary}, labels)
+        for name, labels in targets.items()
+    }
+    model = build_shared_model(plan, featurizers, kinds)
+    parts = {name: model.select(plan.for_task(name)) for name in targets}
+    load_pretrained_head(model, init)
+    if PAIRS in parts and (init / HEADS).exists():
+        _load_pair_head(model.heads[PAIR], init / HEADS)
+    return PretrainingModel(model, parts[task], parts.get(PAIRS))
+
+
+def _load_pair_head(head: nn.Module, path: Path) -> None:
+    """Give the head of pairs its weights, if the encoder was pretrained with one."""
+    start = f"{PAIR}."
+    kept = {name: weight for name, weight in load_file(path).items() if name.startswith(start)}
+    if kept:
+        head.load_state_dict({name.removeprefix(start): item for name, item in kept.items()})

@@ -1,0 +1,102 @@
+"""All that an encoder of params.yaml is made of, read and checked before any work starts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.params import Params
+from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.data.corpus_task import CorpusTask, read_corpus_task
+from nlp_core.data.task import read_task
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.files import digest_json
+from nlp_core.training.cell import name_stage
+from nlp_core.training.determinism import describe_machine
+
+
+@dataclass(frozen=True)
+class EncoderPlan:
+    """All that an encoder is made of, checked.
+
+    Attributes:
+        name: key of the encoder.
+        config: how it is trained.
+        numerics: of params.yaml.
+        task: the corpus.
+        measured_on: folder of the text that it is measured on.
+        text_digest: digest of that.
+        init_digest: digest of what it begins with.
+    """
+
+    name: str
+    config: EncoderConfig
+    numerics: int
+    task: CorpusTask
+    measured_on: Path
+    text_digest: str
+    init_digest: str
+
+    @property
+    def init(self) -> Path:
+        """Folder of the encoder that is trained on, or file of an architecture."""
+        return Path(self.config.init)
+
+    @property
+    def where(self) -> str:
+        """Where it is configured, for error messages."""
+        return f"params.yaml: encoders.{self.name}"
+
+    @property
+    def key(self) -> str:
+        """Digest of what the weights depend on."""
+        return digest_json(
+            {
+                "numerics": self.numerics,
+                "config": self.config.describe(),
+                "data": [self.task.digest, self.text_digest],
+                "init": self.init_digest,
+                "machine": describe_machine(),
+            }
+        )
+
+
+def read_encoder(name: str, params: Params) -> EncoderPlan:
+    """Read and check all that an encoder is made of, before any work starts.
+
+    Raises:
+        ConfigError: no encoder has that name, or what it names is of another kind.
+        DataError: what it names is not there yet.
+    """
+    if name not in params.encoders:
+        hint = suggest(name, params.encoders)
+        raise ConfigError(f"params.yaml: encoders: unknown encoder '{name}'. {hint}")
+    config = params.encoders[name]
+    measured_on = Path("data/processed") / config.measured_on
+    return EncoderPlan(
+        name=name,
+        config=config,
+        numerics=params.numerics,
+        task=read_corpus_task(Path("data/processed") / config.data),
+        measured_on=measured_on,
+        text_digest=read_task(measured_on).digest,
+        init_digest=_digest_init(name, config),
+    )
+
+
+def _digest_init(name: str, config: EncoderConfig) -> str:
+    init = Path(config.init)
+    if config.begins_from_nothing:
+        return digest_json(read_mapping(init))
+    path = init / "manifest.json"
+    if not path.exists():
+        raise DataError(
+            f"{path}: there is no such file, so '{init}', the init of encoder '{name}', is not "
+            f"made yet; run `dvc repro {name_stage(init)}`."
+        )
+    manifest = read_mapping(path)
+    if manifest["kind"] != "encoder":
+        raise ConfigError(
+            f"params.yaml: encoders.{name}.init: found '{init}', which holds data of the kind "
+            f"{manifest['kind']}, expected a pretrained encoder, such as data/processed/minilm."
+        )
+    return digest_json(manifest["files"])

@@ -1,0 +1,187 @@
+"""The trainings that make an encoder, and what is measured between them."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nlp_core.data.corpus import HELD_OUT, TRAIN, read_corpus
+from nlp_core.data.masked_text import cut_text, mask_text, read_running_text
+from nlp_core.data.pieces import count_positions
+from nlp_core.data.window import encode_documents
+from nlp_core.data.word_piece import PieceSet, read_pieces
+from nlp_core.encoders.architecture import read_architecture
+from nlp_core.errors import ConfigError
+from nlp_core.kinds import LABEL, PAIR_CLASSIFICATION
+from nlp_core.metrics import Predictions, measure
+from nlp_core.models.masked_split import (
+    MEASURED_WINDOWS,
+    MaskedSplit,
+    build_masked_split,
+    find_rule,
+)
+from nlp_core.models.pretraining import ANSWERS, build_pretraining_model
+from nlp_core.training.device import find_device
+from nlp_core.training.encoder_plan import EncoderPlan
+from nlp_core.training.loop import HONEST, Trainer
+from nlp_core.training.prediction import predict, score_predictions
+from nlp_core.training.task_run import TaskRun
+
+log = logging.getLogger(__name__)
+
+FRESH, BEFORE, AFTER = "fresh", "before", "after"
+"""When texts are measured in full: with a head of random weights; with the encoder as it began and
+a head that was trained for it; at the end."""
+CURVE_WINDOWS = 128
+WINDOWS = 2  # which generator of the seed
+Event = dict[str, Any]  # Any: JSON holds anything
+
+
+class Pretraining:
+    """The trainings of an encoder one after the other: of a new head, and of each phase.
+
+    Each has a checkpoint of its own, so a killed run passes through those that are done.
+
+    Args:
+        plan: what is trained.
+        tokenizer: as JSON.
+        work: folder of the checkpoints and of the encoded corpus.
+
+    Attributes:
+        model: encoder and heads.
+
+    Raises:
+        ConfigError: a phase has windows that the encoder cannot read; the architecture is none.
+    """
+
+    def __init__(self, plan: EncoderPlan, tokenizer: str, work: Path) -> None:
+        self.plan, self.config, self.work = plan, plan.config, work
+        self.tokens = read_pieces(tokenizer, str(plan.init))
+        architecture = _read_architecture(plan, self.tokens)
+        positions = count_positions(architecture)
+        for number, phase in enumerate(self.config.phases):
+            if phase.length > positions:
+                raise ConfigError(
+                    f"{plan.where}.phases.{number}.length: found {phase.length}, expected at most "
+                    f"{positions}, the positions that the encoder has."
+                )
+        self.model = build_pretraining_model(
+            self.config, architecture, tokenizer, task=plan.task.name, where=plan.where
+        )
+        self.model.model.to(find_device())
+        corpus = read_corpus(plan.task.folder)
+        measured = {
+            self.config.measured_on: read_running_text(plan.measured_on, self.tokens.unknown),
+            HELD_OUT: corpus.read_paragraphs(HELD_OUT),
+        }
+        self.texts = {
+            name: build_masked_split(
+                self.model.model.plan, mask_text(name, documents, self.tokens, length=positions)
+            )
+            for name, documents in measured.items()
+        }
+        documents = corpus.read_paragraphs(TRAIN)
+        self.encoded = encode_documents(documents, self.tokens, work / "pieces")
+
+    def train(self, on_step: Callable[[int], None]) -> Iterator[Event]:
+        """Train, and yield the history.
+
+        Args:
+            on_step: called after each step with the steps done.
+
+        Raises:
+            TrainingError: a loss is not finite.
+        """
+        trainings, done = self.config.list_trainings(), 0
+        has_head_start = self.config.head_start is not None
+        splits = {name: split.thin(CURVE_WINDOWS) for name, split in self.texts.items()}
+        for name, split in splits.items():
+            place = {"epoch": 0.0, "step": 0, "split": name}
+            yield {"event": "validate", **place, "metrics": self._measure(split)}
+        for number, (phase, recipe) in enumerate(trainings):
+            train = self._cut(number, phase.length)
+            if number == 0:
+                yield from self._measure_all(FRESH if has_head_start else BEFORE, train, done)
+            elif number == 1 and has_head_start:
+                yield from self._measure_all(BEFORE, train, done)
+            self.model.model.blocks.requires_grad_(not (has_head_start and number == 0))
+            item = TaskRun(
+                task=self.plan.task,
+                model=self.model.pieces,
+                splits={TRAIN: train, **splits},
+                selections={HONEST: HELD_OUT},
+                measured=[self.config.measured_on],
+                joint=self.model.model,
+            )
+            trainer = Trainer(
+                self.model.model,
+                [item],
+                recipe=recipe,
+                seed=self.config.seed,
+                checkpoint=self.work / f"training-{number}.safetensors",
+                max_steps=phase.steps,
+                validate_every=self.config.validate_every,
+            )
+            progress = trainer.run(partial(_shift, on_step, done)).progress
+            yield from ({**event, "step": event["step"] + done} for event in progress.events)
+            done += phase.steps
+        yield from self._measure_all(AFTER, train, done)
+
+    def _cut(self, number: int, length: int) -> MaskedSplit:
+        """Return the windows of a training."""
+        text = cut_text(
+            TRAIN,
+            self.encoded,
+            self.tokens,
+            length=length,
+            seed=[self.config.seed, WINDOWS, number],
+            pairs=self.config.pairs,
+            short_prob=self.config.short_prob,
+        )
+        plan, has_pairs = self.model.model.plan, self.config.pairs is not None
+        return build_masked_split(plan, text, find_rule(plan), has_pairs=has_pairs)
+
+    def _measure_all(self, at: str, train: MaskedSplit, step: int) -> Iterator[Event]:
+        for name, split in {**self.texts, TRAIN: train}.items():
+            metrics = self._measure(split.thin(MEASURED_WINDOWS))
+            event = {"event": "measure", "at": at, "step": step, "split": name}
+            log.info("pretrain measure at=%s split=%s %s", at, name, metrics)
+            yield {**event, "metrics": metrics}
+
+    def _measure(self, split: MaskedSplit) -> dict[str, float]:
+        task = self.plan.task
+        metrics = score_predictions(task, predict(self.model.pieces, split, task.targets))
+        if split.has_pairs:
+            assert self.model.pairs is not None, self.plan.name
+            found = predict(self.model.pairs, split, {LABEL: ANSWERS})
+            right = [ANSWERS[answer] for answer in split.text.answers]
+            pairs = Predictions(ANSWERS, right, found.prediction, found.score)
+            kind = PAIR_CLASSIFICATION.name
+            metrics["pair_accuracy"] = measure(kind, ["accuracy"], pairs)["accuracy"]
+        return metrics
+
+
+def _read_architecture(plan: EncoderPlan, pieces: PieceSet) -> Mapping[str, Any]:
+    if plan.config.begins_from_nothing:
+        return read_architecture(plan.init, pieces.tokenizer.get_vocab_size(), pieces.padding)
+    found: dict[str, Any] = json.loads((plan.init / "config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _shift(on_step: Callable[[int], None], before: int, step: int) -> None:
+    on_step(before + step)
+
+
+def summarise_history(events: list[Event]) -> dict[str, float]:
+    """Return what the table shows: the metrics of each text, before and after.
+
+    `wikitext2.perplexity` is the end, `before.wikitext2.perplexity` the encoder as it began.
+    """
+    return {
+        ("" if event["at"] == AFTER else f"{event['at']}.") + f"{event['split']}.{name}": value
+        for event in events
+        if event["event"] == "measure"
+        for name, value in event["metrics"].items()
+    }
