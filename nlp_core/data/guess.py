@@ -22,6 +22,7 @@ from nlp_core.data.column_guess import (
     is_header,
     is_numeric,
 )
+from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file, read_cells, read_records
 from nlp_core.data.readers.user import name_label, read_examples
@@ -103,6 +104,11 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
         return guess
     if guess.data.has_spans:
         guess.reasons["scheme"] = SCHEMES["spans"]
+        borders = BorderCheck()
+        for example in islice(read_examples(path, guess.data), SAMPLE):
+            borders.add(example.borders, example.line())
+        if doubt := borders.describe():
+            guess.doubts["scheme"] = doubt
         return guess
     scheme = detect_scheme(read_examples(path, guess.data), path)
     guess.data = guess.data.model_copy(update={"scheme": scheme})

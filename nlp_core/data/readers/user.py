@@ -1,6 +1,5 @@
 """Read one's own files as examples: what the `data` section of a model file says of each column."""
 
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -20,8 +19,6 @@ from reglue_runtime.text import EMPTY_TOKEN, Stretch
 READ_SCHEME = "BIO"
 """Of the tags that entities get which stand as stretches of a text."""
 
-log = logging.getLogger(__name__)
-
 
 class UserExample(NamedTuple):
     """One example of a file.
@@ -37,7 +34,7 @@ class UserExample(NamedTuple):
         extras: by what a model's inputs call it (features.pos) a symbol or a number for each token,
             or the numbers of the row.
         stretches: where the tokens stand in their text, if entities are stretches of it.
-        widened: how many entities begin or end inside of a token, and were taken for whole ones.
+        borders: how entities fit the tokens, see TaggedStretches.
     """
 
     lines: list[int]
@@ -47,7 +44,7 @@ class UserExample(NamedTuple):
     raw: Sequence[str] = ()
     extras: Mapping[str, list[Any]] = MappingProxyType({})
     stretches: Sequence[Stretch] | None = None
-    widened: int = 0
+    borders: Mapping[str, int] = MappingProxyType({})
 
     def line(self, token: int = 0) -> int:
         """Return the line of a token, or of the example."""
@@ -66,23 +63,12 @@ def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Ite
         DataError: the file is missing or empty, a line is malformed, or a column is not there.
     """
     tokenize = TOKENIZERS.get(data.tokens)
-    widened, first = 0, 0
     for record in read_records(path, data):
         example = parse_record(record, data, path, tokenize=tokenize, labelled=labelled)
-        if example.widened:
-            widened, first = widened + example.widened, first or example.line()
         if data.choices:
             yield from list_candidates(example, data)
         else:
             yield example
-    if widened:
-        log.warning(
-            "%s: %d entities begin or end inside of a token, the first in line %d, and were taken "
-            "for whole tokens",
-            path,
-            widened,
-            first,
-        )
 
 
 def list_candidates(example: UserExample, data: DataConfig) -> Iterator[UserExample]:
@@ -161,7 +147,7 @@ def _tag_text(
     except EntityError as err:
         raise refuse(path, record.lines[0], f"'{data.tag_column}': {err}") from err
     tags = write_tags(found.spans, len(example.texts[0]), READ_SCHEME)
-    return example._replace(targets={TAGS: tags}, widened=found.widened)
+    return example._replace(targets={TAGS: tags}, borders=found.borders)
 
 
 def _read_extra(
