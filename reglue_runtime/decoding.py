@@ -1,4 +1,4 @@
-"""From the graph's scores to what is predicted: one decoding for each sort of head.
+"""From the graph's scores to predictions: one decoding for each kind of head.
 
 Shape letters: B batch, T tokens, L labels.
 """
@@ -19,13 +19,6 @@ Decoding: TypeAlias = Callable[[np.ndarray, Sequence[Example]], list[Prediction]
 
 
 def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path) -> Decoding:
-    """Return what reads the scores of one head.
-
-    Args:
-        note: the head's part of the manifest.
-        tokenizer: the tokenizer's part.
-        folder: the bundle.
-    """
     labels = note["labels"]
     match note["decoding"]:
         case "choice":
@@ -87,7 +80,7 @@ def _read_values(scores_B: np.ndarray, examples: Sequence[Example]) -> list[Pred
 def _rank(
     scores_B: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str]
 ) -> list[Prediction]:
-    """Say which candidates are right; `score` is what candidates of a question are ordered by."""
+    """Predict which candidates are right; `score` orders the candidates of a question."""
     right_B = 1 / (1 + np.exp(-scores_B.astype(np.float64)))
     odds_BL = np.stack([1 - right_B, right_B], -1)
     return [
@@ -133,10 +126,10 @@ def _name(labels: Sequence[str], row: np.ndarray) -> dict[str, float]:
 
 
 def find_entities(words: Sequence[str], tags: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the entities that tags of a scheme of prefixes write: type, text, first, last token.
+    """Return the entities of BIO or BIOES tags: type, text, first and last token.
 
-    An entity ends where another begins, where its type changes, and behind an E or an S; one that
-    does not begin with a B or an S is read all the same.
+    An entity ends before the next one, at a change of type, and after E or S; one that does not
+    begin with B or S is read as well.
     """
     found: list[dict[str, Any]] = []
     open_type = None

@@ -23,13 +23,6 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 class Featurizer:
-    """Make the arrays of a graph.
-
-    Args:
-        manifest: of the bundle.
-        folder: the bundle, for the files of tokenizers.
-    """
-
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self._sources: list[Source] = [_build_source(note, folder) for note in manifest.inputs]
 
@@ -37,7 +30,7 @@ class Featurizer:
         """Return the graph's inputs by name.
 
         Raises:
-            ExampleError: an example has not the words or numbers that the graph reads.
+            ExampleError: an example lacks words or numbers that the graph reads.
         """
         arrays: Arrays = {}
         for source in self._sources:
@@ -71,7 +64,6 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
 
 
 def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
-    """Return a column of words of each example."""
     found = []
     for example in examples:
         words = example.tokens.get(column)
@@ -117,7 +109,7 @@ def _read_spellings(
     column: str,
     spell: Mapping[str, Spell],
 ) -> Arrays:
-    """Return what the distinct words are made of, [U, C], and which stands where, [B, T]."""
+    """Return the distinct words' characters or pieces, [U, C], and each token's word, [B, T]."""
     texts = _list_tokens(examples, column)
     number: dict[str, int] = {}
     index = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What a bundle's manifest says, and the check that the bundle is whole."""
+"""A bundle's manifest, and the check that its files are complete."""
 
 import hashlib
 import json
@@ -18,16 +18,15 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """A bundle, described.
+    """What bundle.json says of a bundle.
 
     Attributes:
         kind: classification, tagging ...
         variant: float32, int8, float16 or program.
-        tokenizer: how a text becomes tokens: its `name`, `substitutions` (of the tokenizer `words`)
-            and `max_tokens`.
-        texts: the columns of texts that the model reads: text, or text_a and text_b.
-        inputs: what the graph reads, each with its `name`, its `source` and what that needs.
-        heads: what it says, each with its `output`, `decoding`, `target` and `labels`.
+        tokenizer: `name`, `substitutions` (of the tokenizer `words`) and `max_tokens`.
+        texts: columns of texts that the model reads: text, or text_a and text_b.
+        inputs: of the graph, each with its `name`, its `source` and that source's options.
+        heads: each with its `output`, `decoding`, `target` and `labels`.
         graph: file of the graph.
     """
 
@@ -44,7 +43,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a bundle's manifest and compare every file with its digest.
 
     Raises:
-        BundleError: the folder holds no bundle, one of another format, or not a whole one.
+        BundleError: the folder holds no bundle, one of another format, or an incomplete one.
     """
     path = folder / MANIFEST
     try:

@@ -1,4 +1,4 @@
-"""What a window of pieces has room for, and which one of a long text shows a word best."""
+"""How many pieces fit a window, and which window of a long text shows a word best."""
 
 import json
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ if TYPE_CHECKING:  # a compiled library that only models of pieces need
 
 
 def begin_words(tokenizer: str) -> str:
-    """Return a tokenizer, as JSON, that reads words given one by one as it reads them in a text.
+    """Return a tokenizer, as JSON, that reads single words as it reads them in a text.
 
-    A byte-level one (GPT-2, RoBERTa) knows a word's beginning by the space before it, which a word
-    alone does not have.
+    A byte-level one (GPT-2, RoBERTa) marks the beginning of a word by the space before it, which a
+    single word lacks.
     """
     found: dict[str, Any] = json.loads(tokenizer)
     for part, parts in (("pre_tokenizer", "pretokenizers"), ("post_processor", "processors")):
@@ -24,14 +24,14 @@ def begin_words(tokenizer: str) -> str:
 
 
 def find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> list[tuple[int, int]]:
-    """Return for each word the window that shows most of what is around it, and its first piece.
+    """Return for each word the window with the most context around it, and its first piece there.
 
-    A word without any piece, such as a control character, has the place of the first piece of all.
+    A word without pieces, such as a control character, gets the first piece of all.
 
     Args:
         windows: of one example.
-        size: its words.
-        sequence: whether the words are those of the first (0) or the second (1) text.
+        size: number of words.
+        sequence: whether they are the first (0) or the second (1) text.
     """
     best: list[tuple[int, int, int]] = [(-1, 0, 0)] * size
     for number, window in enumerate(windows):
@@ -49,20 +49,17 @@ def find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> li
 
 
 def count_opening_pieces(tokenizer: "Tokenizer", max_length: int, stride: int) -> int:
-    """Return how many pieces of a first text leave a second one room to move on in.
+    """Return how many pieces of a first text leave room for the second one to advance.
 
-    Windows of the second text have `stride` pieces in common, so each has to have one more.
+    Windows of the second text share `stride` pieces, so each needs one more.
     """
     return max_length - tokenizer.num_special_tokens_to_add(is_pair=True) - stride - 1
 
 
 def cut_words(words: Sequence[str], tokenizer: "Tokenizer", most: int) -> list[str]:
-    """Return the first words of a text, the last one cut if need be, that have so many pieces.
+    """Return the first words that fit in `most` pieces (at least 1), the last one cut if need be.
 
-    Args:
-        words: the text.
-        tokenizer: one that does not cut texts itself.
-        most: of the pieces; 1 at least.
+    The tokenizer must not truncate.
     """
     found = tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False)
     if len(found.ids) <= most:

@@ -1,6 +1,6 @@
 """From a text to tokens, and from a token to the forms that a vocabulary looks up.
 
-Training reads this module too, so that it and the exported model cannot cut a text differently.
+Training reads this module too, so training and exported models split texts alike.
 """
 
 import re
@@ -20,7 +20,7 @@ Substitution = tuple[str, int, str]
 
 
 class Stretch(NamedTuple):
-    """Where a token stands in its text: from `start` to before `end`, in characters."""
+    """Offsets of a token in its text, in characters; `end` is exclusive."""
 
     start: int
     end: int
@@ -42,31 +42,30 @@ _PLAIN_WORD = re.compile(
 
 
 def split_spaces(text: str) -> list[str]:
-    """Split a text that is already tokenised at its spaces."""
     return [token for token in text.split(" ") if token] or [EMPTY_TOKEN]
 
 
 def split_plain_words(text: str) -> list[str]:
     """Split a text into words, numbers and single signs: "16th-century" gives three.
 
-    It cuts "isn't" into "is", "n't", cuts at every sign, in the midst of a text too, and keeps
-    every character as it is.
+    "isn't" gives "is", "n't"; every sign is a token of its own, also inside a word; every character
+    is kept.
     """
     return [text[place.start : place.end] for place in locate_plain_words(text)] or [EMPTY_TOKEN]
 
 
 def locate_plain_words(text: str) -> list[Stretch]:
-    """Return where the tokens of `split_plain_words` stand; a text without any has none."""
+    """Return the offsets of the tokens of `split_plain_words`; none of an empty text."""
     return [Stretch(*found.span()) for found in _PLAIN_WORD.finditer(text)]
 
 
 def locate_spaces(text: str) -> list[Stretch]:
-    """Return where the tokens of `split_spaces` stand; a text without any has none."""
+    """Return the offsets of the tokens of `split_spaces`; none of an empty text."""
     return [Stretch(*found.span()) for found in _SPACED.finditer(text)]
 
 
 def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], list[str]]:
-    """Return the tokenizer that rewrites a text step by step and splits it at white space."""
+    """Return the tokenizer that applies substitutions in turn and splits at white space."""
     steps = [(re.compile(pattern, flags), into) for pattern, flags, into in substitutions]
 
     def split(text: str) -> list[str]:
@@ -78,12 +77,10 @@ def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], lis
 
 
 def zero_digits(word: str) -> str:
-    """Return a word with 0 for each of its digits."""
     return DIGIT.sub("0", word)
 
 
 def mark_word(word: str, *, lowercase: bool) -> str:
-    """Return a word with its beginning marked, as it is cut into pieces."""
     return WORD_START + (word.lower() if lowercase else word)
 
 

@@ -1,4 +1,4 @@
-"""Texts as windows of the pieces of a pretrained encoder's own tokenizer.
+"""Cut texts into windows of the pieces of a pretrained encoder's tokenizer.
 
 Shape letters: B batch, T tokens, L pieces of a window, W windows.
 """
@@ -17,12 +17,7 @@ from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, 
 def build_windows(
     note: Mapping[str, Any], folder: Path
 ) -> Callable[[Sequence[Example]], dict[str, np.ndarray]]:
-    """Return what reads texts, each as one window, or tokens in as many windows as they need.
-
-    Args:
-        note: the input's part of the manifest.
-        folder: the bundle.
-    """
+    """Return what reads texts as one window each, or tokens in as many windows as they need."""
     written = (folder / note["file"]).read_text(encoding="utf-8")
     if note["stride"] is None:
         tokenizer = Tokenizer.from_str(written)
@@ -65,11 +60,7 @@ def _read_words(
 ) -> dict[str, np.ndarray]:
     """Return ids and segments [W, L], the number of real pieces [W] and places [B, T].
 
-    Args:
-        examples: with their tokens.
-        tokenizer: cuts texts into windows.
-        whole: the same, and cuts nothing; for texts that come first.
-        note: the input's part of the manifest.
+    `whole` is the tokenizer without truncation, for texts that come first.
     """
     texts = [example.tokens[note["column"]] for example in examples]
     inputs: list[Any] = texts

@@ -40,7 +40,6 @@ COLUMNS = [
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `bench`."""
     parser = add_command(
         subparsers,
         "bench",
@@ -76,12 +75,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Time, print, and write what is asked for.
-
-    Raises:
-        ConfigError: an argument is wrong.
-        DataError: a bundle, the trained model or the file of texts is not what it should be.
-    """
     show_log("WARNING")
     if (options.texts is None) == (options.against is None):
         raise ConfigError("bench: expected one of --texts FILE and --against FOLDER.")
@@ -116,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> Sequence[Any]:
-    """Add the trained model to what is timed, and return its examples."""
+    """Add the trained model to the subjects, and return its examples."""
     # Imported here: exported models are timed without torch.
     from nlp_core.export.timing import build_subjects, list_all_examples
     from nlp_core.export.trained import read_trained
@@ -150,7 +143,7 @@ def _read_texts(path: Path) -> list[str]:
 
 
 def format_csv(timings: Sequence[Timing], hardware: str) -> str:
-    """Return a row for each model; the last column says on what."""
+    """Return a row for each model; the last column is the hardware."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*COLUMNS, "hardware"])

@@ -12,7 +12,6 @@ from nlp_core.data.tagging_scheme import PREFIXES
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `convert`."""
     parser = add_command(
         subparsers,
         "convert",
@@ -40,11 +39,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write OUT, whole or not at all.
-
-    Raises:
-        DataError: a line of IN is malformed, or OUT cannot be written.
-    """
     conversion = Conversion(options.form, options.scheme_from, options.scheme_to)
     lines = conversion.rewrite(options.source)
     with writing(options.target) as out:

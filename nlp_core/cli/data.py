@@ -15,7 +15,6 @@ from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `data list`."""
     data = add_command(subparsers, "data").add_subparsers(required=True, metavar="list")
     listing = data.add_parser("list", help="list every dataset with licence and citation")
     listing.add_argument("--json", action="store_true", help="print JSON")
@@ -35,11 +34,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show every dataset.
-
-    Raises:
-        ConfigError: a file under sources/ is wrong.
-    """
     datasets = read_registry(options.sources_dir)
     rows = [describe(name, item, options.data_dir) for name, item in datasets.items()]
     if options.json:
@@ -49,13 +43,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, object]:
-    """Return all that the registry says of a dataset, and whether its files are there.
-
-    Args:
-        name: the dataset.
-        dataset: its file under sources/.
-        data_dir: the folder that holds raw/ and processed/.
-    """
+    """Return what the registry says of a dataset, and whether its files are downloaded."""
     task = dataset.task
     splits = {split: config.rows for split, config in task.splits.items()} if task else {}
     return {
@@ -86,7 +74,7 @@ def _name_origin(file: FileConfig) -> str:
 
 
 def _list_digest_labels(dataset: DatasetConfig) -> dict[str, list[str]]:
-    """Return, for each member that may be no official release, what it then is."""
+    """Return, for each member that may be no official release, what it is instead."""
     labels: dict[str, list[str]] = {}
     for file in dataset.files:
         for member in file.wanted:

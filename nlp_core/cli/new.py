@@ -21,7 +21,6 @@ from nlp_core.training.user_run import check_model
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `new`."""
     parser = add_command(
         subparsers,
         "new",
@@ -45,12 +44,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the model file and say what was guessed, and on which line to change it.
-
-    Raises:
-        ConfigError: the model file is there already.
-        DataError: the file cannot be read, or has no columns of that kind.
-    """
     output: Path = options.output
     if output.exists() and not options.force:
         raise ConfigError(f"{output}: is there already; name another file, or use --force.")

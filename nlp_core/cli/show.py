@@ -20,7 +20,6 @@ LETTERS = "B examples, T tokens, C characters; '-': as many as the data has word
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `show`."""
     parser = add_command(
         subparsers,
         "show",
@@ -34,11 +33,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show a model.
-
-    Raises:
-        ConfigError: the file is wrong.
-    """
     config = read_model(options.model)
     nodes = describe_plan(plan_model(config, where=str(options.model)))
     if options.mermaid:

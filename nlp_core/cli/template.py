@@ -80,8 +80,8 @@ def build_template(
     Args:
         name: a key of TEMPLATES.
         data: its section on how files are read.
-        rows: about how many examples there are to train on.
-        encoder: of the pretrained encoder that it begins with; None: it begins with words.
+        rows: about how many training examples there are.
+        encoder: size of the pretrained encoder that it starts from; None: it starts from words.
     """
     if encoder is not None:
         return _build_with_encoder(name, data, rows, encoder)
@@ -109,7 +109,6 @@ def build_template(
 def _build_with_encoder(
     name: str, data: dict[str, Any], rows: int, encoder: EncoderSize
 ) -> dict[str, Any]:
-    """Return a model file whose layers are an encoder, a pooling where needed, and a dropout."""
     has_words = not TEMPLATES[name].texts
     column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
     inner = "encoder" if has_words else "pooled"
@@ -158,8 +157,8 @@ def _build_with_encoder(
 def fit_training(rows: int) -> dict[str, int]:
     """Return the keys of `training` that depend on the number of examples.
 
-    Few examples get small batches and many epochs, so that a net sees some thousand batches; many
-    get few epochs, and are validated more than once in each.
+    Few examples get small batches and many epochs, so that a net sees a few thousand batches; many
+    get few epochs, with several validations in each.
     """
     batch_size = next(size for least, size in BATCH_SIZES if rows >= least)
     epochs = min(max(round(WANTED_STEPS * batch_size / rows), MIN_EPOCHS), MAX_EPOCHS)
@@ -173,7 +172,6 @@ def fit_training(rows: int) -> dict[str, int]:
 
 
 def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the net of a template and its heads."""
     tags = {"tags": {"head": "crf_tagging", "inputs": ["out"]}}
     if name == "tagging":
         return "tokens", tags

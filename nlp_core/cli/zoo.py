@@ -1,4 +1,4 @@
-"""`reglue zoo`: the models that are there to start from."""
+"""`reglue zoo`: list the model files to start from."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,6 @@ README = Path("zoo") / "README.md"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `zoo`."""
     parser = add_command(
         subparsers,
         "zoo",
@@ -26,12 +25,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """List the models of the project in the current folder, or write zoo/README.md.
-
-    Raises:
-        ConfigError: a model file, params.yaml or a file of published numbers is wrong.
-        DataError: a results file is damaged.
-    """
     models = list_zoo(Path())
     if options.readme:
         with writing(README) as out:

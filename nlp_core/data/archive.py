@@ -1,4 +1,4 @@
-"""Take the wanted members out of an archive: nothing outside the folder, no links, a size cap."""
+"""Extract members of an archive: nothing outside the folder, no links, a size cap."""
 
 import hashlib
 import lzma
@@ -25,13 +25,6 @@ UNPACK_ERRORS = (
 
 
 class Unpacked(NamedTuple):
-    """A member on disk.
-
-    Attributes:
-        sha256: digest of its bytes, in hex.
-        num_bytes: its size.
-    """
-
     sha256: str
     num_bytes: int
 
@@ -43,20 +36,17 @@ def unpack_members(
     form: Literal["none", "zip", "xz"],
     max_bytes: int,
 ) -> dict[str, Unpacked]:
-    """Write the wanted members of an archive to their paths.
+    """Write members of an archive to their paths; return their digests and sizes.
 
     Args:
         archive_path: the archive; with form "none" the one member itself.
-        members: path inside the archive -> path to write.
+        members: path to write, by path in the archive.
         form: how the archive is packed.
         max_bytes: cap on the bytes of all members together.
 
-    Returns:
-        Digest and size of each member.
-
     Raises:
-        DownloadError: the archive is damaged, lacks a member, holds a path outside its folder or a
-            link, or unpacks to more than the cap. Then none of the members stays.
+        DownloadError: the archive is damaged, lacks a member, has a link or a path outside its
+            folder, or unpacks to more than the cap. Then no member remains.
     """
     unpacked: dict[str, Unpacked] = {}
     try:
@@ -81,7 +71,7 @@ def unpack_members(
 def _opening(
     archive_path: Path, members: Collection[str], form: str
 ) -> Iterator[Callable[[str], IO[bytes]]]:
-    """Yield what opens a member by name."""
+    """Yield a function that opens a member by name."""
     if form != "zip":
         yield lambda member: (lzma.open if form == "xz" else open)(archive_path, "rb")
         return

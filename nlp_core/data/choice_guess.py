@@ -1,4 +1,4 @@
-"""Guess which columns of a table are the candidates of a question, and what marks the right one."""
+"""Guess which columns of a table are the candidates of a question, and which marks the right."""
 
 import re
 from typing import Any
@@ -12,13 +12,10 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def assign_choices(columns: dict[str, list[Any]]) -> Roles:
-    """Return the columns of candidates, of the right one's name, and of the question.
-
-    Args:
-        columns: some values of each column.
+    """Return the columns of the candidates, of the question and of the right candidate.
 
     Raises:
-        GuessError: no columns have numbered names, or nothing names one of them.
+        GuessError: no columns have numbered names, or none marks the right candidate.
     """
     choices = _find_choices(list(columns))
     looks = {name: Look(values) for name, values in columns.items()}
@@ -58,7 +55,7 @@ def _find_choices(names: list[str]) -> list[str]:
 
 
 def _find_labels(label: str, seen: set[str], choices: list[str]) -> list[str] | None:
-    """Return what the column calls each candidate; None for 0, 1, 2 ..."""
+    """Return the column's name for each candidate; None for 0, 1, 2 ..."""
     from_zero = [str(number) for number in range(len(choices))]
     from_one = [str(number + 1) for number in range(len(choices))]
     if seen <= set(from_zero):

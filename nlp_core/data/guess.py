@@ -1,4 +1,4 @@
-"""Look at a file of one's own and guess how it is read: the `data` section of a model file."""
+"""Guess how the user's file is read: the `data` section of a model file."""
 
 import csv
 from collections import Counter
@@ -56,13 +56,7 @@ SCHEMES = {
 
 @dataclass
 class Guess:
-    """How a file seems to be read.
-
-    Attributes:
-        data: the section for the model file.
-        reasons: what was seen, by key of the section.
-        doubts: what is not sure, by key of the section.
-    """
+    """The guessed section, with what was seen and what is not sure by key."""
 
     data: DataConfig
     reasons: dict[str, str]
@@ -70,25 +64,21 @@ class Guess:
 
     @property
     def section(self) -> dict[str, Any]:
-        """The section for the model file, without what is as usual."""
+        """The section for the model file, without defaults."""
         return self.data.model_dump(mode="json", exclude_unset=True)
 
     def explain(self, key: str) -> str:
-        """Return why a key has its value."""
         doubt = self.doubts.get(key)
         return f"NOT SURE: {doubt}" if doubt else self.reasons.get(key, "")
 
 
 def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
-    """Guess format, separator, header, columns and tagging scheme of a file.
+    """Guess format, separator, header, columns and tagging scheme of a training file.
 
-    Args:
-        path: the file to train on.
-        kind: what is to be learnt.
-        has_choices: whether a row holds all candidates of its question.
+    `has_choices`: whether a row contains all candidates of its question.
 
     Raises:
-        DataError: the file is missing, empty or malformed, or has no columns for that kind.
+        DataError: the file is missing, empty or malformed, or lacks columns for the kind.
     """
     check_file(path)
     if kind.has_passages:
@@ -120,7 +110,7 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
 
 
 def guess_texts(path: Path) -> DataConfig:
-    """Guess how a file of texts is read that need no labels; .txt has a text on each line.
+    """Guess how a file of unlabelled texts is read; .txt has a text per line.
 
     Raises:
         DataError: the file is missing, empty or malformed, or has no column of texts.
@@ -150,7 +140,7 @@ def _check_rows(path: Path) -> None:
 
 
 def count_rows(path: Path, data: DataConfig) -> int:
-    """Return about how many examples a file holds: lines, gaps between sentences, questions."""
+    """Estimate the number of examples: lines, gaps between sentences, questions."""
     if data.format == "parquet":
         return int(pq.read_metadata(path).num_rows)
     if data.format == "conll":
@@ -183,14 +173,10 @@ def _guess_questions(path: Path) -> Guess:
 
 
 def guess_format(path: Path, kind: Kind) -> Format:
-    """Guess the format of a file by its name and its first lines.
-
-    Args:
-        path: the file.
-        kind: what it holds examples of; not span, which has the JSON of SQuAD alone.
+    """Guess the format of a file from its name and its first lines; SQuAD is not among them.
 
     Raises:
-        DataError: it is of no form that is read.
+        DataError: no format fits.
     """
     known = SUFFIXES.get(path.suffix.lower())
     if known in ("parquet", "jsonl") or (known == "conll" and known in kind.user_file.formats):
@@ -279,9 +265,9 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
 def _read_sample(
     path: Path, kind: Kind, values: dict[str, Any]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Return some values of each column, those whose values are nested by themselves.
+    """Return some values of each flat column, and of each nested one.
 
-    What is seen of how the file is read is added to `values`, which has its format.
+    Adds to `values`, which has the format, how the file was read.
     """
     if values["format"] in ("tsv", "csv"):
         columns = _read_delimited(path, values)
@@ -326,7 +312,7 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def _guess_separator(path: Path) -> str:
-    """Return the mark that cuts the most rows into the same number of cells, a comma else."""
+    """Return the separator that cuts the most rows into the same number of cells."""
     counts = {}
     for mark in ",;\t|":
         try:
@@ -340,7 +326,7 @@ def _guess_separator(path: Path) -> str:
 
 
 def _is_quoted(path: Path) -> bool:
-    """Say whether the cells of a TSV are quoted: some are, and all quotes fit."""
+    """Return whether the cells of a TSV are quoted: some are, and all quotes are balanced."""
     lines = [line.text for line in islice(read_lines(path), SAMPLE)]
     cells = [cell for line in lines for cell in line.split("\t") if cell.startswith('"')]
     if not cells or not all(len(cell) > 1 and cell.endswith('"') for cell in cells):

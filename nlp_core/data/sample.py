@@ -1,7 +1,7 @@
-"""Sample data: a seeded grammar of our own writes small files in the official formats.
+"""Sample data: a seeded grammar writes small files in the official formats.
 
-The tasks have a signal to learn, a share of wrong labels and words that train never shows, so that
-scores land below 100 and can move. Only `random.Random(...).random()` is drawn from, and no
+The tasks have a signal to learn, a share of wrong labels and words that train never shows, so
+scores are below 100 and can move. Only `random.Random(...).random()` is drawn from, and no
 transcendental function is called: the bytes are the same on every machine.
 """
 
@@ -42,25 +42,19 @@ GENERATORS: Registry[Writer] = Registry("generator")
 
 
 class Dice:
-    """Random choices that no version of the standard library changes.
-
-    Args:
-        seed: any text; equal texts give equal choices.
-    """
+    """Random choices that are the same in every version of the standard library."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
 
     def chance(self, prob: float) -> bool:
-        """Return True with a probability."""
         return self._random.random() < prob
 
     def pick(self, items: Sequence[str]) -> str:
-        """Return one of the items, all equally likely."""
         return items[int(self._random.random() * len(items))]
 
     def pick_skewed(self, items: Sequence[str]) -> str:
-        """Return one of the items, early ones more likely, so that late ones are rare words."""
+        """Return one of the items, early ones more often, so that late ones are rare words."""
         share = self._random.random()
         return items[int(share * share * len(items))]
 
@@ -69,7 +63,6 @@ class Dice:
         return low + int(self._random.random() * (high - low + 1))
 
     def shuffle(self, items: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the items in a new order."""
         keyed = [(self._random.random(), item) for item in items]
         return [item for _, item in sorted(keyed)]
 
@@ -79,14 +72,7 @@ class Dice:
 
 
 def generate(name: str, folder: Path, *, sizes: Mapping[str, int], seed: int) -> None:
-    """Write the members of a sample source.
-
-    Args:
-        name: the generator.
-        folder: where the members go.
-        sizes: sentences, questions or dimensions of each member.
-        seed: seed of all that is drawn.
-    """
+    """Write the members of a sample source; sizes are sentences, questions or dimensions."""
     write = GENERATORS.get(name)
     for member, size in sorted(sizes.items()):
         write_text(folder / member, write(Dice(f"{seed}:{name}:{member}"), size))
@@ -96,7 +82,7 @@ def generate(name: str, folder: Path, *, sizes: Mapping[str, int], seed: int) ->
 def write_reviews(dice: Dice, size: int) -> str:
     """Write reviews with their sentiment in SST-2's format: sentence TAB label, with a header.
 
-    The last clause decides; a negation turns it round; a few labels are wrong.
+    The last clause decides; a negation flips it; a few labels are wrong.
     """
     lines = ["sentence\tlabel"]
     for _ in range(size):
@@ -131,7 +117,7 @@ def _write_opinion(dice: Dice, is_good: bool) -> str:
 
 
 class _Piece(NamedTuple):
-    """Words of one entity type; no type for words outside of entities."""
+    """Words of one entity type; an empty type for words outside entities."""
 
     words: str
     label: str = ""
@@ -141,7 +127,7 @@ class _Piece(NamedTuple):
 def write_news(dice: Dice, size: int) -> str:
     """Write news with persons, places, organisations and others in CoNLL-2003's four columns.
 
-    Some names stand for a person here and a place there, and the sentence has to tell.
+    Some names are a person in one sentence and a place in another, so the context decides.
     """
     blocks = ["-DOCSTART- -X- O O\n"]
     blocks += [_format_columns(_write_sentence(dice)) for _ in range(size)]
@@ -163,7 +149,7 @@ def _write_sentence(dice: Dice) -> list[_Piece]:
 
 
 def _subject(dice: Dice) -> _Piece:
-    """Return a person, a team, a place or a company; a team bears the bare name of its town."""
+    """Return a person, a team, a place or a company; a team is called by its town."""
     kind = dice.number(1, 6)
     if kind <= 2:
         return _Piece(_surname(dice), "PER")
@@ -201,7 +187,7 @@ def _other(dice: Dice) -> _Piece:
 
 
 def _format_columns(pieces: list[_Piece]) -> str:
-    """Write a sentence in IOB1: B- only between two entities of one type that touch."""
+    """Write a sentence in IOB1: B- only between two adjacent entities of one type."""
     lines: list[str] = []
     before = ""
     for words, label in pieces:
@@ -218,8 +204,8 @@ def _format_columns(pieces: list[_Piece]) -> str:
 def write_questions(dice: Dice, size: int) -> str:
     """Write questions with candidate sentences in WikiQA's .txt format.
 
-    An answer speaks of the thing that is asked for and gives the kind of fact that is asked for;
-    the other candidates do only one of the two, or neither.
+    A right answer mentions the thing asked for and the kind of fact asked for; the other candidates
+    do one of the two, or neither.
     """
     seen: set[str] = set()
     lines: list[str] = []
@@ -284,7 +270,7 @@ def _write_fact(dice: Dice, kind: str, topic: str) -> str:
 
 @GENERATORS.register("sample_vectors")
 def write_vectors(dice: Dice, dim: int) -> str:
-    """Write word vectors in GloVe's text format: words of one meaning lie near each other."""
+    """Write word vectors in GloVe's text format; words of one meaning are close."""
     lines: list[str] = []
     for words in _list_meanings():
         center = [dice.spread() for _ in range(dim)]
@@ -296,7 +282,7 @@ def write_vectors(dice: Dice, dim: int) -> str:
 
 
 def _list_meanings() -> list[list[str]]:
-    """Return the lower-case words of each meaning; a word belongs to the first that has it."""
+    """Return the lowercase words of each meaning; a word belongs to the first that has it."""
     surnames = [start + end for start in NAME_STARTS for end in PERSON_ENDS]
     towns = [start + end for start in NAME_STARTS for end in PLACE_ENDS]
     years = [str(year) for year in range(1701, 2000)]

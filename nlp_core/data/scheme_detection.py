@@ -1,4 +1,4 @@
-"""Find out how the tags of a file write entities: IOB1, BIO, BIOES, BILOU, or not at all."""
+"""Detect the tagging scheme of a file: IOB1, BIO, BIOES, BILOU, or plain tags."""
 
 import logging
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ RARE = 0.01
 
 
 class _Evidence:
-    """What the tags of a file do.
+    """What the tags of a file show.
 
     Attributes:
-        letters: the prefixes that there are.
-        first: line and tag of the first tag with a prefix, and of the first one without.
+        letters: the prefixes that occur.
+        first: line and tag of the first tag with a prefix (True), and without (False).
         broken: by scheme, line and message of its first broken rule.
-        starts: how many entities begin with I- and with B-, not behind another of their type.
+        starts: how many entities begin with I- and with B-, not after another of their type.
     """
 
     def __init__(self, examples: Iterable[UserExample]) -> None:
@@ -62,14 +62,14 @@ class _Evidence:
 
 
 def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
-    """Return the scheme that all the tags of a file obey.
+    """Return the scheme that all tags of a file follow.
 
-    A file that is right in BIO is taken for BIO; IOB1 only allows B- behind an entity of the same
-    type, so that a file in which entities begin sometimes with I- and sometimes with B- is mixed.
-    A few such B- (the training file of CoNLL-2003 has some) are overlooked with a warning.
+    A file valid in BIO is BIO. IOB1 allows B- only after an entity of the same type, so a file
+    whose entities begin sometimes with I- and sometimes with B- is mixed. A few such B- (the
+    training file of CoNLL-2003 has some) give only a warning.
 
     Raises:
-        DataError: the tags follow no scheme, or two in turn; both lines are named.
+        DataError: the tags follow no scheme, or are mixed; both lines are named.
     """
     found = _Evidence(examples)
     if True not in found.first:
@@ -100,7 +100,7 @@ def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
 
 
 def suggest_scheme(examples: Iterable[UserExample], scheme: str) -> str:
-    """Return what to say of tags that break the rules of the scheme in the model file."""
+    """Return a hint if the whole file follows another scheme than the model file's."""
     try:
         found = detect_scheme(examples, Path())
     except DataError:

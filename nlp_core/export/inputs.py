@@ -1,6 +1,6 @@
-"""What the graph of a model reads: strings, lengths, numbers and pieces instead of torch's batches.
+"""Plan the inputs of a model's graph: strings, lengths, numbers and pieces, not torch batches.
 
-Strings become ids inside the graph, by tables that stand before what torch sees; see `graph.py`.
+Tables in the graph turn strings into ids before torch's part; see `graph.py`.
 
 Shape letters: B batch, T tokens, K forms of a word, U distinct words, C characters or pieces in a
 word, W windows, L pieces of a window.
@@ -44,8 +44,8 @@ class StringTable(NamedTuple):
     """A dictionary from strings to ids in the graph.
 
     Attributes:
-        source: the string input that is looked up.
-        target: the ids, which torch sees as an input.
+        source: the string input.
+        target: the ids, an input for torch.
         ids: id of each string.
         default: id of any other string.
     """
@@ -57,12 +57,7 @@ class StringTable(NamedTuple):
 
 
 class TensorPlan(NamedTuple):
-    """An input as torch sees it.
-
-    Attributes:
-        dtype: of its numbers.
-        shape: its dimensions, a letter and the column that sets the size, or a fixed size.
-    """
+    """An input as torch sees it; a dimension is a letter with its column, or a fixed size."""
 
     dtype: torch.dtype
     shape: tuple[str | int, ...]
@@ -73,14 +68,14 @@ class InputPlan:
     """All inputs of a graph.
 
     Attributes:
-        notes: the part of the manifest: what the runtime makes.
-        tensors: what torch sees, by name.
-        strings: shape of each string input of the graph, by name.
+        notes: the manifest's part: what the runtime makes.
+        tensors: torch's inputs by name.
+        strings: shape of each string input of the graph.
         tables: from strings to ids.
-        files: by name what lies beside the graph.
-        readers: for each raw-input layer what makes its block's arguments of the tensors.
-        lengths: for each input of the model that has tokens the tensor with its lengths.
-        limits: for each size that is not any number its smallest and its largest.
+        files: content of further files of the bundle, by name.
+        readers: for each input layer what maps the tensors to its block's arguments.
+        lengths: for each model input with tokens the tensor with its lengths.
+        limits: smallest and largest value of each limited size.
     """
 
     notes: list[Note] = field(default_factory=list)
@@ -94,10 +89,7 @@ class InputPlan:
 
 
 def plan_inputs(featurizer: Featurizer) -> InputPlan:
-    """Return what the graph of a model reads.
-
-    Args:
-        featurizer: the model's.
+    """Return the inputs of a model's graph.
 
     Raises:
         ConfigError: a layer reads what no bundle can make.
@@ -139,10 +131,10 @@ def _add_lengths(found: InputPlan, axis: str) -> None:
 
 
 def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:
-    """Return what a vocabulary looks up of a word, in its order.
+    """Return the look-ups of a word in a vocabulary's order.
 
-    It is `WordVocabulary.encode` written as look-ups: the word, in small letters where case is
-    folded; the vector of its lower-case form; both again with 0 for its digits.
+    This is `WordVocabulary.encode` as look-ups: the word, lowercased if case is folded; the vector
+    of its lowercase form; both again with 0 for its digits.
     """
     rules, has_vectors = vocabulary.rules, vocabulary.table is not None
     plain, lower = ("lower", None) if rules.lowercase else ("plain", "lower")
@@ -249,7 +241,6 @@ def _add_other(
 def _add_encoder(
     found: InputPlan, column: str, layer: LayerPlan, vocabulary: PieceVocabulary
 ) -> None:
-    """Plan the windows of a pretrained encoder."""
     name, is_whole = layer.name, column in WHOLE_TEXTS
     axis = "" if is_whole else find_axes(column)[0]
     window = (f"W:{name}" if not is_whole else "B", f"L:{name}")

@@ -1,4 +1,4 @@
-"""Does an exported model say what the trained one says, and what do fewer bits cost?"""
+"""Compare the predictions of an exported model with the trained one's."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -32,13 +32,13 @@ class Parity(NamedTuple):
     """How two models compare.
 
     Attributes:
-        examples: real examples that both read.
-        same_labels: of these, those of which both say the same.
-        max_difference: the largest difference between two scores, as a part of the trained
-            model's where that is above 1.
-        metric: name of the task's first metric; None where none was measured.
-        trained: the trained model's, in points.
-        exported: the exported one's, in points; both in the task's units for rmse and its like.
+        examples: number of real examples compared.
+        same_labels: of these, those with equal labels.
+        max_difference: largest difference between two scores; relative if the trained model's is
+            above 1.
+        metric: the task's first metric; None if none was measured.
+        trained: the trained model's metric, in points or in the metric's units.
+        exported: the exported one's.
     """
 
     examples: int
@@ -49,23 +49,20 @@ class Parity(NamedTuple):
     exported: float | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Return what is written beside the graph; a difference is rounded up to 1e-6."""
+        """Return the content of parity.json; a difference is rounded up to 1e-6."""
         note = self._asdict()
         note["max_difference"] = float(np.ceil(self.max_difference * 1e6) / 1e6)
         return {key: value for key, value in note.items() if value is not None}
 
 
 def compare(trained: TrainedModel, bundle: Bundle, max_drop: float | None) -> Parity:
-    """Compare an exported model with the trained one, on real examples.
+    """Compare an exported model with the trained one on real examples.
 
-    Args:
-        trained: the model, with its examples.
-        bundle: the exported one.
-        max_drop: by how much the task's first metric over all examples may be worse, in its
-            units; None: both must say the same of each.
+    `max_drop`: by how much the task's first metric over all examples may be worse, in its units;
+    None demands equal predictions.
 
     Raises:
-        ExportError: it says something else, or is worse by more than that.
+        ExportError: it predicts something else, or is worse by more than that.
     """
     size = len(trained.examples)
     rows = np.arange(size)
@@ -101,7 +98,7 @@ def _ask_bundle(trained: TrainedModel, bundle: Bundle, rows: np.ndarray) -> list
 def _check_alone(
     trained: TrainedModel, bundle: Bundle, right: Mapping[int, Answers], lengths: np.ndarray
 ) -> None:
-    """Ask the shortest examples one by one: a batch hides sizes that only they have."""
+    """Predict the shortest examples one by one: a batch hides sizes that only they have."""
     shortest = sorted(right, key=lambda row: (int(lengths[row]), row))[:NUM_ALONE]
     found = [_ask_bundle(trained, bundle, np.array([row]))[0] for row in shortest]
     _check_same(trained.name, _count([right[row] for row in shortest], found))

@@ -1,4 +1,4 @@
-"""The HTTP service: what is asked for where."""
+"""The HTTP service and its routes."""
 
 import asyncio
 import time
@@ -32,13 +32,6 @@ POLICY = (
 
 
 class Service:
-    """Bundles behind HTTP.
-
-    Args:
-        bundles: by name.
-        settings: limits and batching.
-    """
-
     def __init__(self, bundles: Mapping[str, Bundle], settings: Settings) -> None:
         self.is_draining = False
         self.settings = settings
@@ -73,14 +66,13 @@ class Service:
         return batcher
 
     async def drain(self) -> None:
-        """Refuse what comes from now on, answer what came before, and end the threads."""
+        """Refuse new requests, answer the accepted ones, and end the threads."""
         self.is_draining = True
         await self._is_idle.wait()
         for batcher in self._batchers.values():
             await batcher.close()
 
     async def predict(self, http: HttpRequest) -> Response:
-        """Answer POST /predict."""
         started = time.perf_counter()
         name, status = "", 500
         self._count_open(+1)
@@ -133,22 +125,19 @@ class Service:
             raise ProblemError(422, str(err), field=f"examples[{err.place}]") from None
 
     async def list_bundles(self, http: HttpRequest) -> Response:
-        """Answer GET /bundles."""
         return JSONResponse({"bundles": [note.model_dump() for note in self._notes]})
 
     async def show_health(self, http: HttpRequest) -> Response:
-        """Answer GET /health; a service listens only after its bundles were loaded."""
+        """Answer GET /health; a service listens only after its bundles are loaded."""
         if self.is_draining:
             return JSONResponse({"status": "shutting down"}, 503)
         return JSONResponse({"status": "ready"})
 
     async def show_metrics(self, http: HttpRequest) -> Response:
-        """Answer GET /metrics."""
         text, media_type = self._metrics.render(http.headers.get("accept", ""))
         return Response(text, media_type=media_type)
 
     async def show_schema(self, http: HttpRequest) -> Response:
-        """Answer GET /openapi.json."""
         return JSONResponse(describe_service(VERSION))
 
 
@@ -177,7 +166,6 @@ def _encode(name: str, predictions: Predictions) -> Response:
 
 
 def _build_file(name: str, kind: str) -> Callable[[HttpRequest], Awaitable[Response]]:
-    """Return what answers with a file of the page."""
     content = (files(__package__) / "page" / (name or "page.html")).read_bytes()
     headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
 

@@ -1,7 +1,6 @@
-"""One queue a bundle: what many clients ask for at the same time is predicted together.
+"""One queue per bundle: requests of many clients are predicted in one batch.
 
-The event loop puts requests in, a thread takes them out and runs the graph, which lets go of
-Python's lock meanwhile.
+The event loop queues requests; a thread takes them out and runs the graph, which releases the GIL.
 """
 
 import asyncio
@@ -22,16 +21,15 @@ Outcome: TypeAlias = Predictions | Exception
 
 
 class QueueFullError(Exception):
-    """More examples wait than may."""
+    """More examples wait than `max_queue`."""
 
 
 class Job(NamedTuple):
     """The examples of one request.
 
     Attributes:
-        examples: of the request.
-        length: characters of the longest one, by which jobs are put together.
-        since: when it came, in seconds of the monotonic clock.
+        length: characters of the longest one, by which jobs are batched.
+        since: arrival, in seconds of the monotonic clock.
         future: of the request, in the event loop.
     """
 
@@ -42,15 +40,14 @@ class Job(NamedTuple):
 
 
 class Batcher:
-    """Predict for many requests at once, in a thread of its own.
+    """Predict many requests at once, in a thread.
 
     Args:
-        predict: what predicts a list of examples.
-        max_batch: examples that are predicted at once; a request with more is a batch by itself.
-        max_wait: seconds that a request waits at most for others, while the thread has nothing to
-            do.
+        predict: predicts a list of examples.
+        max_batch: examples per batch at most; a request with more is a batch by itself.
+        max_wait: seconds that a request waits at most for others while the thread is idle.
         max_queue: examples that may wait.
-        observe: is told how many examples a batch had and how many seconds it took.
+        observe: called with the examples and the seconds of each batch.
     """
 
     def __init__(
@@ -77,21 +74,16 @@ class Batcher:
 
     @property
     def num_waiting(self) -> int:
-        """How many examples wait, those aside that are being predicted."""
+        """Waiting examples, without those in the running batch."""
         return sum(len(job.examples) for job in self._jobs)
 
     def submit(self, examples: Sequence[Given], length: int) -> "asyncio.Future[Predictions]":
         """Queue the examples of a request; call it in the event loop.
 
-        Args:
-            examples: of the request.
-            length: characters of the longest one.
-
-        Returns:
-            What will hold their predictions, or what was wrong with them.
+        `length`: characters of the longest one.
 
         Raises:
-            QueueFullError: too many wait.
+            QueueFullError: too many examples wait.
         """
         future: asyncio.Future[Predictions] = asyncio.get_running_loop().create_future()
         job = Job(examples, length, time.monotonic(), future)
@@ -145,7 +137,7 @@ class Batcher:
             return chosen
 
     def _run(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Return for each job its predictions, or its error; one job's error is not another's."""
+        """Return the predictions or the error of each job; one job's error is not another's."""
         examples = [example for job in jobs for example in job.examples]
         started = time.perf_counter()
         try:
@@ -170,8 +162,8 @@ class Batcher:
 def choose_batch(jobs: Sequence[Job], max_batch: int) -> list[Job]:
     """Return the oldest job and, as far as they fit, those nearest to it in length.
 
-    So little is padding, and since the oldest is always among them, none waits for ever. Those fit
-    that a bundle predicts in one part: long ones would wait for each other's parts.
+    Similar lengths mean little padding; the oldest is always included, so none waits for ever. A
+    bundle must predict them in one part, or short ones would wait for the parts of long ones.
     """
     first, *others = jobs
     chosen, count, longest = [first], len(first.examples), first.length

@@ -14,7 +14,6 @@ DEFAULTS = Settings()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the service."""
     parser.add_argument(
         "bundles",
         nargs="+",
@@ -59,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     """Serve until a signal comes.
 
     Raises:
-        BundleError: a folder is no bundle, or the address cannot be had.
+        BundleError: a folder is no bundle, or the address cannot be bound.
     """
     logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("uvicorn").setLevel("WARNING")
@@ -68,7 +67,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run the command by itself."""
     parser = argparse.ArgumentParser(prog="reglue-serve", description=DESCRIPTION)
     add_arguments(parser)
     try:

@@ -1,4 +1,4 @@
-"""What a service counts, in the text format of Prometheus."""
+"""Count requests and batches, in the text format of Prometheus."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,6 @@ EXAMPLES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counters of one service."""
-
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
@@ -50,20 +48,17 @@ class Metrics:
         )
 
     def watch_queue(self, bundle: str, count: Callable[[], int]) -> None:
-        """Ask `count` for the length of a bundle's queue."""
         self._queue.labels(bundle).set_function(count)
 
     def observe_request(self, bundle: str, status: int, seconds: float) -> None:
-        """Count a request and how long it took."""
         self._requests.labels(bundle, status).inc()
         self._seconds.labels(bundle).observe(seconds)
 
     def observe_batch(self, bundle: str, examples: int, seconds: float) -> None:
-        """Count a batch, its examples and how long it took."""
         self._examples.labels(bundle).observe(examples)
         self._batch_seconds.labels(bundle).observe(seconds)
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """Return the text and its media type, in the format that a scraper asks for."""
+        """Return the text and its media type, in the format that a scraper accepts."""
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type

@@ -1,4 +1,4 @@
-"""The forms of what comes in and goes out; they check requests and are the OpenAPI schema."""
+"""The forms of requests and answers; they check requests and make the OpenAPI schema."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -18,11 +18,8 @@ MAX_KEYS = 256
 def limit_keys(given: Any) -> Any:  # Any: what the client sent
     """Return what is given, unless it is an object of very many keys.
 
-    Each wrong value would be an error of its own, and a list of 80,000 errors takes seconds.
-    pydantic counts keys only after it has checked them.
-
-    Raises:
-        ValueError: it is one.
+    Each wrong value would be an error of its own, and a list of 80,000 errors takes seconds;
+    pydantic counts keys only after checking them.
     """
     if isinstance(given, dict) and len(given) > MAX_KEYS:
         raise ValueError(f"found {len(given)} keys, expected at most {MAX_KEYS}")

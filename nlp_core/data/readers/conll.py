@@ -1,4 +1,4 @@
-"""Read column files: a token a line, its tag in the last column, a blank line between sentences."""
+"""Read column files: a token per line, its tag in the last column, blank lines after sentences."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -31,16 +31,16 @@ def read_conll(
     Args:
         path: the file.
         num_columns: columns of a line.
-        separator: what stands between two of them, once: "space" or "tab".
+        separator: one "space" or one "tab".
         source_scheme: tagging scheme of the file.
-        target_scheme: tagging scheme of what is returned.
-        tags: every tag that is allowed in `target_scheme`.
-        bare_type: type of all entities where a tag is a letter alone; None: a tag names the type.
-        keep_docstart: whether a -DOCSTART- line counts as a sentence of one token.
-        extras: what other columns become, and the number of each, counted from 0.
+        target_scheme: tagging scheme of the result.
+        tags: the allowed tags in `target_scheme`.
+        bare_type: type of all entities if tags are only letters; None if tags name their type.
+        keep_docstart: whether a -DOCSTART- line is a sentence of one token.
+        extras: further columns by name, each with its index from 0.
 
     Raises:
-        DataError: a line has another number of columns, or a tag that does not belong there.
+        DataError: a line has another number of columns, or a tag that is not allowed.
     """
     sentences: list[Sentence] = []
     rows: list[list[str]] = []
@@ -81,7 +81,6 @@ def _split(line: Line, path: Path, num_columns: int, separator: str) -> list[str
 
 
 def _add_type(tags: list[str], scheme: str, name: str, *, path: Path, start: int) -> list[str]:
-    """Return tags of letters alone with the type that all entities of the file have."""
     letters = list(PREFIXES[scheme])
     for index, tag in enumerate(tags):
         if tag not in (OUTSIDE, *letters):

@@ -74,10 +74,10 @@ class BorderCheck:
 
 
 def parse_entities(cell: Any) -> list[Span]:  # Any: a cell of JSON
-    """Return the entities of a cell, by letters; an empty one has none.
+    """Return the entities of a cell, by offsets; none of an empty cell.
 
     Raises:
-        EntityError: it holds something else.
+        EntityError: it contains something else.
     """
     if cell is None:
         return []
@@ -99,7 +99,6 @@ def _parse_item(item: Any) -> Span:  # Any: JSON
 
 
 def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
-    """Return an entity of a start, an end and a label."""
     if len(parts) == len(PARTS):
         start, end, label = parts
         if isinstance(label, list) and len(label) == 1:

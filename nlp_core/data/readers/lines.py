@@ -12,7 +12,7 @@ class Line(NamedTuple):
     """One line of a file.
 
     Attributes:
-        number: counted from 1.
+        number: from 1.
         text: without its end.
         end: LF, CR LF, or nothing at the end of a file.
     """
@@ -44,7 +44,6 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def refuse(path: Path, number: int, message: str) -> DataError:
-    """Return the error for a malformed line: file, line number, what is wrong, what to do."""
     return DataError(f"{path}: line {number}: {message}. Correct the line or fetch the file again.")
 
 

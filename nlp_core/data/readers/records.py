@@ -1,4 +1,4 @@
-"""Read one's own files a record at a time: TSV, CSV, JSON Lines, parquet, and columns of tokens."""
+"""Read the user's files record by record: TSV, CSV, JSON Lines, parquet, and column files."""
 
 import csv
 import re
@@ -27,9 +27,9 @@ class Record:
     """One row of a file, or one sentence of a column file.
 
     Attributes:
-        cells: what stands in each column; in a column file that of each token.
-        lines: the line, counted from 1, of the row or of each token; in parquet the row's number.
-        block: all lines of a sentence as they stand, blank lines and comments among them.
+        cells: by column; in a column file a list with the cell of each token.
+        lines: line, from 1, of the row or of each token; in parquet the row's number.
+        block: all lines of a sentence, with blank lines and comments.
     """
 
     cells: dict[str, Any]
@@ -40,7 +40,7 @@ class Record:
         """Return a cell.
 
         Raises:
-            DataError: there is no such column; the nearest one is named.
+            DataError: the column does not exist; the nearest name is suggested.
         """
         if column not in self.cells:
             found = f"found no column '{column}'. {suggest(column, self.cells)}"
@@ -49,18 +49,13 @@ class Record:
 
 
 def refuse(path: Path, line: int, found: str) -> DataError:
-    """Return the error for a malformed line: file, line number, what is wrong, what to do."""
     return DataError(
         f"{path}: line {line}: {found}. Correct the line, or the model file (--set data...)."
     )
 
 
 def check_file(path: Path) -> None:
-    """Refuse a file that is not there or is empty.
-
-    Raises:
-        DataError: see above.
-    """
+    """Raise DataError if a file is missing or empty."""
     if path.is_dir():
         raise DataError(f"{path}: found a folder, expected a file.")
     if not path.is_file():
@@ -91,7 +86,7 @@ def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[in
     """Yield line number and cells of each row of a delimited file; blank lines are skipped.
 
     Raises:
-        DataError: a quote is not closed, or stands where none may.
+        DataError: a quote is unbalanced.
     """
     if not quoted:
         for line in read_lines(path):
@@ -166,7 +161,7 @@ def _read_parquet(path: Path) -> Iterator[Record]:
 
 
 def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
-    """Yield the sentences of a column file; marks of documents belong to the sentence behind."""
+    """Yield the sentences of a column file; a document mark belongs to the next sentence."""
     width = 0
     record = Record({}, [])
     for line in read_lines(path):
@@ -189,7 +184,7 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
 
 
 def _split(line: Line, data: DataConfig) -> list[str]:
-    """Return the columns of a token; none of a blank line, a comment or a mark of a document."""
+    """Return the columns of a token; none of a blank line, a comment or a document mark."""
     cells = line.text.split()
     if not cells or cells[0] == DOCUMENT_START:
         return []

@@ -1,4 +1,4 @@
-"""Read tab-separated files in which nothing is quoted (GLUE)."""
+"""Read tab-separated files without quoting (GLUE)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,15 @@ def read_tsv(
     Args:
         path: the file.
         texts: names of one or two text columns.
-        label: name of the label column; None: the file has no labels.
-        columns: names of the columns if the file has no header line.
-        label_separator: what stands between the labels of a cell; None: each has one label.
-        symbols: what columns of symbols between spaces become, and the name of each in the file.
+        label: name of the label column; None without labels.
+        columns: names of the columns if the file has no header.
+        label_separator: separates the labels of a cell; None: one label each.
+        symbols: names of columns of symbols, separated by spaces, by the name of the result.
         numbers: the same of columns of finite numbers.
 
     Raises:
-        DataError: the header lacks a column, a line has another number of columns than it, what
-            should be a number is none, or a label between separators is empty or stands twice.
+        DataError: a column is missing, a line has another number of columns than the header, a
+            number is none, or a label of several is empty or repeated.
     """
     lines = read_lines(path)
     names = list(columns) if columns else next(lines).text.split("\t")
@@ -70,17 +70,7 @@ def read_tsv(
 
 
 def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
-    """Return the numbers of a cell, between spaces.
-
-    Args:
-        cell: its text.
-        name: its column, for the error message.
-        line: its line.
-        path: the file.
-
-    Raises:
-        DataError: there is none, or one is no finite number.
-    """
+    """Return the finite numbers of a cell, separated by spaces; there must be one at least."""
     numbers = []
     for text in cell.split() or [""]:
         try:
@@ -95,15 +85,10 @@ def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
 
 
 def split_labels(example: Example, separator: str, path: Path) -> Example:
-    """Return an example whose cell of several labels is taken apart; an empty cell has none.
-
-    Args:
-        example: an example whose `label` is the whole cell.
-        separator: what stands between labels; spaces around a label do not count.
-        path: the file, for the error message.
+    """Return an example with its label cell split; an empty cell has no labels.
 
     Raises:
-        DataError: a label is empty or stands twice.
+        DataError: a label is empty or repeated.
     """
     if example.label is None:
         return example
@@ -120,11 +105,6 @@ def split_labels(example: Example, separator: str, path: Path) -> Example:
 
 
 def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
-    """Return the columns of a line.
-
-    Raises:
-        DataError: there are more or fewer than `num_columns`.
-    """
     parts = line.text.split("\t")
     if len(parts) != num_columns:
         raise refuse(

@@ -1,4 +1,4 @@
-"""Read one's own files as examples: what the `data` section of a model file says of each column."""
+"""Read the user's files as examples, as the `data` section of a model file says."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,15 +25,13 @@ class UserExample(NamedTuple):
 
     Attributes:
         lines: line of the row; of each token in a column file.
-        texts: the tokens of each text; of a row with all candidates of a question those of the
-            question and of each candidate.
-        targets: by target (label, labels, tags) its words: one label or number as a text, labels,
-            or tags; empty when they are not read.
-        group: what names the question of a candidate; None elsewhere.
-        raw: the texts before they were cut into tokens; none where the file holds tokens.
-        extras: by what a model's inputs call it (features.pos) a symbol or a number for each token,
-            or the numbers of the row.
-        stretches: where the tokens stand in their text, if entities are stretches of it.
+        texts: the tokens of each text; for multiple choice of the question and each candidate.
+        targets: strings by target (label, labels, tags): one label or number, labels, or tags;
+            empty if they are not read.
+        group: id of the question of a candidate; None elsewhere.
+        raw: the texts before tokenization; empty if the file contains tokens.
+        extras: by input name (features.pos) a symbol or number per token, or the row's numbers.
+        stretches: offsets of the tokens, if entities are given by offsets.
         borders: how entities fit the tokens, see TaggedStretches.
     """
 
@@ -47,20 +45,14 @@ class UserExample(NamedTuple):
     borders: Mapping[str, int] = MappingProxyType({})
 
     def line(self, token: int = 0) -> int:
-        """Return the line of a token, or of the example."""
         return self.lines[min(token, len(self.lines) - 1)]
 
 
 def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Iterator[UserExample]:
-    """Yield the examples of a file in its order, each candidate as one of its own.
-
-    Args:
-        path: the file.
-        data: what stands where.
-        labelled: whether the targets are read, and must be there.
+    """Yield the examples of a file in order; each candidate is an example.
 
     Raises:
-        DataError: the file is missing or empty, a line is malformed, or a column is not there.
+        DataError: the file is missing or empty, a line is malformed, or a column is missing.
     """
     tokenize = TOKENIZERS.get(data.tokens)
     for record in read_records(path, data):
@@ -72,7 +64,7 @@ def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Ite
 
 
 def list_candidates(example: UserExample, data: DataConfig) -> Iterator[UserExample]:
-    """Yield the candidates of a row's question as examples, whose label says which one is right."""
+    """Yield the candidates of a row's question as examples, labelled 1 if right, else 0."""
     question, right = example.texts[0], example.targets.get(LABEL)
     for number, name in enumerate(data.choice_names, start=1):
         targets = {} if right is None else {LABEL: [str(int(right == [name]))]}
@@ -84,10 +76,7 @@ def list_candidates(example: UserExample, data: DataConfig) -> Iterator[UserExam
 def cut_texts(
     lines: list[int], raw: list[str], data: DataConfig, tokenize: Tokenizer
 ) -> UserExample:
-    """Return an example of texts as they stand in a row, without targets.
-
-    A question that stands in two columns is read as one.
-    """
+    """Return an unlabelled example; the columns of a multiple-choice question are joined."""
     texts = [tokenize(text)[: data.max_tokens] for text in raw]
     if data.choices:
         number = len(data.texts)
@@ -99,10 +88,10 @@ def cut_texts(
 def parse_record(
     record: Record, data: DataConfig, path: Path, *, tokenize: Tokenizer, labelled: bool
 ) -> UserExample:
-    """Return the example that a row or a sentence holds.
+    """Return the example of a row or a sentence.
 
     Raises:
-        DataError: a column is not there, holds nothing of use, or has not a tag for each token.
+        DataError: a column is missing or unusable, or has not one tag per token.
     """
     line = record.lines[0]
     cells = [record.get(column, path) for column in data.input_columns]
@@ -129,7 +118,7 @@ def parse_record(
 
 
 def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
-    """Return an example of a text whose tokens have their places in it."""
+    """Return an unlabelled example of a text, with the offsets of its tokens."""
     stretches = LOCATORS.get(data.tokens)(text)
     tokens = [text[place.start : place.end] for place in stretches]
     return UserExample(lines, [tokens or [EMPTY_TOKEN]], {}, stretches=stretches)
@@ -138,7 +127,6 @@ def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
 def _tag_text(
     example: UserExample, text: str, record: Record, data: DataConfig, path: Path
 ) -> UserExample:
-    """Return an example with the tags of the entities in its text."""
     assert data.tag_column is not None
     assert example.stretches is not None
     try:
@@ -213,7 +201,7 @@ def _read_text(cell: Any, line: int, name: str, path: Path) -> str:  # Any: a ce
 
 
 def name_label(cell: Any) -> str:  # Any: a cell of JSON
-    """Return what a label is called: true and false as JSON writes them."""
+    """Return a label as text; true and false as in JSON."""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 
