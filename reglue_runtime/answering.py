@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reglue_runtime.example import Example
-from reglue_runtime.text import Stretch
+from reglue_runtime.text import Offsets
 
 PASSAGE, TOKENS = "text_b", "tokens_b"
 
@@ -19,7 +19,7 @@ def find_answers(
     scores_BS2: np.ndarray,
     examples: Sequence[Example],
     *,
-    locate: Callable[[str], list[Stretch]],
+    locate: Callable[[str], list[Offsets]],
     max_tokens: int,
     threshold: float | None,
 ) -> list[dict[str, Any]]:
@@ -68,13 +68,13 @@ def _normalise(scores_S2: np.ndarray) -> np.ndarray:
 
 
 def _find_places(
-    passage: str, tokens: Sequence[str], locate: Callable[[str], list[Stretch]]
-) -> list[Stretch]:
+    passage: str, tokens: Sequence[str], locate: Callable[[str], list[Offsets]]
+) -> list[Offsets]:
     """Return the tokens' offsets; given tokens have one space between them."""
     places = locate(passage)
     if [passage[place.start : place.end] for place in places] == list(tokens):
         return places
     ends = np.cumsum([len(token) + 1 for token in tokens]) - 1
     return [
-        Stretch(int(end) - len(token), int(end)) for token, end in zip(tokens, ends, strict=True)
+        Offsets(int(end) - len(token), int(end)) for token, end in zip(tokens, ends, strict=True)
     ]

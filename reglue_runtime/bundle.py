@@ -11,11 +11,11 @@ from reglue_runtime.featurizing import Arrays, Featurizer
 from reglue_runtime.manifest import PROGRAM, Manifest, read_manifest
 
 BATCH = 32
-"""Examples that are predicted at once; `predict` sorts by length, so that little is padding."""
+"""Examples per batch; `predict` sorts by length to save padding."""
 AREA = 10_000**2
-"""Examples that are predicted at once, times the square of the characters of the longest. A graph
-may need memory for each pair of tokens, and for each word as much as for the longest one; no batch
-needs more of that than one text of 10,000 characters does alone."""
+"""Limit of a batch: examples times the square of the longest one's characters. A graph may need
+memory for each pair of tokens, and pads each word to the longest; so no batch needs more than a
+single text of 10,000 characters."""
 
 
 class Graph(Protocol):
@@ -62,7 +62,7 @@ class Bundle:
                 (ExampleError).
         """
         if isinstance(examples, str):
-            raise BundleError("examples: found a text, expected a list of them: [text].")
+            raise BundleError("examples: found a text, expected a list: [text].")
         read = [self._reader.read(given, place) for place, given in enumerate(examples)]
         found: list[Prediction] = [{}] * len(read)
         for batch in _split(read, batch_size):
@@ -122,8 +122,7 @@ def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
     manifest = read_manifest(folder)
     if manifest.variant == PROGRAM:
         raise BundleError(
-            f"{folder}: found a program, which torch runs and this runtime does not; export the "
-            "model as float32 or int8."
+            f"{folder}: found a program, which only torch runs; export the model as float32."
         )
     # Imported here: training reads texts with this package, and needs no graph.
     from reglue_runtime.session import Session

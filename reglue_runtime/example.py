@@ -75,8 +75,8 @@ class Reader:
         wanted = "a text" if len(self.names) == 1 else "two texts"
         return ExampleError(
             place,
-            f"found {str(given)[:60]!r}, expected {wanted}: a text is a string or a list of "
-            f"tokens, and a dictionary names {' and '.join(self.names)}.",
+            f"found {str(given)[:60]!r}, expected {wanted}: each a string or a list of tokens, or "
+            f"a dictionary with {' and '.join(self.names)}.",
         )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 Entry = tuple[str, str, float]
-"""A phrase, its type and the weight of that."""
+"""A phrase, its type and the type's weight."""
 T = TypeVar("T")
 
 

@@ -50,16 +50,16 @@ def read_manifest(folder: Path) -> Manifest:
         note = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as err:
         raise BundleError(
-            f"{path}: there is no such file, so '{folder}' holds no bundle, or one that was not "
-            "copied whole; name a folder that `reglue export` wrote."
+            f"{path}: there is no such file, so '{folder}' holds no bundle or an incomplete one; "
+            "name a folder that `reglue export` wrote."
         ) from err
     except ValueError as err:
         raise BundleError(f"{path}: found no JSON ({err}); copy or export it again.") from err
     found = note.get("format") if isinstance(note, dict) else None
     if found != FORMAT:
         raise BundleError(
-            f"{path}: found format {found!r}, expected {FORMAT}. Read it with the runtime that "
-            "came with its exporter, or export the model again."
+            f"{path}: found format {found!r}, expected {FORMAT}. Use its exporter's runtime, or "
+            "export the model again."
         )
     try:
         for name, digest in note["files"].items():
@@ -77,11 +77,10 @@ def _check_file(path: Path, digest: str) -> None:
                 sha.update(chunk)
     except FileNotFoundError as err:
         raise BundleError(
-            f"{path}: there is no such file, which the bundle's manifest names; copy the bundle "
-            "again, whole."
+            f"{path}: there is no such file, but the manifest has it; copy the bundle."
         ) from err
     if sha.hexdigest() != digest:
         raise BundleError(
-            f"{path}: found the sha256 {sha.hexdigest()}, expected {digest}, that of the export; "
-            "the file was changed or not copied whole."
+            f"{path}: found the sha256 {sha.hexdigest()}, expected {digest}: the file was changed "
+            "or not copied completely."
         )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # a compiled library that only models of pieces need
+if TYPE_CHECKING:  # only models of pieces need it
     from tokenizers import Encoding, Tokenizer
 
 
@@ -18,7 +18,7 @@ def begin_words(tokenizer: str) -> str:
     for part, parts in (("pre_tokenizer", "pretokenizers"), ("post_processor", "processors")):
         outer = found.get(part) or {}
         for step in [outer, *outer.get(parts, [])]:
-            if "add_prefix_space" in step:  # the second one takes the space off the offsets
+            if "add_prefix_space" in step:  # the post-processor removes the space from the offsets
                 step["add_prefix_space"] = True
     return json.dumps(found)
 
@@ -41,7 +41,7 @@ def find_words(windows: Sequence["Encoding"], size: int, *, sequence: int) -> li
             if word is None or owner != sequence or start != 0:
                 continue
             around = min(place, last - place)
-            # a later piece of a word begins at 0 too where it stands for nothing of its own
+            # a later piece of a word also begins at 0 if it represents no character
             is_later = best[word][1] == number and best[word][0] >= 0
             if around > best[word][0] and not is_later:
                 best[word] = (around, number, place)
@@ -65,10 +65,10 @@ def cut_words(words: Sequence[str], tokenizer: "Tokenizer", most: int) -> list[s
     if len(found.ids) <= most:
         return list(words)
     number = found.word_ids[most]
-    assert number is not None  # only special pieces are of no word
+    assert number is not None  # only special pieces belong to no word
     kept = list(words[:number])
     if found.word_ids[most - 1] == number:
-        # shorter in any case: what is left of a word may have other pieces than it had there
+        # at least one character shorter: the rest of a word may have other pieces
         end = min(found.offsets[most - 1][1], len(words[number]) - 1)
         kept.append(words[number][:end])
     return cut_words(kept, tokenizer, most)

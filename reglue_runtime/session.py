@@ -12,7 +12,7 @@ ERRORS = (
     *(state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf),
     *(state.NoSuchFile, state.NotImplemented),
 )
-"""What onnxruntime raises, which has no class in common."""
+"""Errors of onnxruntime, which share no base class."""
 
 
 class Session:

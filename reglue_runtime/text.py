@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 EMPTY_TOKEN = "<empty>"
-"""The one token of a text that has none, so that no example is of length 0."""
+"""The token of an empty text, so that no example has length 0."""
 SPECIAL = ("<pad>", "<unk>")
-"""The names of padding and of the unknown word, which are no words of a text."""
+"""Names of padding and of the unknown word; a text never contains them."""
 WORD_START = "\u2581"
-"""What stands before a word, so that pieces at its beginning differ from those inside."""
+"""Marks the beginning of a word, so that pieces there differ from those inside."""
 DIGIT = re.compile(r"\d")
 
 Substitution = tuple[str, int, str]
-"""A regular expression, its flags and what takes the place of what it finds."""
+"""A regular expression, its flags and the replacement."""
 
 
-class Stretch(NamedTuple):
+class Offsets(NamedTuple):
     """Offsets of a token in its text, in characters; `end` is exclusive."""
 
     start: int
@@ -54,14 +54,14 @@ def split_plain_words(text: str) -> list[str]:
     return [text[place.start : place.end] for place in locate_plain_words(text)] or [EMPTY_TOKEN]
 
 
-def locate_plain_words(text: str) -> list[Stretch]:
+def locate_plain_words(text: str) -> list[Offsets]:
     """Return the offsets of the tokens of `split_plain_words`; none of an empty text."""
-    return [Stretch(*found.span()) for found in _PLAIN_WORD.finditer(text)]
+    return [Offsets(*found.span()) for found in _PLAIN_WORD.finditer(text)]
 
 
-def locate_spaces(text: str) -> list[Stretch]:
+def locate_spaces(text: str) -> list[Offsets]:
     """Return the offsets of the tokens of `split_spaces`; none of an empty text."""
-    return [Stretch(*found.span()) for found in _SPACED.finditer(text)]
+    return [Offsets(*found.span()) for found in _SPACED.finditer(text)]
 
 
 def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], list[str]]:
@@ -90,4 +90,4 @@ FORMS: dict[str, Callable[[str], str]] = {
     "zero": zero_digits,
     "lower_zero": lambda word: zero_digits(word.lower()),
 }
-"""What a vocabulary may look up of a word, in the order in which it tries."""
+"""Forms of a word that a vocabulary looks up, in this order."""

@@ -11,6 +11,7 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from reglue_runtime.example import Example
+from reglue_runtime.padding import pad
 from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, find_words
 
 
@@ -46,13 +47,12 @@ def _read_texts(
 def _stack(windows: Sequence[Encoding], note: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return ids, segments [W, L] and the number of real pieces [W]."""
     sizes = np.array([len(window.ids) for window in windows], dtype=np.int64)
-    ids = np.full((len(windows), int(sizes.max())), note["padding"], dtype=np.int64)
-    segments = np.zeros_like(ids)
-    for row, window in enumerate(windows):
-        ids[row, : sizes[row]] = window.ids
-        segments[row, : sizes[row]] = window.type_ids
+    ids = pad([window.ids for window in windows], note["padding"], np.int64)
     found = {f"{note['name']}.ids": ids, f"{note['name']}.lengths": sizes}
-    return found | ({f"{note['name']}.segments": segments} if note["segments"] else {})
+    if note["segments"]:
+        types = [window.type_ids for window in windows]
+        found[f"{note['name']}.segments"] = pad(types, 0, np.int64)
+    return found
 
 
 def _read_words(
@@ -65,7 +65,7 @@ def _read_words(
     texts = [example.tokens[note["column"]] for example in examples]
     inputs: list[Any] = texts
     if note["before"] is not None:
-        # the text that comes first leaves most of a window to the other one
+        # the first text leaves most of a window to the second
         limit = note["max_length"] // 4
         most = count_opening_pieces(whole, note["max_length"], note["stride"])
         openings = [
@@ -83,7 +83,5 @@ def _read_words(
         windows += own
     arrays = _stack(windows, note)
     width = arrays[f"{note['name']}.ids"].shape[1]
-    places = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-    for row, found in enumerate(rows):
-        places[row, : len(found)] = [window * width + place for window, place in found]
-    return arrays | {f"{note['name']}.places": places}
+    flat = [[window * width + place for window, place in found] for found in rows]
+    return arrays | {f"{note['name']}.places": pad(flat, 0, np.int64)}

@@ -18,11 +18,12 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
 from nlp_core.data.readers.user import read_examples
-from nlp_core.data.tagging_scheme import Span, find_spans, write_tags
+from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGGING, TAGS
 from nlp_core.training.predictor import Predictor
 from reglue_runtime import load
+from reglue_runtime.span import Span, find_spans
 from reglue_runtime.text import locate_plain_words
 from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder
@@ -183,17 +184,17 @@ def test_what_is_no_entity_is_refused(cell: object) -> None:
 
 def test_borders_in_white_space_do_not_count_and_those_inside_of_tokens_do() -> None:
     text = "see  New York-based 10mg"
-    stretches = locate_plain_words(text)
-    found = find_tokens(text, stretches, [Span(3, 13, "LOC")])
+    offsets = locate_plain_words(text)
+    found = find_tokens(text, offsets, [Span(3, 13, "LOC")])
     assert (found.spans, found.borders["inside"]) == ([Span(1, 3, "LOC")], 0)
-    found = find_tokens(text, stretches, [Span(20, 22, "N")])
+    found = find_tokens(text, offsets, [Span(20, 22, "N")])
     assert (found.spans, found.borders["inside"]) == ([Span(5, 6, "N")], 1)
     with pytest.raises(EntityError, match="'mg', which shares a token with the entity before it"):
-        find_tokens(text, stretches, [Span(22, 24, "U"), Span(20, 22, "N")])
+        find_tokens(text, offsets, [Span(22, 24, "U"), Span(20, 22, "N")])
     with pytest.raises(EntityError, match="up to character 25 of 24"):
-        find_tokens(text, stretches, [Span(20, 25, "N")])
+        find_tokens(text, offsets, [Span(20, 25, "N")])
     with pytest.raises(EntityError, match="with a token in it"):
-        find_tokens(text, stretches, [Span(3, 5, "N")])
+        find_tokens(text, offsets, [Span(3, 5, "N")])
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def test_times_are_no_entities_and_tags_stay_tags() -> None:
     Path("a.tsv").write_text("\n".join(lines) + "\n")
     assert guess_data(Path("a.tsv"), TAGGING).data.scheme == "BIO"
     rows = [{"entities": [[0, 3, "V"]], "other": {"a": 1}}] * 4
-    with pytest.raises(DataError, match="expected a text beside them"):
+    with pytest.raises(DataError, match="expected a text with them"):
         guess_data(write_rows("b.jsonl", rows), TAGGING)
 
 

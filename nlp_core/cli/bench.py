@@ -46,31 +46,21 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Time models in turn on the same sentences: P50, P90 and P99 in milliseconds "
         f"at batch size 1, sentences per second at batch size {BATCH}; with and without features.",
     )
-    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="bundles to time")
-    parser.add_argument(
-        "--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against"
-    )
-    parser.add_argument(
-        "--against", type=Path, metavar="FOLDER", help="also time this trained model in torch"
-    )
-    parser.add_argument(
-        "--compiled", action="store_true", help="also time the trained model compiled by torch"
-    )
-    parser.add_argument("--data", type=Path, metavar="FILE", help="a data file for --against")
-    parser.add_argument(
-        "--sentences", type=int, default=500, help="sentences to time one by one (default: 500)"
-    )
-    parser.add_argument(
-        "--batches", type=int, default=20, help=f"batches of {BATCH} to time (default: 20)"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=1, help="threads for each model (default: 1)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="seed of the order of sentences (default: 1)"
-    )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the times as CSV")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the times")
+    add = parser.add_argument
+    add("bundles", nargs="+", type=Path, metavar="BUNDLE", help="bundles to time")
+    add("--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against")
+    add("--against", type=Path, metavar="FOLDER", help="also time this trained model in torch")
+    add("--compiled", action="store_true", help="also time the trained model compiled by torch")
+    add("--data", type=Path, metavar="FILE", help="a data file for --against")
+    for name, default, text in (
+        ("--sentences", 500, "sentences to time one by one"),
+        ("--batches", 20, f"batches of {BATCH} to time"),
+        ("--threads", 1, "threads for each model"),
+        ("--seed", 1, "seed of the order of sentences"),
+    ):
+        add(name, type=int, default=default, help=f"{text} (default: {default})")
+    add("--csv", type=Path, metavar="FILE", help="write the times as CSV")
+    add("--svg", type=Path, metavar="FILE", help="draw the times")
     parser.set_defaults(run=run)
 
 
@@ -138,7 +128,7 @@ def _read_texts(path: Path) -> list[str]:
     check_file(path)
     texts = [line.text for line in read_lines(path) if line.text.strip()]
     if not texts:
-        raise DataError(f"{path}: found no text, expected one a line.")
+        raise DataError(f"{path}: found no text, expected one per line.")
     return texts
 
 

@@ -27,13 +27,13 @@ def add_parser(subparsers: Subparsers) -> None:
         help="format of IN. conll2003: four columns separated by one space; columns: two or more "
         "columns separated by tabs or spaces; tsv: one sentence per line, words, a tab, tags",
     )
-    for side, what in (("from", "of IN"), ("to", "of OUT")):
+    for side, what in (("from", "IN"), ("to", "OUT")):
         parser.add_argument(
             f"--scheme-{side}",
             required=True,
             type=str.upper,
             choices=list(PREFIXES),
-            help=f"tagging scheme {what}",
+            help=f"tagging scheme of {what}",
         )
     parser.set_defaults(run=run)
 

@@ -16,9 +16,7 @@ README = Path("zoo") / "README.md"
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
-        subparsers,
-        "zoo",
-        description="List the model files under zoo/, and what came of them.",
+        subparsers, "zoo", description="List the model files under zoo/, and what came of them."
     )
     parser.add_argument("--readme", action="store_true", help=f"write {README} instead")
     parser.set_defaults(run=run)

@@ -19,7 +19,7 @@ UNPACK_ERRORS = (
     zlib.error,
     EOFError,
     NotImplementedError,  # a compression method that zipfile does not know
-    RuntimeError,  # a member behind a password
+    RuntimeError,  # an encrypted member
     OSError,
 )
 
@@ -61,8 +61,8 @@ def unpack_members(
         if isinstance(err, DownloadError):
             raise
         raise DownloadError(
-            f"{archive_path}: cannot be unpacked ({err or type(err).__name__}); expected a whole "
-            f"{form} archive. The file is damaged or cut short: fetch it again."
+            f"{archive_path}: cannot be unpacked ({err or type(err).__name__}); expected a "
+            f"complete {form} archive. Fetch it again."
         ) from err
     return unpacked
 
@@ -82,8 +82,8 @@ def _opening(
         for member in members:
             if member not in names:
                 raise DownloadError(
-                    f"{archive_path}: holds no member '{member}'; found {len(names)} others. "
-                    "This is not the archive that was expected."
+                    f"{archive_path}: has no member '{member}', but {len(names)} others; it is not "
+                    "the expected archive."
                 )
         yield archive.open
 
@@ -92,13 +92,13 @@ def _check_safe(info: zipfile.ZipInfo, archive_path: Path) -> None:
     parts = PurePosixPath(info.filename.replace("\\", "/")).parts
     if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0]:
         raise DownloadError(
-            f"{archive_path}: the member '{info.filename}' lies outside the archive's folder; "
-            "the archive is refused. Fetch it from its official address."
+            f"{archive_path}: the member '{info.filename}' is outside the archive's folder; fetch "
+            "the archive from its official URL."
         )
     if stat.S_ISLNK(info.external_attr >> 16):
         raise DownloadError(
-            f"{archive_path}: the member '{info.filename}' is a link; expected plain files only. "
-            "The archive is refused. Fetch it from its official address."
+            f"{archive_path}: the member '{info.filename}' is a link, expected plain files; fetch "
+            "the archive from its official URL."
         )
 
 
@@ -109,8 +109,8 @@ def _copy(stream: IO[bytes], path: Path, max_bytes: int, where: str) -> Unpacked
             num_bytes += len(chunk)
             if num_bytes > max_bytes:
                 raise DownloadError(
-                    f"{where}: unpacks to more than the {max_bytes} bytes that are left of the "
-                    "cap; refused. If that size is right, raise max_bytes in its file in sources/."
+                    f"{where}: unpacks to more than the {max_bytes} bytes left of the cap. If that "
+                    "size is right, raise max_bytes in its file in sources/."
                 )
             sha.update(chunk)
             target.write(chunk)

@@ -28,7 +28,7 @@ def assign_choices(columns: dict[str, list[Any]]) -> Roles:
     label = find_name(RIGHT_NAMES, rest) or min(rest, key=lambda name: looks[name].distinct)
     texts = [name for name in rest if name != label]
     if not texts:
-        raise GuessError(f"found no column of the question beside {label} and {choices[0]} ...")
+        raise GuessError(f"found no question column among {label} and {choices[0]} ...")
     doubts: dict[str, str] = {}
     question = choose_texts(looks, texts, 1, doubts)
     seen = {str(value).strip() for value in columns[label]}
@@ -41,7 +41,7 @@ def _find_choices(names: list[str]) -> list[str]:
     families: dict[str, list[str]] = {}
     for name in names:
         found = NUMBERED.fullmatch(name.strip())
-        # a number alone is the place of a column without a name
+        # a bare number is the index of a column without a name
         if found and (found[1] or not found[2].isdigit()):
             families.setdefault(found[1].lower(), []).append(name)
     several = {stem: members for stem, members in families.items() if len(members) > 1}

@@ -1,10 +1,12 @@
 """Guess which column of a table is the text and which the label, from names and values."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nlp_core.data.readers.entities import EntityError, parse_entities
+from nlp_core.data.readers.lines import parse_number
 from nlp_core.kinds import Kind
 
 PAIR_NAMES = (
@@ -12,7 +14,7 @@ PAIR_NAMES = (
     "question1 question2 question answer question sentence question passage query document "
     "query passage query text a b"
 )
-"""Pairs of names, the usual ones first; so are the names of all others."""
+"""Pairs of names. In all these lists the usual names come first."""
 TEXT_NAMES = (
     "text sentence review comment query question utterance body content message document title "
     "description tweet headline"
@@ -27,7 +29,7 @@ TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
 ENTITY_NAMES = f"entities spans {TAG_NAMES}"
 GROUP_NAMES = "query_id question_id qid group query_number"
 LONGEST_LABEL = 3
-"""Words of a value that may still be a label, on average."""
+"""Most words of a label, on average."""
 
 
 class GuessError(Exception):
@@ -97,7 +99,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     doubts: dict[str, str] = {}
     others = [name for name in rest if name not in pair]
     if not others:
-        raise GuessError(f"found no column of the label beside {', '.join(columns)}")
+        raise GuessError(f"found no label column among {', '.join(columns)}")
     label = _choose_label(looks, others, kind, doubts)
     rest = [name for name in rest if name != label]
     texts = pair or choose_texts(looks, rest, kind.num_texts, doubts)
@@ -128,7 +130,7 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
     looks = {name: Look(columns[name]) for name in names}
     if len(names) < 1 + kind.has_label:
         wanted = "a text and a label" if kind.has_label else "a text"
-        raise GuessError(f"found the entities in '{entities}', expected {wanted} beside them")
+        raise GuessError(f"found the entities in '{entities}', expected {wanted} with them")
     doubts: dict[str, str] = {}
     label = _choose_label(looks, names, kind, doubts) if kind.has_label else ""
     texts = choose_texts(looks, [name for name in names if name != label], 1, doubts)
@@ -138,10 +140,7 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
 
 
 def is_numeric(text: str) -> bool:
-    try:
-        return abs(float(text)) < float("inf")
-    except ValueError:
-        return False
+    return not math.isnan(parse_number(text))
 
 
 def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:

@@ -85,12 +85,8 @@ class Conversion:
             row = self._cut(line, path)
             first = first or row
             if len(row.columns) != len(first.columns):
-                raise _refuse(
-                    path,
-                    line.number,
-                    f"found {len(row.columns)} columns, expected {len(first.columns)} as in line "
-                    f"{first.line.number}",
-                )
+                fault = f"found {len(row.columns)} columns, expected {len(first.columns)}"
+                raise _refuse(path, line.number, f"{fault} as in line {first.line.number}")
             rows.append(row)
         yield from self._finish(rows, path)
 
@@ -130,13 +126,12 @@ class Conversion:
                 continue
             columns = line.text.split("\t")
             if len(columns) != 2:
-                found = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-                message = f"found {found}, expected words, a tab, tags"
-                raise _refuse(path, line.number, message)
+                fault = f"found {len(columns)} columns, expected words, a tab, tags"
+                raise _refuse(path, line.number, fault)
             words, tags = (column.split(" ") for column in columns)
             if len(words) != len(tags):
-                message = f"found {len(words)} words and {len(tags)} tags, expected as many"
-                raise _refuse(path, line.number, message)
+                fault = f"found {len(words)} words and {len(tags)} tags, expected as many"
+                raise _refuse(path, line.number, fault)
             converted = self._convert(tags, [line.number] * len(tags), path)
             yield f"{columns[0]}\t{' '.join(converted)}{line.end}"
 
@@ -146,10 +141,7 @@ class Conversion:
         try:
             spans = read_spans(tags, self.scheme_from)
         except TagError as err:
-            fault = str(err)
-            if err.index == len(tags):
-                fault = f"the sentence ends inside the entity of {tags[-1]} ({self.scheme_from})"
-            raise _refuse(path, numbers[min(err.index, len(tags) - 1)], fault) from err
+            raise _refuse(path, numbers[err.index], str(err)) from err
         self.sentences += 1
         self.entities += len(spans)
         return write_tags(spans, len(tags), self.scheme_to)
@@ -157,6 +149,6 @@ class Conversion:
 
 def _refuse(path: Path, number: int, fault: str) -> DataError:
     return DataError(
-        f"{path}: line {number}: {fault}. Correct the line, or say with --from and --scheme-from "
-        "how the file is laid out and tagged."
+        f"{path}: line {number}: {fault}. Correct the line, or the options --from and "
+        "--scheme-from."
     )

@@ -16,7 +16,7 @@ from nlp_core.errors import DownloadError
 
 log = logging.getLogger(__name__)
 CHUNK = 1 << 16
-# 408, 425 and 429 ask to come again; every 5xx may pass.
+# 408, 425 and 429 ask for a retry; every 5xx may be temporary.
 PASSING_STATUS = frozenset({408, 425, 429, *range(500, 600)})
 
 

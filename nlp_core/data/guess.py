@@ -24,7 +24,7 @@ from nlp_core.data.column_guess import (
 )
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.lines import read_lines
-from nlp_core.data.readers.records import check_file, read_cells, read_records
+from nlp_core.data.readers.records import check_file, read_cells, read_json_lines, read_parquet
 from nlp_core.data.readers.user import name_label, read_examples
 from nlp_core.data.scheme_detection import detect_scheme
 from nlp_core.data.user_split import read_questions
@@ -45,12 +45,12 @@ SUFFIXES: dict[str, Format] = {
 CONLLU_COLUMNS = 10
 MOST_CONTEXT_TOKENS = 400
 SCHEMES = {
-    "plain": "each tag stands for itself",
-    "IOB1": "entities begin with I-, and with B- behind another of their type",
+    "plain": "plain tags, such as parts of speech",
+    "IOB1": "entities begin with I-, and with B- after another of their type",
     "BIO": "entities begin with B-",
     "BIOES": "entities begin with B- and end with E-, or are S-",
-    "spans": "entities stand as the letters from and to, and a type; learnt as BIO",
-    "BILOU": "entities begin with B- and end with L-, or are U-; learnt as BIOES",
+    "spans": "entities are start and end offsets and a type; trained as BIO",
+    "BILOU": "entities begin with B- and end with L-, or are U-; trained as BIOES",
 }
 
 
@@ -87,26 +87,31 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
         _check_rows(path)
     found = guess_format(path, kind)
     if found == "conll":
-        guess = _guess_columns(path, found)
+        guess = _guess_columns(path)
     else:
         guess = _guess_table(path, kind, found, has_choices=has_choices)
-    if not kind.has_tags:
-        return guess
+    if kind.has_tags:
+        _guess_scheme(guess, path)
+    return guess
+
+
+def _guess_scheme(guess: Guess, path: Path) -> None:
+    """Add the tagging scheme, or check the offsets of entities."""
+    doubt = ""
     if guess.data.has_spans:
-        guess.reasons["scheme"] = SCHEMES["spans"]
         borders = BorderCheck()
         for example in islice(read_examples(path, guess.data), SAMPLE):
             borders.add(example.borders, example.line())
-        if doubt := borders.describe():
-            guess.doubts["scheme"] = doubt
-        return guess
-    scheme = detect_scheme(read_examples(path, guess.data), path)
-    guess.data = guess.data.model_copy(update={"scheme": scheme})
-    guess.reasons["scheme"] = SCHEMES[scheme]
-    first = islice(read_examples(path, guess.data), SAMPLE)
-    if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
-        guess.doubts["scheme"] = "the tags are numbers; entities need names, such as B-PER"
-    return guess
+        doubt = borders.describe()
+    else:
+        scheme = detect_scheme(read_examples(path, guess.data), path)
+        guess.data = guess.data.model_copy(update={"scheme": scheme})
+        first = islice(read_examples(path, guess.data), SAMPLE)
+        if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
+            doubt = "the tags are numbers; entities need names, such as B-PER"
+    guess.reasons["scheme"] = SCHEMES[guess.data.scheme or "plain"]
+    if doubt:
+        guess.doubts["scheme"] = doubt
 
 
 def guess_texts(path: Path) -> DataConfig:
@@ -117,13 +122,13 @@ def guess_texts(path: Path) -> DataConfig:
     """
     check_file(path)
     if path.suffix.lower() == ".txt":
-        # no text has the mark that would end a column
+        # a text never contains this separator
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
     if path.suffix.lower() != ".parquet":
         _check_rows(path)
     values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
-    columns, _ = _read_sample(path, CLASSIFICATION, values)
+    columns, _ = _read_sample(path, values)
     if not columns:
         raise DataError(f"{path}: found no column of texts, expected one.")
     looks = {name: Look(cells) for name, cells in columns.items()}
@@ -134,8 +139,7 @@ def guess_texts(path: Path) -> DataConfig:
 def _check_rows(path: Path) -> None:
     if not any(line.text.strip() for line in read_lines(path)):
         raise DataError(
-            f"{path}: found only blank lines, expected at least one row. Check that this is the "
-            "file you mean."
+            f"{path}: found only blank lines, expected at least one row. Is it the right file?"
         )
 
 
@@ -162,13 +166,13 @@ def _guess_questions(path: Path) -> Guess:
     lost = sum(bool(question.answers) and question.last is None for question in questions)
     cut = sum(size > MOST_CONTEXT_TOKENS for size in contexts.values())
     reasons = {
-        "format": "JSON as that of SQuAD",
+        "format": "JSON of SQuAD",
         "texts": f"{len(questions)} questions on {len(contexts)} contexts",
         "label": f"{len(questions) - silent} answers, {silent} questions without one",
-        "tokens": "runs of letters or digits, and single marks",
+        "tokens": "words, numbers and single signs",
         "max_tokens": f"{cut} contexts are longer, and cut in training",
     }
-    doubts = {"label": f"{lost} answers do not stand in their context"} if lost else {}
+    doubts = {"label": f"{lost} answers are not in their context"} if lost else {}
     return Guess(data, reasons, doubts)
 
 
@@ -194,11 +198,11 @@ def guess_format(path: Path, kind: Kind) -> Format:
         return "csv"
     raise DataError(
         f"{path}: line 1: found neither tabs, commas nor JSON, expected a table of texts and "
-        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll as it is."
+        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll by its format."
     )
 
 
-def _guess_columns(path: Path, found: Format) -> Guess:
+def _guess_columns(path: Path) -> Guess:
     lines = [line.text for line in islice(read_lines(path), SAMPLE) if line.text.strip()]
     rows = [line for line in lines if not line.startswith("#")] or lines
     is_conllu = all(len(row.split("\t")) == CONLLU_COLUMNS and row[:1].isdigit() for row in rows)
@@ -206,18 +210,18 @@ def _guess_columns(path: Path, found: Format) -> Guess:
     width = Counter(len(row.split(separator)) for row in rows).most_common(1)[0][0]
     if width < 2:
         raise DataError(
-            f"{path}: found one column, expected a token and its tag on each line, with a space or "
-            "a tab between them."
+            f"{path}: found one column, expected a token and its tag per line, separated by a "
+            "space or a tab."
         )
     values = {
-        "format": found,
+        "format": "conll",
         "texts": ["2" if is_conllu else "1"],
         "label": "4" if is_conllu else str(width),
         "separator": separator,
         "comments": is_conllu,
     }
     reasons = {
-        "format": "a token a line, a blank line between sentences",
+        "format": "a token per line, blank lines between sentences",
         "texts": f"the token, of {width} columns",
         "label": "the part of speech of CoNLL-U" if is_conllu else "the last column",
     }
@@ -226,44 +230,44 @@ def _guess_columns(path: Path, found: Format) -> Guess:
 
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
-    columns, nested = _read_sample(path, kind, values)
+    columns, nested = _read_sample(path, values)
     entities = find_entities(columns | nested) if kind.has_tags else None
     if entities is not None:
         columns[entities] = (columns | nested)[entities]
         values |= {"scheme": "spans", "tokens": "plain_words"}
     try:
         if entities is not None:
-            found_roles = assign_entities(columns, kind, entities)
+            roles = assign_entities(columns, kind, entities)
         else:
-            found_roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
+            roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
     except GuessError as err:
         advice = f"Is it a file for the kind {kind}?"
         if nested:
             name = next(iter(nested))
-            advice = f"What '{name}' holds is nested and not read: make columns of it."
+            advice = f"'{name}' is nested and not read: make columns of it."
         raise DataError(f"{path}: {err}. {advice}") from err
-    chosen = [*found_roles.texts, found_roles.label, found_roles.tags]
+    chosen = [*roles.texts, roles.label, roles.tags]
     if "" in columns and "" in chosen and (kind.has_label or kind.has_tags):
         raise DataError(
-            f"{path}: found a column without a name that seems to hold texts, labels or tags, "
-            "expected a name. Name it in the file."
+            f"{path}: found a column without a name that seems to be of texts, labels or tags; "
+            "name it in the file."
         )
-    values |= {"texts": found_roles.texts, "label": found_roles.label}
+    values |= {"texts": roles.texts, "label": roles.label}
     optional = ("tags", "group", "choices", "choice_labels")
-    values |= {key: name for key in optional if (name := getattr(found_roles, key))}
+    values |= {key: name for key in optional if (name := getattr(roles, key))}
     if kind.has_several_labels:
-        odd = [v for v in columns[found_roles.label] if not isinstance(v, str | list | None)]
+        odd = [v for v in columns[roles.label] if not isinstance(v, str | list | None)]
         if odd:
             raise DataError(
-                f"{path}: found {odd[0]!r} in '{found_roles.label}', expected a list of labels."
+                f"{path}: found {odd[0]!r} in '{roles.label}', expected a list of labels."
             )
-        values["label_separator"] = _guess_label_separator(columns[found_roles.label])
+        values["label_separator"] = _guess_label_separator(columns[roles.label])
     data = _build(kind, values)
-    return Guess(data, *_explain(data, found_roles, columns))
+    return Guess(data, *_explain(data, roles, columns))
 
 
 def _read_sample(
-    path: Path, kind: Kind, values: dict[str, Any]
+    path: Path, values: dict[str, Any]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Return some values of each flat column, and of each nested one.
 
@@ -272,10 +276,9 @@ def _read_sample(
     if values["format"] in ("tsv", "csv"):
         columns = _read_delimited(path, values)
     else:
-        roles = {"texts": ["a", "b"][: kind.num_texts], "label": "c"}
-        tags = {"tags": "d"} if kind.user_file.tags else {}
+        read = read_parquet if values["format"] == "parquet" else read_json_lines
         columns = {}
-        for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
+        for record in islice(read(path), SAMPLE):
             for name, value in record.cells.items():
                 columns.setdefault(name, []).append(value)
     nested = {name: cells for name, cells in columns.items() if any(map(_is_nested, cells))}
@@ -303,7 +306,7 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
         )
     body = fitting[1:] if header else fitting
     if not body:
-        raise DataError(f"{path}: found a header and nothing else, expected rows behind it.")
+        raise DataError(f"{path}: found only a header, expected rows after it.")
     if is_csv and separator != ",":
         values["separator"] = separator
     if quoted and not is_csv:
@@ -352,7 +355,7 @@ def _explain(
     reasons, doubts = {}, dict(roles.doubts)
     if data.format in ("tsv", "csv"):
         reasons["header"] = "the first line names the columns" if data.header else "no header line"
-        reasons["quoted"] = "cells in quotes stand in the first rows"
+        reasons["quoted"] = "the first rows have quoted cells"
     if not data.kind.has_label:
         return reasons, doubts
     words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]
@@ -373,7 +376,7 @@ def _explain(
     shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
     reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
     if len(names) < 2:
-        doubts["label"] = f"{reasons['label']} in the first rows; nothing can be learnt from it"
+        doubts["label"] = f"{reasons['label']} in the first rows; a model can learn nothing from it"
     elif len(values) > 20 and len(names) > len(values) / 2:
         doubts["label"] = f"{len(names)} labels in {len(values)} rows; is it the label?"
     return reasons, doubts

@@ -23,8 +23,8 @@ def join_texts(split: Split, more: Split) -> Split:
     if missing or split.passages is not None:
         raise DataError(
             f"split {more.name}: found the columns {sorted([*more.texts, *more.numbers])}, "
-            f"expected {missing[0] if missing else 'no answers to be cut out'}; its texts cannot "
-            f"be read beside those of the split {split.name}."
+            f"expected {missing[0] if missing else 'no answer spans'}; its texts cannot be joined "
+            f"to the split {split.name}."
         )
     group = None
     if split.group is not None:

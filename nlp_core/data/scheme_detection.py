@@ -12,7 +12,7 @@ from nlp_core.kinds import TAGS
 log = logging.getLogger(__name__)
 
 RARE = 0.01
-"""Share of entities that may begin with B- in a file of IOB1 where it should be I-."""
+"""Share of entities of an IOB1 file that may wrongly begin with B-."""
 
 
 class _Evidence:
@@ -49,7 +49,7 @@ class _Evidence:
         if before[2:] != tag[2:] and tag[0] in self.starts:
             self.starts[tag[0]] += 1
             if tag[0] == "B":
-                found = f"the tag {tag} begins an entity behind {before} (not IOB1)"
+                found = f"the tag {tag} begins an entity after {before} (not IOB1)"
                 self.broken.setdefault("IOB1", (line, found))
 
     def _test(self, scheme: str, example: UserExample, tags: list[str]) -> None:
@@ -79,7 +79,7 @@ def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
         raise DataError(
             f"{path}: found '{tag}' on line {line} and '{other}' on line {other_line}; expected "
             "all tags with B- or I-, or none. Correct the file, or set data.scheme of the model "
-            "file to plain, so that each tag stands for itself."
+            "file to plain for tags without entities."
         )
     closed = [scheme for scheme, letters in CLOSED.items() if found.letters & set(letters)]
     schemes = closed or ["BIO", "IOB1"]
@@ -88,12 +88,14 @@ def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
             return scheme
     if not closed and found.starts["B"] <= RARE * found.starts["I"]:
         line, fault = found.broken["IOB1"]
-        log.warning("%s: line %d: %s; else the file is IOB1, and read so", path, line, fault)
+        log.warning(
+            "%s: line %d: %s; the rest is IOB1, and the file is read as IOB1", path, line, fault
+        )
         return "IOB1"
     faults = [found.broken[scheme] for scheme in schemes]
     hint = "" if closed else " Or set data.scheme of the model file to IOB1, which reads both."
     raise DataError(
-        f"{path}: the tags follow neither IOB1, BIO, BIOES nor BILOU from end to end. "
+        f"{path}: the tags follow none of IOB1, BIO, BIOES and BILOU. "
         f"{'; '.join(f'line {line}: {fault}' for line, fault in faults)}. Correct these "
         f"lines.{hint}"
     )

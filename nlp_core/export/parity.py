@@ -6,13 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlp_core.errors import ExportError
-from nlp_core.export.answer import (
-    Answer,
-    Answers,
-    ask_trained,
-    join_predictions,
-    read_predictions,
-)
+from nlp_core.export.answer import Answer, Answers, ask_trained, join_predictions, read_predictions
 from nlp_core.export.trained import TrainedModel
 from nlp_core.metrics import is_lower_better
 from nlp_core.training.prediction import score_predictions
@@ -20,12 +14,11 @@ from reglue_runtime import Bundle
 
 NUM_EXAMPLES = 500
 NUM_ALONE = 4
-"""Of the shortest examples, which are asked once more without others to pad them to."""
+"""Shortest examples that are predicted again without padding."""
 MAX_DIFFERENCE = 1e-4
-"""Between the scores of both models; a part of the score where that is above 1, for above 1024
-already the next number of 32 bits is further away."""
+"""Of scores; relative above 1, since above 1024 even the next 32-bit number is further."""
 EXACT = ("float32", "program")
-"""The variants that say the same as the trained model; the others are measured."""
+"""Variants that predict the same as the trained model; the others are measured."""
 
 
 class Parity(NamedTuple):
@@ -122,7 +115,7 @@ def _count(right: Sequence[Answers], found: Sequence[Answers]) -> Parity:
 
 
 def _says_same(one: Answer, other: Answer) -> bool:
-    # a score that is no number is never the same: max would pass over a nan
+    # max would skip a nan
     is_finite = np.isfinite(one.scores).all() and np.isfinite(other.scores).all()
     return bool(one.value == other.value and is_finite)
 
@@ -130,8 +123,8 @@ def _says_same(one: Answer, other: Answer) -> bool:
 def _check_same(name: str, parity: Parity) -> None:
     if parity.same_labels < parity.examples or parity.max_difference > MAX_DIFFERENCE:
         raise ExportError(
-            f"{name}: the exported model says the same of {parity.same_labels} of "
+            f"{name}: the exported model predicts the same for {parity.same_labels} of "
             f"{parity.examples} examples, with scores that differ by up to "
             f"{parity.max_difference:.2g}, expected all and at most {MAX_DIFFERENCE:g}; no bundle "
-            "was written. This is a fault of the export: please report it with the model file."
+            "was written. This is a bug of the export: please report it with the model file."
         )

@@ -38,6 +38,6 @@ def require_half() -> None:
 
     found = ", ".join(get_available_providers())
     raise ConfigError(
-        f"float16: onnxruntime has {found} here, no device that computes in 16 bits; a processor "
-        "turns each number into 32 bits and back, which is slower than float32. Export int8."
+        f"float16: onnxruntime has {found}, no device that computes in 16 bits; a CPU converts "
+        "each number to 32 bits and back, which is slower than float32. Export int8."
     )

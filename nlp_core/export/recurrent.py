@@ -17,7 +17,7 @@ from nlp_core.blocks.recurrent import RecurrentLayer
 
 Operator = Literal["LSTM", "GRU"]
 GATES: dict[Operator, list[int]] = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}
-"""Where ONNX's gates stand among torch's: i o f c among i f g o, z r h among r z n."""
+"""Index of ONNX's gates in torch's order: i o f c in i f g o, z r h in r z n."""
 
 
 class NodeLayer(nn.Module):
@@ -66,7 +66,9 @@ class NodeLayer(nn.Module):
             "direction": "bidirectional" if count == 2 else "forward",
         }
         if self.operator == "GRU":
-            attributes["linear_before_reset"] = 1  # torch's reset gate works on the mapped state
+            attributes["linear_before_reset"] = (
+                1  # torch applies the reset gate after the matrix product
+            )
         shapes = [[time, count, batch, width], [count, batch, width]]
         lengths_B = count_tokens(mask_BT).int()
         if self.operator == "LSTM":

@@ -50,7 +50,7 @@ class Service:
                 Route("/openapi.json", self.show_schema),
                 *(Route(f"/{name}", _build_file(name, kind)) for name, kind in PAGE.items()),
             ],
-            exception_handlers={HTTPException: _refuse, Exception: _apologise},
+            exception_handlers={HTTPException: _refuse, Exception: _report},
         )
 
     def _start(self, name: str, bundle: Bundle) -> Batcher:
@@ -158,11 +158,8 @@ def _encode(name: str, predictions: Predictions) -> Response:
     try:
         return JSONResponse({"bundle": name, "predictions": predictions})
     except ValueError:  # JSON has no infinity: huge numbers came in
-        raise ProblemError(
-            422,
-            "examples: their scores are no finite numbers; look at their columns of numbers.",
-            field="examples",
-        ) from None
+        detail = "examples: their scores are not finite; check their columns of numbers."
+        raise ProblemError(422, detail, field="examples") from None
 
 
 def _build_file(name: str, kind: str) -> Callable[[HttpRequest], Awaitable[Response]]:
@@ -182,5 +179,5 @@ async def _refuse(http: HttpRequest, err: Exception) -> Response:
     return ProblemError(status, detail, headers=err.headers).answer()
 
 
-async def _apologise(http: HttpRequest, err: Exception) -> Response:
-    return ProblemError(500, "this is a mistake of the service; its log says more.").answer()
+async def _report(http: HttpRequest, err: Exception) -> Response:
+    return ProblemError(500, "internal error; see the log of the service.").answer()

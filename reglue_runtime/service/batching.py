@@ -66,9 +66,9 @@ class Batcher:
         self._observe = observe
         self._jobs: list[Job] = []
         self._is_closed = False
-        self._tell_end: Callable[[], object] | None = None
+        self._notify_end: Callable[[], object] | None = None
         self._changed = threading.Condition()
-        # a daemon: a second signal ends the process without the batch that is being run
+        # a daemon: a second signal ends the process during a batch
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
@@ -100,12 +100,11 @@ class Batcher:
     async def close(self) -> None:
         """Predict what waits, and end the thread; nothing may be submitted any more."""
         ended = asyncio.Event()
-        # the thread is not joined in one of the loop's: asyncio.run waits for those, and so would
-        # a second signal
+        # not joined in a thread of the loop: asyncio.run waits for it, also after a second signal
         loop = asyncio.get_running_loop()
         with self._changed:
             self._is_closed = True
-            self._tell_end = partial(loop.call_soon_threadsafe, ended.set)
+            self._notify_end = partial(loop.call_soon_threadsafe, ended.set)
             self._changed.notify()
         await ended.wait()
 
@@ -113,9 +112,9 @@ class Batcher:
         while (jobs := self._take()) is not None:
             if jobs:
                 self._deliver(jobs, self._run(jobs))
-        assert self._tell_end is not None
-        with suppress(RuntimeError):  # the loop may be gone, as in _deliver
-            self._tell_end()
+        assert self._notify_end is not None
+        with suppress(RuntimeError):  # the loop may be closed, as in _deliver
+            self._notify_end()
 
     def _take(self) -> list[Job] | None:
         """Wait for jobs and return those of the next batch, or None when no more can come."""
@@ -129,7 +128,7 @@ class Batcher:
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            # a request whose time is over, or whose client went away, is not predicted
+            # a request that timed out or whose client left is not predicted
             self._jobs = [job for job in self._jobs if not job.future.done()]
             chosen = choose_batch(self._jobs, self._max_batch) if self._jobs else []
             taken = set(map(id, chosen))
@@ -142,8 +141,8 @@ class Batcher:
         started = time.perf_counter()
         try:
             found = self._predict(examples)
-        # of whatever kind, the request that caused it is to be told, and the thread has to live: a
-        # panic of the tokenizers' Rust code is no Exception
+        # any error is the answer to its request, and the thread has to live; a panic of the
+        # tokenizers' Rust code is no Exception
         except BaseException as err:
             if len(jobs) == 1:
                 return [_as_exception(err)]
@@ -153,7 +152,7 @@ class Batcher:
         return [[next(rest) for _ in job.examples] for job in jobs]
 
     def _deliver(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
-        # after a second signal the loop may be gone, and with it everyone who waits
+        # after a second signal the loop may be closed, and all requests with it
         with suppress(RuntimeError):
             loop = jobs[0].future.get_loop()
             loop.call_soon_threadsafe(_settle, jobs, outcomes)

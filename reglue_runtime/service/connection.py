@@ -41,7 +41,7 @@ class Connection(HttpToolsProtocol):
     def _give_up(self) -> None:
         last = self.cycle
         if last is not None and not last.response_complete:
-            return  # a head did arrive; the time of the next one begins with this one's answer
+            return  # a head arrived; the next one's time begins with its answer
         # a client that has sent nothing yet expects no answer
         if self.scope is not (None if last is None else last.scope):
             self.transport.write(_describe_delay(self.seconds))

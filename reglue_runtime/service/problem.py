@@ -26,11 +26,7 @@ class ProblemError(Exception):
         self.headers = headers
 
     def answer(self) -> JSONResponse:
-        note = {
-            "title": HTTPStatus(self.status).phrase,
-            "status": self.status,
-            "detail": str(self),
-        }
+        note = {"title": HTTPStatus(self.status).phrase, "status": self.status, "detail": str(self)}
         if self.field is not None:
             note["field"] = self.field
         return JSONResponse(note, self.status, self.headers, MEDIA_TYPE)

@@ -14,8 +14,8 @@ from reglue_runtime.service.problem import CLOSE, ProblemError
 from reglue_runtime.service.settings import Settings
 
 DRAIN = 16
-"""How many times the allowed size is read and thrown away, so that a client that writes its whole
-request before it reads gets an answer."""
+"""Up to this multiple of the allowed size is read and discarded, so that a client that writes its
+whole request before it reads gets an answer."""
 SHOWN = 60
 
 
@@ -55,7 +55,7 @@ async def _read_body(http: HttpRequest, limit: int) -> bytes:
     )
     size = http.headers.get("content-length", "")
     if size.isdecimal() and int(size) > limit and "expect" in http.headers:
-        raise found  # this client waits for leave to send
+        raise found  # this client waits for permission to send
     chunks: list[bytes] = []
     total = 0
     async for chunk in http.stream():

@@ -26,8 +26,8 @@ def limit_keys(given: Any) -> Any:  # Any: what the client sent
     return given
 
 
-# A list ends at its first error, for the reason that limit_keys has. pydantic's FailFast says the
-# same and cannot stand in a union, since it has no hash.
+# A list ends at its first error, for the reason in limit_keys. pydantic's FailFast does the same,
+# but is not allowed in a union, since it has no hash.
 Words: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 Numbers: TypeAlias = Annotated[list[FiniteFloat], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str | Words], Field(fail_fast=True)]

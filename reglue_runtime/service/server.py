@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 VARIANTS = ("float32", "float16", "int8")
 SECONDS_TO_SEND = 5
-"""Seconds that a client has to take its answer when the service ends."""
+"""Seconds for clients to receive their answers when the service ends."""
 
 
 def serve(given: Sequence[str], settings: Settings) -> None:
@@ -50,8 +50,8 @@ def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
             name = full.parent.name if full.name in VARIANTS else full.name
         if name in found:
             raise BundleError(
-                f"{path}: found a second bundle with the name '{name}'; give it another one, such "
-                f"as {name}_{path.name}={path}."
+                f"{path}: found a second bundle with the name '{name}'; rename it, such as "
+                f"{name}_{path.name}={path}."
             )
         found[name] = load(path, num_threads=threads)
     return found
@@ -65,10 +65,10 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as err:
         raise BundleError(
             f"{settings.host}:{settings.port}: cannot listen there ({err.strerror}); choose "
-            "another address with --host and --port."
+            "another --host or --port."
         ) from err
-    # asyncio does this only for sockets that name their protocol, which this one does not. Without
-    # it the body of an answer waits 40 ms for the client to acknowledge the head.
+    # asyncio does this only for sockets that name their protocol. Without it the body of an answer
+    # waits 40 ms for the client to acknowledge the head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

@@ -4,14 +4,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from nlp_core.data.readers.example import Sentence
+from nlp_core.data.readers.example import NOTHING, Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags
 
 DOCUMENT_START = "-DOCSTART-"
 SEPARATORS: Mapping[str, str] = MappingProxyType({"space": " ", "tab": "\t"})
-"""What stands between two columns, by its name."""
-NO_COLUMNS: Mapping[str, int] = MappingProxyType({})
+"""Column separators by name."""
 
 
 def read_conll(
@@ -24,7 +23,7 @@ def read_conll(
     tags: Collection[str],
     bare_type: str | None = None,
     keep_docstart: bool,
-    extras: Mapping[str, int] = NO_COLUMNS,
+    extras: Mapping[str, int] = NOTHING,
 ) -> list[Sentence]:
     """Read the sentences of a column file.
 
@@ -93,7 +92,7 @@ def _convert(tags: list[str], source: str, target: str, *, path: Path, start: in
     try:
         return convert_tags(tags, source, target)
     except TagError as err:
-        raise refuse(path, start + min(err.index, len(tags) - 1), str(err)) from err
+        raise refuse(path, start + err.index, str(err)) from err
 
 
 def _check_tags(tags: list[str], allowed: Collection[str], *, path: Path, start: int) -> None:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nlp_core.data.tagging_scheme import Span
-from reglue_runtime.text import Stretch
+from reglue_runtime.span import Span
+from reglue_runtime.text import Offsets
 
 STARTS = ("start", "start_offset")
 ENDS = ("end", "end_offset")
@@ -34,7 +34,7 @@ class EntityError(ValueError):
     """What is wrong with the entities of a cell."""
 
 
-class TaggedStretches(NamedTuple):
+class TaggedSpans(NamedTuple):
     """Entities by tokens.
 
     Attributes:
@@ -104,40 +104,40 @@ def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
         if isinstance(label, list) and len(label) == 1:
             (label,) = label
         name = label.strip() if isinstance(label, str) else ""
-        is_place = all(PLACE.fullmatch(str(letter)) for letter in (start, end))
+        is_place = all(PLACE.fullmatch(str(offset)) for offset in (start, end))
         if name and is_place and int(start) < int(end):
             return Span(int(start), int(end), name)
-    raise EntityError(f"found {whole!r:.200}, {EXPECTED}, with the start before the end")
+    raise EntityError(f"found {whole!r:.200}, {EXPECTED}, with start < end; the end is exclusive")
 
 
-def find_tokens(text: str, stretches: Sequence[Stretch], entities: list[Span]) -> TaggedStretches:
+def find_tokens(text: str, offsets: Sequence[Offsets], entities: list[Span]) -> TaggedSpans:
     """Return entities by the tokens that they cover; white space at their borders does not count.
 
     Args:
         text: the whole text.
-        stretches: offsets of its tokens.
+        offsets: offsets of its tokens.
         entities: by offsets, in any order.
 
     Raises:
         EntityError: one ends after the text, covers no token, or shares one with another.
     """
     spans: list[Span] = []
-    starts, ends = ({place[side] for place in stretches} for side in (0, 1))
+    starts, ends = ({place[side] for place in offsets} for side in (0, 1))
     borders = Counter({TOTAL: len(entities)})
     for start, end, label in sorted(entities):
         shown = f"found the entity '{text[start:end]}'"
         if end > len(text):
             raise EntityError(f"found an entity up to character {end} of {len(text)}")
         covered = [
-            idx for idx, place in enumerate(stretches) if place.start < end and place.end > start
+            idx for idx, place in enumerate(offsets) if place.start < end and place.end > start
         ]
         if not covered:
             raise EntityError(f"{shown}, expected one with a token in it")
         first, last = covered[0], covered[-1]
         if spans and spans[-1].end > first:
             raise EntityError(f"{shown}, which shares a token with the entity before it")
-        borders[INSIDE] += stretches[first].start < start or stretches[last].end > end
+        borders[INSIDE] += offsets[first].start < start or offsets[last].end > end
         for name, (more, later) in REPAIRS.items():
             borders[name] += start + more in starts and end + later in ends
         spans.append(Span(first, last + 1, label))
-    return TaggedStretches(spans, borders)
+    return TaggedSpans(spans, borders)

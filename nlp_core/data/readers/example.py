@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Extras = Mapping[str, Sequence[str] | Sequence[float]]
-"""What a reader takes beside text and label, by the column that it becomes: features.pos ..."""
+"""Further columns by their name in the result: features.pos ..."""
 
-NO_EXTRAS: Extras = MappingProxyType({})
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Example(NamedTuple):
@@ -31,7 +31,7 @@ class Example(NamedTuple):
     label: str | None
     group: int | None = None
     labels: tuple[str, ...] | None = None
-    extras: Extras = NO_EXTRAS
+    extras: Extras = NOTHING
 
 
 class Sentence(NamedTuple):
@@ -47,7 +47,7 @@ class Sentence(NamedTuple):
     tokens: list[str]
     tags: list[str]
     label: str | None = None
-    extras: Extras = NO_EXTRAS
+    extras: Extras = NOTHING
 
 
 class Passage(NamedTuple):
@@ -87,4 +87,3 @@ class Question(NamedTuple):
 
 
 Rows = Sequence[Example | Sentence | Question]
-"""All that a reader gives of one file."""

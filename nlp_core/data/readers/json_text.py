@@ -14,7 +14,7 @@ def parse_json(text: str) -> Any:  # Any: JSON holds anything
     try:
         value = json.loads(text)
         if "\\u" in text:
-            # a character of two halves may have been cut between them
+            # json.loads accepts lone surrogates
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as err:
         place = f"line {err.lineno}, column {err.colno}" if "\n" in text else f"column {err.colno}"

@@ -1,6 +1,7 @@
 """Read a text file line by line, with line numbers for error messages."""
 
 import codecs
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -60,3 +61,12 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
     if "\0" in text:
         raise refuse(path, number, f"a NUL character at position {text.index(chr(0)) + 1}")
     return text
+
+
+def parse_number(text: str) -> float:
+    """Return a finite number; NaN for anything else, also for Python's 1_000."""
+    try:
+        value = math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan

@@ -108,11 +108,11 @@ def _read_passages(
         for idx, paragraph in enumerate(_take_records(about, "paragraphs", path, where)):
             place = f"{where}.paragraphs[{idx}]"
             text = _take(paragraph, "context", str, path, place)
-            stretches = locate(text)
-            if not stretches:
+            offsets = locate(text)
+            if not offsets:
                 raise _refuse(path, place, "found a context without words, expected some")
             number += 1
-            bounds = np.array(stretches, dtype=np.int32)
+            bounds = np.array(offsets, dtype=np.int32)
             passage = Passage(article + 1, number, text, bounds[:, 0], bounds[:, 1])
             yield passage, place, _take_records(paragraph, "qas", path, place)
 
@@ -140,9 +140,9 @@ def _take(
     if key not in record:
         keys = ", ".join(f"'{name}'" for name in sorted(record)) or "none"
         raise _refuse(path, where, f"found the keys {keys}, expected '{key}' among them")
-    value: Any = record[key]  # whatever JSON has there
+    value: Any = record[key]  # JSON
     place = f"{where}.{key}".removeprefix(".")
-    # true and false are numbers in Python, and not here
+    # bool is a subclass of int
     if not isinstance(value, sort) or (sort is int and isinstance(value, bool)):
         raise _refuse(path, place, f"found {_name_sort(value)}, expected {SORTS[sort]}")
     return value

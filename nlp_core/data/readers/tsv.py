@@ -3,13 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
-from nlp_core.data.readers.example import Example
-from nlp_core.data.readers.lines import Line, read_lines, refuse
+from nlp_core.data.readers.example import NOTHING, Example
+from nlp_core.data.readers.lines import Line, parse_number, read_lines, refuse
 from nlp_core.errors import DataError
-
-NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
 def read_tsv(
@@ -19,8 +16,8 @@ def read_tsv(
     label: str | None,
     columns: Sequence[str] | None = None,
     label_separator: str | None = None,
-    symbols: Mapping[str, str] = NO_COLUMNS,
-    numbers: Mapping[str, str] = NO_COLUMNS,
+    symbols: Mapping[str, str] = NOTHING,
+    numbers: Mapping[str, str] = NOTHING,
 ) -> list[Example]:
     """Read the rows of a TSV file.
 
@@ -50,18 +47,17 @@ def read_tsv(
     for line in lines:
         parts = split_columns(line, path, len(names))
         found = [parts[place[name]] for name in texts]
+        extras: dict[str, list[str] | list[float]] = {
+            key: parts[place[name]].split() for key, name in symbols.items()
+        }
+        for key, name in numbers.items():
+            extras[key] = parse_numbers(parts[place[name]], name, line, path)
         example = Example(
             line.number,
             found[0],
             found[1] if len(found) > 1 else None,
             parts[place[label]] if label else None,
-            extras={
-                **{key: parts[place[name]].split() for key, name in symbols.items()},
-                **{
-                    key: parse_numbers(parts[place[name]], name, line, path)
-                    for key, name in numbers.items()
-                },
-            },
+            extras=extras,
         )
         examples.append(example)
     if label_separator is None:
@@ -71,16 +67,12 @@ def read_tsv(
 
 def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
     """Return the finite numbers of a cell, separated by spaces; there must be one at least."""
-    numbers = []
-    for text in cell.split() or [""]:
-        try:
-            value = float(text) if "_" not in text else math.nan
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            message = f"found '{text}' in the column '{name}', expected a finite number"
-            raise refuse(path, line.number, message)
-        numbers.append(value)
+    texts = cell.split() or [""]
+    numbers = [parse_number(text) for text in texts]
+    for text, value in zip(texts, numbers, strict=True):
+        if math.isnan(value):
+            found = f"found '{text}' in the column '{name}', expected a finite number"
+            raise refuse(path, line.number, found)
     return numbers
 
 

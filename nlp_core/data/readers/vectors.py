@@ -11,9 +11,9 @@ from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.errors import DataError
 
 INSIDE_WORD = "##"
-"""How a piece begins that goes on with a word."""
+"""Prefix of continuation pieces."""
 PLACES = 4
-"""Decimal places of a projected number: fewer than those in which two machines differ."""
+"""Decimal places of a projected number; two machines differ only in later ones."""
 
 
 class VectorTable(NamedTuple):
@@ -38,7 +38,7 @@ def read_vectors(path: Path, *, dim: int) -> VectorTable:
         if not np.isfinite(vectors[row]).all():
             raise refuse(path, line.number, "a number is not finite")
         if word in words:
-            raise refuse(path, line.number, f"the word '{word}' stands on line {words[word]} too")
+            raise refuse(path, line.number, f"the word '{word}' is also on line {words[word]}")
         words[word] = line.number
     return VectorTable(list(words), vectors)
 
@@ -61,7 +61,7 @@ def read_piece_vectors(path: Path, tensor: str, pieces: Path, *, dim: int) -> Ve
     Source: Raunak et al. 2019 (effective dimensionality reduction for word embeddings), section 2,
         only the projection.
     """
-    from sklearn.decomposition import PCA  # a second to load, for this alone
+    from sklearn.decomposition import PCA  # takes a second to load
 
     try:
         with safe_open(path, framework="numpy") as file:
@@ -75,7 +75,7 @@ def read_piece_vectors(path: Path, tensor: str, pieces: Path, *, dim: int) -> Ve
             f"expected {len(names)} rows, the pieces of {pieces.name}, and at least {dim} columns."
         )
     rows = [row for row, name in enumerate(names) if _is_word(name)]
-    # flips the signs of the components to a rule of its own, so that they are the same every time
+    # PCA fixes the signs of the components by a rule, so they are the same every time
     components = PCA(n_components=dim, svd_solver="covariance_eigh").fit_transform(table_VD[rows])
     return VectorTable([names[row] for row in rows], components.round(PLACES).astype(np.float32))
 
@@ -99,4 +99,4 @@ def _split(line: Line, path: Path, dim: int) -> tuple[str, list[float]]:
     try:
         return word, [float(part) for part in parts]
     except ValueError as err:
-        raise refuse(path, line.number, f"found a number that is none ({err})") from err
+        raise refuse(path, line.number, f"found no number ({err})") from err

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 MARGIN = 1e-9
-"""What rounding may add to a difference of scores, and much more."""
+"""Far more than rounding may add to a difference of scores."""
 MANY_LABELS = 32
-"""So many that it pays to leave out those that are on no best path."""
+"""From this many on it pays to skip labels that are on no best path."""
 
 
-class Field:
+class CRF:
     def __init__(self, start_L: np.ndarray, end_L: np.ndarray, transition_IL: np.ndarray) -> None:
         self._start_L, self._end_L = start_L, end_L
         self._transition_IL = transition_IL
@@ -26,7 +26,7 @@ class Field:
         self._odds_LI = np.ascontiguousarray(self._odds_IL.T)
 
     @classmethod
-    def read(cls, path: Path) -> "Field":
+    def read(cls, path: Path) -> "CRF":
         """Read a file of [L + 2, L]: start, end, and the transitions from each row's label."""
         found = np.load(path, allow_pickle=False).astype(np.float64)
         return cls(found[0], found[1], found[2:])
@@ -41,8 +41,8 @@ class Field:
         emission_TBL = scores_BTL.transpose(1, 0, 2).astype(np.float64)
         odds_TBL = self._find_marginals(emission_TBL, sizes_B)
         paths = self._find_best_paths(emission_TBL, sizes_B)
-        chances = [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(paths)]
-        return paths, chances
+        probs = [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(paths)]
+        return paths, probs
 
     def _find_best_paths(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> list[np.ndarray]:
         """Return the Viterbi path of each sentence."""
@@ -59,7 +59,7 @@ class Field:
             score_BL = np.stack(scores)[sizes_B - 1, np.arange(len(sizes_B))]
         label_B = (score_BL + self._end_L).argmax(-1)
         labels = [label_B]
-        # the maximum is looked for again where the path is: cheaper than to keep all of them
+        # the maximum is computed again along the path: cheaper than keeping all of them
         for idx in reversed(range(len(scores) - 1)):
             before_B = (scores[idx] + self._transition_LI[label_B]).argmax(-1)
             label_B = np.where(idx < sizes_B - 1, before_B, label_B) if is_ragged else before_B
@@ -77,7 +77,7 @@ class Field:
         least_B[~is_on_B] = np.inf
         is_kept_BL = score_BL + self._best_step_I >= least_B[:, None]
         kept = np.flatnonzero(is_kept_BL.any(0))
-        # scores that are no numbers, of a graph that overflowed, compare with nothing
+        # nan scores of a graph that overflowed compare with nothing
         return kept if len(kept) else np.arange(len(self._start_L))
 
     def _find_marginals(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> np.ndarray:
