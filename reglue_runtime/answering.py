@@ -1,7 +1,7 @@
-"""Answers as stretches of a passage, decoded as the head `span` does, in 64-bit floats.
+"""Decode answers as spans of a passage, as the head `span` does, in 64-bit floats.
 
-Shape letters: B batch, T tokens of the passage, S places of an answer's end: the tokens, before
-them one for "no answer" where questions may have none.
+Shape letters: B batch, T tokens of the passage, S positions: the tokens, after one for "no answer"
+if questions may have none.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reglue_runtime.example import Example
-from reglue_runtime.text import Stretch
+from reglue_runtime.text import Offsets
 
 PASSAGE, TOKENS = "text_b", "tokens_b"
 
@@ -19,19 +19,14 @@ def find_answers(
     scores_BS2: np.ndarray,
     examples: Sequence[Example],
     *,
-    locate: Callable[[str], list[Stretch]],
+    locate: Callable[[str], list[Offsets]],
     max_tokens: int,
     threshold: float | None,
 ) -> list[dict[str, Any]]:
-    """Return the answers: text, first and last token, and its probability, or that of none.
+    """Return each answer with its first and last token and its probability.
 
-    Args:
-        scores_BS2: of each place as the answer's first and last.
-        examples: with their passages.
-        locate: finds the tokens of a passage.
-        max_tokens: of the longest answer.
-        threshold: by how much the log-probability of none is to be above the answer's to be given;
-            None where every question has an answer.
+    `threshold`: an empty answer is given if its log-probability exceeds the best span's by more;
+    None if every question has an answer.
     """
     found = []
     for scores_S2, example in zip(scores_BS2, examples, strict=True):
@@ -55,7 +50,7 @@ def find_best_span(
 ) -> tuple[int, int, float]:
     """Return the pair i <= j < i + max_tokens with the highest start_i + end_j, and that sum.
 
-    Of equally good pairs the one with the first i counts, and then with the first j.
+    Ties go to the first i, then to the first j.
     """
     width = min(max_tokens, len(start_T))
     padded = np.concatenate([end_T, np.full(width - 1, -np.inf)])
@@ -73,13 +68,13 @@ def _normalise(scores_S2: np.ndarray) -> np.ndarray:
 
 
 def _find_places(
-    passage: str, tokens: Sequence[str], locate: Callable[[str], list[Stretch]]
-) -> list[Stretch]:
-    """Return where the tokens stand; given tokens have one space between them."""
+    passage: str, tokens: Sequence[str], locate: Callable[[str], list[Offsets]]
+) -> list[Offsets]:
+    """Return the tokens' offsets; given tokens have one space between them."""
     places = locate(passage)
     if [passage[place.start : place.end] for place in places] == list(tokens):
         return places
     ends = np.cumsum([len(token) + 1 for token in tokens]) - 1
     return [
-        Stretch(int(end) - len(token), int(end)) for token, end in zip(tokens, ends, strict=True)
+        Offsets(int(end) - len(token), int(end)) for token, end in zip(tokens, ends, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""A bundle: a list of examples in, a list of predictions out."""
+"""A bundle: from a list of examples to a list of predictions."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,28 +11,19 @@ from reglue_runtime.featurizing import Arrays, Featurizer
 from reglue_runtime.manifest import PROGRAM, Manifest, read_manifest
 
 BATCH = 32
-"""Examples that are predicted at once; `predict` sorts by length, so that little is padding."""
+"""Examples per batch; `predict` sorts by length to save padding."""
 AREA = 10_000**2
-"""Examples that are predicted at once, times the square of the characters of the longest. A graph
-may need memory for each pair of tokens, and for each word as much as for the longest one; no batch
-needs more of that than one text of 10,000 characters does alone."""
+"""Limit of a batch: examples times the square of the longest one's characters. A graph may need
+memory for each pair of tokens, and pads each word to the longest; so no batch needs more than a
+single text of 10,000 characters."""
 
 
 class Graph(Protocol):
-    """What runs a graph."""
-
-    def run(self, arrays: Arrays) -> Arrays:
-        """Return the graph's outputs by name."""
+    def run(self, arrays: Arrays) -> Arrays: ...
 
 
 class Bundle:
-    """An exported model, ready to predict. See `load`.
-
-    Args:
-        folder: the bundle.
-        manifest: what it says.
-        graph: what runs the graph.
-    """
+    """An exported model, ready to predict. See `load`."""
 
     def __init__(self, folder: Path, manifest: Manifest, graph: Graph) -> None:
         self.manifest = manifest
@@ -46,33 +37,32 @@ class Bundle:
 
     @property
     def kind(self) -> str:
-        """What is predicted: classification, regression, tagging ..."""
         return self.manifest.kind
 
     def labels(self, target: str | None = None) -> list[str]:
-        """Return the labels of a target (label, labels, tags); of the first one without a name."""
+        """Return the labels of a target (label, labels, tags); by default of the first one."""
         heads = [note for note in self.manifest.heads if target in (None, note["target"])]
         return list(heads[0]["labels"])
 
     def predict(self, examples: Sequence[Given], *, batch_size: int = BATCH) -> list[Prediction]:
-        """Predict a list of examples; each gets what it would get alone.
+        """Predict a list of examples; the order and the batches change no prediction.
 
         Args:
             examples: texts, lists of tokens, pairs of these, or dictionaries with columns.
-            batch_size: examples that are predicted at once; of long ones, fewer are.
+            batch_size: examples per run of the graph at most; fewer if they are long.
 
         Returns:
             For each example, by kind: `label`, `confidence` and `scores` by label; `labels` of
-            several; `score` of a number; `tokens`, `tags`, `confidence` and `entities` of tags; of
-            intents and slots all of the first and, as `slots`, all of the last; `answer` of a
+            multi-label; `score` of a number; `tokens`, `tags`, `confidence` and `entities` of tags;
+            of intents and slots the intent's keys and, as `slots`, those of the tags; `answer` of a
             question.
 
         Raises:
-            BundleError: the examples are no list, or one is not what the model reads: an
-                ExampleError, which names it.
+            BundleError: the examples are no list, or one is not what the model reads
+                (ExampleError).
         """
         if isinstance(examples, str):
-            raise BundleError("examples: found a text, expected a list of them: [text].")
+            raise BundleError("examples: found a text, expected a list: [text].")
         read = [self._reader.read(given, place) for place, given in enumerate(examples)]
         found: list[Prediction] = [{}] * len(read)
         for batch in _split(read, batch_size):
@@ -82,16 +72,14 @@ class Bundle:
         return found
 
     def featurize(self, examples: Sequence[Given]) -> tuple[list[Example], Arrays]:
-        """Return the examples as they are read, and the graph's inputs of all of them."""
+        """Return the parsed examples, and the graph's inputs."""
         read = [self._reader.read(given, place) for place, given in enumerate(examples)]
         return read, self._featurizer.read(read)
 
     def run(self, arrays: Arrays) -> Arrays:
-        """Return the graph's outputs by name."""
         return self._graph.run(arrays)
 
     def decode(self, scores: Arrays, examples: Sequence[Example]) -> list[Prediction]:
-        """Return what the graph's outputs say of the examples."""
         first, *others = (
             decoding(scores[name], examples) for name, decoding in self._decodings.items()
         )
@@ -101,7 +89,7 @@ class Bundle:
 
 
 def _split(examples: Sequence[Example], batch_size: int) -> Iterator[list[Example]]:
-    """Yield the examples in parts, the shortest first."""
+    """Yield batches, the shortest examples first."""
     part: list[Example] = []
     longest = 0
     for example in sorted(examples, key=_count_tokens):
@@ -120,26 +108,21 @@ def _count_tokens(example: Example) -> int:
 
 
 def _count_characters(example: Example) -> int:
-    """Return the characters of the tokens, each with what stands between it and the next."""
+    """Count the characters of the tokens, and one separator for each."""
     return sum(len(word) + 1 for words in example.tokens.values() for word in words)
 
 
 def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
     """Read a bundle that `reglue export` wrote.
 
-    Args:
-        folder: the bundle.
-        num_threads: threads of one call.
-
     Raises:
-        BundleError: the folder holds no bundle, not a whole one, or a program of torch.
+        BundleError: the folder holds no bundle, an incomplete one, or a torch program.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
     if manifest.variant == PROGRAM:
         raise BundleError(
-            f"{folder}: found a program, which torch runs and this runtime does not; export the "
-            "model as float32 or int8."
+            f"{folder}: found a program, which only torch runs; export the model as float32."
         )
     # Imported here: training reads texts with this package, and needs no graph.
     from reglue_runtime.session import Session

@@ -1,4 +1,4 @@
-"""From the graph's scores to what is predicted: one decoding for each sort of head.
+"""From the graph's scores to predictions: one decoding for each kind of head.
 
 Shape letters: B batch, T tokens, L labels.
 """
@@ -11,21 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from reglue_runtime.answering import find_answers
+from reglue_runtime.crf import CRF
 from reglue_runtime.example import LOCATORS, Example
-from reglue_runtime.field import Field
+from reglue_runtime.span import find_spans
 
 Prediction: TypeAlias = dict[str, Any]  # Any: labels, scores, numbers
 Decoding: TypeAlias = Callable[[np.ndarray, Sequence[Example]], list[Prediction]]
 
 
 def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path) -> Decoding:
-    """Return what reads the scores of one head.
-
-    Args:
-        note: the head's part of the manifest.
-        tokenizer: the tokenizer's part.
-        folder: the bundle.
-    """
     labels = note["labels"]
     match note["decoding"]:
         case "choice":
@@ -39,8 +33,8 @@ def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder
         case "tokens":
             return partial(_tag, labels=labels, scheme=note["scheme"])
         case "field":
-            field = Field.read(folder / note["file"])
-            return partial(_tag, labels=labels, scheme=note["scheme"], field=field)
+            crf = CRF.read(folder / note["file"])
+            return partial(_tag, labels=labels, scheme=note["scheme"], crf=crf)
         case "span":
             threshold = None if note["threshold"] is None else float(note["threshold"])
             return partial(
@@ -64,11 +58,7 @@ def _choose(
 
 
 def _choose_several(
-    scores_BL: np.ndarray,
-    examples: Sequence[Example],
-    *,
-    labels: Sequence[str],
-    threshold: float,
+    scores_BL: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str], threshold: float
 ) -> list[Prediction]:
     found = []
     for row in scores_BL:
@@ -87,17 +77,17 @@ def _read_values(scores_B: np.ndarray, examples: Sequence[Example]) -> list[Pred
 def _rank(
     scores_B: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str]
 ) -> list[Prediction]:
-    """Say which candidates are right; `score` is what candidates of a question are ordered by."""
+    """Predict which candidates are right; `score` orders the candidates of a question."""
     right_B = 1 / (1 + np.exp(-scores_B.astype(np.float64)))
     odds_BL = np.stack([1 - right_B, right_B], -1)
     return [
         {
             "label": labels[int(value > 0)],
-            "confidence": float(odds[int(value > 0)]),
-            "scores": _name(labels, odds),
+            "confidence": float(probs[int(value > 0)]),
+            "scores": _name(labels, probs),
             "score": float(value),
         }
-        for value, odds in zip(scores_B, odds_BL, strict=True)
+        for value, probs in zip(scores_B, odds_BL, strict=True)
     ]
 
 
@@ -107,21 +97,21 @@ def _tag(
     *,
     labels: Sequence[str],
     scheme: str | None,
-    field: Field | None = None,
+    crf: CRF | None = None,
 ) -> list[Prediction]:
     tokens = [example.tokens["tokens"] for example in examples]
     sizes = np.array(list(map(len, tokens)))
-    if field is None:
+    if crf is None:
         paths = [row[:size].argmax(-1) for row, size in zip(scores_BTL, sizes, strict=True)]
-        odds = [
+        probs = [
             row[np.arange(len(path)), path] for row, path in zip(scores_BTL, paths, strict=True)
         ]
     else:
-        paths, odds = field.decode(scores_BTL, sizes)
+        paths, probs = crf.decode(scores_BTL, sizes)
     found = []
-    for words, path, chances in zip(tokens, paths, odds, strict=True):
+    for words, path, row in zip(tokens, paths, probs, strict=True):
         tags = [labels[idx] for idx in path.tolist()]
-        item: Prediction = {"tokens": words, "tags": tags, "confidence": chances.tolist()}
+        item: Prediction = {"tokens": words, "tags": tags, "confidence": row.tolist()}
         if scheme is not None:
             item["entities"] = find_entities(words, tags)
         found.append(item)
@@ -133,22 +123,8 @@ def _name(labels: Sequence[str], row: np.ndarray) -> dict[str, float]:
 
 
 def find_entities(words: Sequence[str], tags: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the entities that tags of a scheme of prefixes write: type, text, first, last token.
-
-    An entity ends where another begins, where its type changes, and behind an E or an S; one that
-    does not begin with a B or an S is read all the same.
-    """
-    found: list[dict[str, Any]] = []
-    open_type = None
-    for idx, tag in enumerate(tags):
-        prefix, _, kind = tag.partition("-")
-        if not kind:
-            open_type = None
-            continue
-        if prefix in "BS" or kind != open_type:
-            found.append({"type": kind, "first": idx, "last": idx})
-        found[-1]["last"] = idx
-        open_type = None if prefix in "ES" else kind
-    for entity in found:
-        entity["text"] = " ".join(words[entity["first"] : entity["last"] + 1])
-    return found
+    """Return type, text, first and last token of the entities of `find_spans`."""
+    return [
+        {"type": kind, "first": start, "last": end - 1, "text": " ".join(words[start:end])}
+        for start, end, kind in find_spans(tags)
+    ]

@@ -2,4 +2,4 @@
 
 
 class BundleError(Exception):
-    """A bundle is not whole, or an example is not what it reads; the message says what to do."""
+    """A bundle is incomplete, or an example is not what it reads."""

@@ -1,4 +1,4 @@
-"""Examples as a caller gives them, brought to one form."""
+"""Bring the examples of a caller to one form."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -13,12 +13,7 @@ LOCATORS = {"plain_words": text.locate_plain_words, "spaces": text.locate_spaces
 
 
 class ExampleError(BundleError):
-    """An example is not what the bundle reads.
-
-    Args:
-        place: its number in the list, from 0.
-        detail: what was found, what was expected, what to do.
-    """
+    """An example is not what the bundle reads; `place` is its index in the list, from 0."""
 
     def __init__(self, place: int, detail: str) -> None:
         super().__init__(f"example {place + 1}: {detail}")
@@ -29,10 +24,10 @@ class Example(NamedTuple):
     """One example.
 
     Attributes:
-        texts: by column (text, text_a, text_b) the text; of given tokens, with spaces between.
-        tokens: by column (tokens, tokens_a, tokens_b) the tokens.
+        texts: by column (text, text_a, text_b); given tokens are joined by spaces.
+        tokens: by column (tokens, tokens_a, tokens_b).
         extras: other columns: features.pos, dense.votes ...
-        place: its number in the list that the caller gave, from 0, for error messages.
+        place: index in the caller's list, from 0, for error messages.
     """
 
     texts: dict[str, str]
@@ -42,12 +37,6 @@ class Example(NamedTuple):
 
 
 class Reader:
-    """Read what a caller gives as the texts of a bundle.
-
-    Args:
-        manifest: of the bundle.
-    """
-
     def __init__(self, manifest: Manifest) -> None:
         self.names = manifest.texts
         self.max_tokens = manifest.tokenizer["max_tokens"]
@@ -56,12 +45,8 @@ class Reader:
     def read(self, given: Given, place: int) -> Example:
         """Return an example.
 
-        Args:
-            given: by the caller.
-            place: its number in the list, from 0, for error messages.
-
         Raises:
-            ExampleError: it has not the texts that the model reads.
+            ExampleError: it lacks a text that the model reads.
         """
         if isinstance(given, Mapping):
             columns = dict(given)
@@ -90,8 +75,8 @@ class Reader:
         wanted = "a text" if len(self.names) == 1 else "two texts"
         return ExampleError(
             place,
-            f"found {str(given)[:60]!r}, expected {wanted}: a text is a string or a list of "
-            f"tokens, and a dictionary names {' and '.join(self.names)}.",
+            f"found {str(given)[:60]!r}, expected {wanted}: each a string or a list of tokens, or "
+            f"a dictionary with {' and '.join(self.names)}.",
         )
 
 

@@ -13,23 +13,17 @@ import numpy as np
 
 from reglue_runtime.example import Example, ExampleError
 from reglue_runtime.manifest import Manifest
+from reglue_runtime.padding import pad
 from reglue_runtime.text import FORMS, SPECIAL, mark_word
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Source: TypeAlias = Callable[[Sequence[Example]], Arrays]
 Spell: TypeAlias = Callable[[Sequence[str]], np.ndarray]
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest number of a graph, which reckons in 32 bits."""
+"""The largest number that a graph of 32-bit floats can read."""
 
 
 class Featurizer:
-    """Make the arrays of a graph.
-
-    Args:
-        manifest: of the bundle.
-        folder: the bundle, for the files of tokenizers.
-    """
-
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self._sources: list[Source] = [_build_source(note, folder) for note in manifest.inputs]
 
@@ -37,7 +31,7 @@ class Featurizer:
         """Return the graph's inputs by name.
 
         Raises:
-            ExampleError: an example has not the words or numbers that the graph reads.
+            ExampleError: an example lacks words or numbers that the graph reads.
         """
         arrays: Arrays = {}
         for source in self._sources:
@@ -71,7 +65,6 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
 
 
 def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
-    """Return a column of words of each example."""
     found = []
     for example in examples:
         words = example.tokens.get(column)
@@ -81,8 +74,7 @@ def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
             if not _are_words(words, size):
                 raise ExampleError(
                     example.place,
-                    f"found {words!r} in '{column}', expected {size} words, one for each token; "
-                    "give a dictionary with that key.",
+                    f"found {words!r} in '{column}', expected {size} words, one for each token.",
                 )
         found.append(list(words))
     return found
@@ -102,50 +94,36 @@ def _read_words(
 ) -> Arrays:
     """Return the forms of the words as strings, [K, B, T]; empty at padding."""
     texts = _list_tokens(examples, column)
-    found = np.full((len(forms), len(texts), max(map(len, texts))), "", dtype=object)
-    for row, words in enumerate(texts):
-        known = ["" if word in SPECIAL else word for word in words]
-        for idx, form in enumerate(forms):
-            found[idx, row, : len(words)] = list(map(FORMS[form], known))
-    return {name: found}
+    known = [["" if word in SPECIAL else word for word in words] for words in texts]
+    spelt = [pad([list(map(FORMS[form], words)) for words in known], "", object) for form in forms]
+    return {name: np.stack(spelt)}
 
 
 def _read_spellings(
-    examples: Sequence[Example],
-    *,
-    name: str,
-    column: str,
-    spell: Mapping[str, Spell],
+    examples: Sequence[Example], *, name: str, column: str, spell: Mapping[str, Spell]
 ) -> Arrays:
-    """Return what the distinct words are made of, [U, C], and which stands where, [B, T]."""
+    """Return the distinct words' characters or pieces, [U, C], and each token's word, [B, T]."""
     texts = _list_tokens(examples, column)
     number: dict[str, int] = {}
-    index = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
-    for row, words in enumerate(texts):
-        index[row, : len(words)] = [number.setdefault(word, len(number)) for word in words]
-    return {name: index} | {key: function(list(number)) for key, function in spell.items()}
+    rows = [[number.setdefault(word, len(number)) for word in words] for words in texts]
+    return {name: pad(rows, 0, np.int64)} | {
+        key: function(list(number)) for key, function in spell.items()
+    }
 
 
 def _spell_characters(words: Sequence[str]) -> np.ndarray:
-    found = np.full((len(words), max(1, *map(len, words))), "", dtype=object)
-    for row, word in enumerate(words):
-        found[row, : len(word)] = list(word)
-    return found
+    return pad([list(word) for word in words], "", object)
 
 
 def _load_pieces(path: Path, *, lowercase: bool) -> Spell:
-    # A compiled library that only models of pieces need.
+    # Imported here: only models of pieces need it.
     from tokenizers import Tokenizer
 
     model = Tokenizer.from_file(str(path)).model
 
     def spell(words: Sequence[str]) -> np.ndarray:
         cut = (model.tokenize(mark_word(word, lowercase=lowercase)) for word in words)
-        pieces = [[piece.id for piece in found] for found in cut]
-        ids = np.zeros((len(pieces), max(1, *map(len, pieces))), dtype=np.int64)
-        for row, own in enumerate(pieces):
-            ids[row, : len(own)] = own
-        return ids
+        return pad([[piece.id for piece in found] for found in cut], 0, np.int64)
 
     return spell
 
@@ -162,22 +140,18 @@ def _read_numbers(
         if values is None:
             raise ExampleError(
                 example.place,
-                f"found {given!r} in '{column}', expected {size} numbers, finite in 32 bits; give "
-                "a dictionary with that key.",
+                f"found {given!r} in '{column}', expected {size} numbers, finite in 32 bits.",
             )
         rows.append(values)
     if width is not None:
         return {name: np.stack(rows)}
-    found = np.zeros((len(rows), max(map(len, rows)), 1))
-    for row, values in enumerate(rows):
-        found[row, : len(values), 0] = values
-    return {name: found}
+    return {name: pad(rows, 0, np.float64)[:, :, None]}
 
 
 def _as_numbers(given: Any, size: int) -> np.ndarray | None:
     """Return what is given as numbers, or None where it is not that many finite ones."""
     try:
-        # as floats at once, strings and booleans would be taken for numbers
+        # numpy would convert strings and booleans to floats
         values = np.array(given, dtype=object)
     except ValueError:  # arrays of several shapes
         return None

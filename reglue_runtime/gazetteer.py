@@ -1,4 +1,4 @@
-"""Phrases with types, and where they stand in a text. Training reads this module too.
+"""Typed phrases, and where they occur in a text. Training reads this module too.
 
 Shape letters: B batch, T tokens, G types.
 """
@@ -11,18 +11,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 Entry = tuple[str, str, float]
-"""A phrase, its type and the weight of that."""
+"""A phrase, its type and the type's weight."""
 T = TypeVar("T")
 
 
 class Phrases(NamedTuple):
-    """Phrases with the weights of their types.
-
-    Attributes:
-        types: all types, sorted.
-        weights: the weight of each type of each phrase, by its words.
-        longest: words of the longest phrase.
-    """
+    """Phrases with the weights of their types, keyed by their words; types are sorted."""
 
     types: list[str]
     weights: dict[tuple[str, ...], np.ndarray]
@@ -30,7 +24,7 @@ class Phrases(NamedTuple):
 
 
 def weigh_phrases(entries: Sequence[Entry], *, lowercase: bool) -> Phrases:
-    """Return the phrases of entries; the weights of one type of the same words are summed."""
+    """Sum the weights of equal phrases by type."""
     types = sorted({kind for _, kind, _ in entries})
     weights: dict[tuple[str, ...], np.ndarray] = {}
     for phrase, kind, weight in entries:
@@ -43,7 +37,7 @@ def weigh_phrases(entries: Sequence[Entry], *, lowercase: bool) -> Phrases:
 def match_phrases(
     words: Sequence[T], phrases: Container[tuple[T, ...]], longest: int
 ) -> Iterator[tuple[int, tuple[T, ...]]]:
-    """Yield the longest phrase at each place from the left, none over another."""
+    """Yield the longest phrase at each place from the left, without overlap."""
     place = 0
     while place < len(words):
         for size in range(min(longest, len(words) - place), 0, -1):
@@ -57,20 +51,13 @@ def match_phrases(
 
 
 class Gazetteer:
-    """Find phrases in texts.
-
-    Args:
-        phrases: to be found.
-        lowercase: whether case does not count.
-    """
-
     def __init__(self, phrases: Phrases, *, lowercase: bool) -> None:
         self.phrases = phrases
         self.lowercase = lowercase
 
     @classmethod
     def read(cls, path: Path, *, lowercase: bool) -> "Gazetteer":
-        """Read entries whose weights are written as text, so that no place is rounded away."""
+        """Read entries; their weights are strings, so that no digit is lost."""
         note = json.loads(path.read_text(encoding="utf-8"))["entries"]
         entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note]
         return cls(weigh_phrases(entries, lowercase=lowercase), lowercase=lowercase)

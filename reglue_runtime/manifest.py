@@ -1,4 +1,4 @@
-"""What a bundle's manifest says, and the check that the bundle is whole."""
+"""A bundle's manifest, and the check that its files are complete."""
 
 import hashlib
 import json
@@ -18,16 +18,15 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """A bundle, described.
+    """What bundle.json says of a bundle.
 
     Attributes:
         kind: classification, tagging ...
         variant: float32, int8, float16 or program.
-        tokenizer: how a text becomes tokens: its `name`, `substitutions` (of the tokenizer `words`)
-            and `max_tokens`.
-        texts: the columns of texts that the model reads: text, or text_a and text_b.
-        inputs: what the graph reads, each with its `name`, its `source` and what that needs.
-        heads: what it says, each with its `output`, `decoding`, `target` and `labels`.
+        tokenizer: `name`, `substitutions` (of the tokenizer `words`) and `max_tokens`.
+        texts: columns of texts that the model reads: text, or text_a and text_b.
+        inputs: of the graph, each with its `name`, its `source` and that source's options.
+        heads: each with its `output`, `decoding`, `target` and `labels`.
         graph: file of the graph.
     """
 
@@ -44,23 +43,23 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a bundle's manifest and compare every file with its digest.
 
     Raises:
-        BundleError: the folder holds no bundle, one of another format, or not a whole one.
+        BundleError: the folder holds no bundle, one of another format, or an incomplete one.
     """
     path = folder / MANIFEST
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as err:
         raise BundleError(
-            f"{path}: there is no such file, so '{folder}' holds no bundle, or one that was not "
-            "copied whole; name a folder that `reglue export` wrote."
+            f"{path}: there is no such file, so '{folder}' holds no bundle or an incomplete one; "
+            "name a folder that `reglue export` wrote."
         ) from err
     except ValueError as err:
         raise BundleError(f"{path}: found no JSON ({err}); copy or export it again.") from err
     found = note.get("format") if isinstance(note, dict) else None
     if found != FORMAT:
         raise BundleError(
-            f"{path}: found format {found!r}, expected {FORMAT}. Read it with the runtime that "
-            "came with its exporter, or export the model again."
+            f"{path}: found format {found!r}, expected {FORMAT}. Use its exporter's runtime, or "
+            "export the model again."
         )
     try:
         for name, digest in note["files"].items():
@@ -78,11 +77,10 @@ def _check_file(path: Path, digest: str) -> None:
                 sha.update(chunk)
     except FileNotFoundError as err:
         raise BundleError(
-            f"{path}: there is no such file, which the bundle's manifest names; copy the bundle "
-            "again, whole."
+            f"{path}: there is no such file, but the manifest has it; copy the bundle."
         ) from err
     if sha.hexdigest() != digest:
         raise BundleError(
-            f"{path}: found the sha256 {sha.hexdigest()}, expected {digest}, that of the export; "
-            "the file was changed or not copied whole."
+            f"{path}: found the sha256 {sha.hexdigest()}, expected {digest}: the file was changed "
+            "or not copied completely."
         )

@@ -1,4 +1,4 @@
-"""The graph of a bundle in onnxruntime."""
+"""Run the graph of a bundle in onnxruntime."""
 
 from pathlib import Path
 
@@ -12,20 +12,10 @@ ERRORS = (
     *(state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf),
     *(state.NoSuchFile, state.NotImplemented),
 )
-"""What onnxruntime raises, which has no class in common."""
+"""Errors of onnxruntime, which share no base class."""
 
 
 class Session:
-    """A graph that is ready to run.
-
-    Args:
-        path: the graph.
-        num_threads: threads of one call.
-
-    Raises:
-        BundleError: onnxruntime cannot load it.
-    """
-
     def __init__(self, path: Path, *, num_threads: int) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = num_threads
@@ -43,6 +33,5 @@ class Session:
         self.outputs = [item.name for item in self._session.get_outputs()]
 
     def run(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the graph's outputs by name."""
         found = self._session.run(self.outputs, arrays)
         return dict(zip(self.outputs, found, strict=True))

@@ -1,6 +1,6 @@
 """From a text to tokens, and from a token to the forms that a vocabulary looks up.
 
-Training reads this module too, so that it and the exported model cannot cut a text differently.
+Training reads this module too, so training and exported models split texts alike.
 """
 
 import re
@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 EMPTY_TOKEN = "<empty>"
-"""The one token of a text that has none, so that no example is of length 0."""
+"""The token of an empty text, so that no example has length 0."""
 SPECIAL = ("<pad>", "<unk>")
-"""The names of padding and of the unknown word, which are no words of a text."""
+"""Names of padding and of the unknown word; a text never contains them."""
 WORD_START = "\u2581"
-"""What stands before a word, so that pieces at its beginning differ from those inside."""
+"""Marks the beginning of a word, so that pieces there differ from those inside."""
 DIGIT = re.compile(r"\d")
 
 Substitution = tuple[str, int, str]
-"""A regular expression, its flags and what takes the place of what it finds."""
+"""A regular expression, its flags and the replacement."""
 
 
-class Stretch(NamedTuple):
-    """Where a token stands in its text: from `start` to before `end`, in characters."""
+class Offsets(NamedTuple):
+    """Offsets of a token in its text, in characters; `end` is exclusive."""
 
     start: int
     end: int
@@ -42,31 +42,30 @@ _PLAIN_WORD = re.compile(
 
 
 def split_spaces(text: str) -> list[str]:
-    """Split a text that is already tokenised at its spaces."""
     return [token for token in text.split(" ") if token] or [EMPTY_TOKEN]
 
 
 def split_plain_words(text: str) -> list[str]:
     """Split a text into words, numbers and single signs: "16th-century" gives three.
 
-    It cuts "isn't" into "is", "n't", cuts at every sign, in the midst of a text too, and keeps
-    every character as it is.
+    "isn't" gives "is", "n't"; every sign is a token of its own, also inside a word; every character
+    is kept.
     """
     return [text[place.start : place.end] for place in locate_plain_words(text)] or [EMPTY_TOKEN]
 
 
-def locate_plain_words(text: str) -> list[Stretch]:
-    """Return where the tokens of `split_plain_words` stand; a text without any has none."""
-    return [Stretch(*found.span()) for found in _PLAIN_WORD.finditer(text)]
+def locate_plain_words(text: str) -> list[Offsets]:
+    """Return the offsets of the tokens of `split_plain_words`; none of an empty text."""
+    return [Offsets(*found.span()) for found in _PLAIN_WORD.finditer(text)]
 
 
-def locate_spaces(text: str) -> list[Stretch]:
-    """Return where the tokens of `split_spaces` stand; a text without any has none."""
-    return [Stretch(*found.span()) for found in _SPACED.finditer(text)]
+def locate_spaces(text: str) -> list[Offsets]:
+    """Return the offsets of the tokens of `split_spaces`; none of an empty text."""
+    return [Offsets(*found.span()) for found in _SPACED.finditer(text)]
 
 
 def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], list[str]]:
-    """Return the tokenizer that rewrites a text step by step and splits it at white space."""
+    """Return the tokenizer that applies substitutions in turn and splits at white space."""
     steps = [(re.compile(pattern, flags), into) for pattern, flags, into in substitutions]
 
     def split(text: str) -> list[str]:
@@ -78,12 +77,10 @@ def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], lis
 
 
 def zero_digits(word: str) -> str:
-    """Return a word with 0 for each of its digits."""
     return DIGIT.sub("0", word)
 
 
 def mark_word(word: str, *, lowercase: bool) -> str:
-    """Return a word with its beginning marked, as it is cut into pieces."""
     return WORD_START + (word.lower() if lowercase else word)
 
 
@@ -93,4 +90,4 @@ FORMS: dict[str, Callable[[str], str]] = {
     "zero": zero_digits,
     "lower_zero": lambda word: zero_digits(word.lower()),
 }
-"""What a vocabulary may look up of a word, in the order in which it tries."""
+"""Forms of a word that a vocabulary looks up, in this order."""

@@ -1,4 +1,4 @@
-"""Texts as windows of the pieces of a pretrained encoder's own tokenizer.
+"""Cut texts into windows of the pieces of a pretrained encoder's tokenizer.
 
 Shape letters: B batch, T tokens, L pieces of a window, W windows.
 """
@@ -11,18 +11,14 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from reglue_runtime.example import Example
+from reglue_runtime.padding import pad
 from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, find_words
 
 
 def build_windows(
     note: Mapping[str, Any], folder: Path
 ) -> Callable[[Sequence[Example]], dict[str, np.ndarray]]:
-    """Return what reads texts, each as one window, or tokens in as many windows as they need.
-
-    Args:
-        note: the input's part of the manifest.
-        folder: the bundle.
-    """
+    """Return what reads texts as one window each, or tokens in as many windows as they need."""
     written = (folder / note["file"]).read_text(encoding="utf-8")
     if note["stride"] is None:
         tokenizer = Tokenizer.from_str(written)
@@ -51,13 +47,12 @@ def _read_texts(
 def _stack(windows: Sequence[Encoding], note: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Return ids, segments [W, L] and the number of real pieces [W]."""
     sizes = np.array([len(window.ids) for window in windows], dtype=np.int64)
-    ids = np.full((len(windows), int(sizes.max())), note["padding"], dtype=np.int64)
-    segments = np.zeros_like(ids)
-    for row, window in enumerate(windows):
-        ids[row, : sizes[row]] = window.ids
-        segments[row, : sizes[row]] = window.type_ids
+    ids = pad([window.ids for window in windows], note["padding"], np.int64)
     found = {f"{note['name']}.ids": ids, f"{note['name']}.lengths": sizes}
-    return found | ({f"{note['name']}.segments": segments} if note["segments"] else {})
+    if note["segments"]:
+        types = [window.type_ids for window in windows]
+        found[f"{note['name']}.segments"] = pad(types, 0, np.int64)
+    return found
 
 
 def _read_words(
@@ -65,16 +60,12 @@ def _read_words(
 ) -> dict[str, np.ndarray]:
     """Return ids and segments [W, L], the number of real pieces [W] and places [B, T].
 
-    Args:
-        examples: with their tokens.
-        tokenizer: cuts texts into windows.
-        whole: the same, and cuts nothing; for texts that come first.
-        note: the input's part of the manifest.
+    `whole` is the tokenizer without truncation, for texts that come first.
     """
     texts = [example.tokens[note["column"]] for example in examples]
     inputs: list[Any] = texts
     if note["before"] is not None:
-        # the text that comes first leaves most of a window to the other one
+        # the first text leaves most of a window to the second
         limit = note["max_length"] // 4
         most = count_opening_pieces(whole, note["max_length"], note["stride"])
         openings = [
@@ -92,7 +83,5 @@ def _read_words(
         windows += own
     arrays = _stack(windows, note)
     width = arrays[f"{note['name']}.ids"].shape[1]
-    places = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-    for row, found in enumerate(rows):
-        places[row, : len(found)] = [window * width + place for window, place in found]
-    return arrays | {f"{note['name']}.places": places}
+    flat = [[window * width + place for window, place in found] for found in rows]
+    return arrays | {f"{note['name']}.places": pad(flat, 0, np.int64)}

@@ -8,7 +8,7 @@ from nlp_core.export.answer import _list_chances
 from nlp_core.heads import SpanHead
 from reglue_runtime.answering import find_answers
 from reglue_runtime.example import Example
-from reglue_runtime.text import Stretch
+from reglue_runtime.text import Offsets
 
 TOKENS = ["in", "New", "York"]
 
@@ -28,7 +28,7 @@ def test_confidence_is_that_of_what_is_answered(threshold: float | None) -> None
     (found,) = find_answers(
         scores.numpy(),
         [make_example()],
-        locate=lambda _: [Stretch(0, 2), Stretch(3, 6), Stretch(7, 11)],
+        locate=lambda _: [Offsets(0, 2), Offsets(3, 6), Offsets(7, 11)],
         max_tokens=2,
         threshold=threshold,
     )

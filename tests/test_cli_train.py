@@ -273,7 +273,7 @@ def test_a_finished_folder_is_not_replaced_unasked(
     assert "something other than a trained model" in other
     assert (trained / "train.tsv").exists()
     model = ["new", "classification", "--train", str(trained / "train.tsv")]
-    assert "is there already" in fail(capsys, *model, "-o", str(trained / "model.json"))
+    assert "the file exists" in fail(capsys, *model, "-o", str(trained / "model.json"))
 
 
 def test_without_dev_a_tenth_is_held_out_and_said_so(

@@ -18,17 +18,19 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
 from nlp_core.data.readers.user import read_examples
-from nlp_core.data.tagging_scheme import Span, find_spans, write_tags
+from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGGING, TAGS
 from nlp_core.training.predictor import Predictor
 from reglue_runtime import load
+from reglue_runtime.span import Span, find_spans
 from reglue_runtime.text import locate_plain_words
 from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder
 
 pytestmark = pytest.mark.usefixtures("place")
 SMALL = ["--set", "layers.word.dim=16", "--set", "layers.lstm.hidden_dim=16"]
+FORCE = "--force"
 LONG = [*SMALL, "--epochs", "12", "--lr", "0.02", "--batch-size", "4"]
 CITIES = ["Rome", "Oslo", "New York", "Kyiv", "Bonn"]
 NAMES = ["Ada Byron", "Grace", "Alan"]
@@ -182,21 +184,57 @@ def test_what_is_no_entity_is_refused(cell: object) -> None:
 
 def test_borders_in_white_space_do_not_count_and_those_inside_of_tokens_do() -> None:
     text = "see  New York-based 10mg"
-    stretches = locate_plain_words(text)
-    found = find_tokens(text, stretches, [Span(3, 13, "LOC")])
-    assert found == ([Span(1, 3, "LOC")], 0)
-    assert find_tokens(text, stretches, [Span(20, 22, "N")]) == ([Span(5, 6, "N")], 1)
-    with pytest.raises(EntityError, match="'mg', which has a token that an entity before it has"):
-        find_tokens(text, stretches, [Span(22, 24, "U"), Span(20, 22, "N")])
-    with pytest.raises(EntityError, match="up to letter 25 of 24"):
-        find_tokens(text, stretches, [Span(20, 25, "N")])
+    offsets = locate_plain_words(text)
+    found = find_tokens(text, offsets, [Span(3, 13, "LOC")])
+    assert (found.spans, found.borders["inside"]) == ([Span(1, 3, "LOC")], 0)
+    found = find_tokens(text, offsets, [Span(20, 22, "N")])
+    assert (found.spans, found.borders["inside"]) == ([Span(5, 6, "N")], 1)
+    with pytest.raises(EntityError, match="'mg', which shares a token with the entity before it"):
+        find_tokens(text, offsets, [Span(22, 24, "U"), Span(20, 22, "N")])
+    with pytest.raises(EntityError, match="up to character 25 of 24"):
+        find_tokens(text, offsets, [Span(20, 25, "N")])
     with pytest.raises(EntityError, match="with a token in it"):
-        find_tokens(text, stretches, [Span(3, 5, "N")])
+        find_tokens(text, offsets, [Span(3, 5, "N")])
 
 
-def test_wrong_entities_are_refused_with_their_line(
-    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("more", "later", "advice"),
+    [
+        (0, -1, "the ends seem to be inclusive; add 1 to each end"),
+        (-1, -1, "all offsets seem to be 1 too small; add 1 to each start and end"),
+        (1, 1, "all offsets seem to be 1 too large; subtract 1 from each start and end"),
+    ],
+)
+def test_shifted_offsets_are_reported_with_their_repair(
+    more: int, later: int, advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    rows = make_rows(20)
+    for row in rows:
+        row["text"] = f"\u2014{row['text']} ok"
+        row["entities"] = [[s + 1 + more, e + 1 + later, x] for s, e, x in row["entities"]]
+    path = write_rows("a.jsonl", rows)
+    main(["new", "tagging", "--train", str(path), "-o", "m.json"])
+    assert advice in " ".join(capsys.readouterr().out.split())
+    for _ in range(2):  # from the file, and from the cache
+        main(["train", "m.json", "--train", str(path), "-o", "out", *SMALL, "--epochs", "1", FORCE])
+        found = "40 of 40 entities (100%) begin or end inside a token, the first in line 1"
+        shown = capsys.readouterr().err
+        assert found in shown
+        assert advice in shown
+
+
+def test_fitting_offsets_before_a_sign_are_not_taken_for_shifted_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = [{"text": "Rome.", "entities": [[0, 4, "LOC"]]}] * 9
+    rows.append({"text": "Rome.", "entities": [[0, 3, "LOC"]]})
+    guess = guess_data(write_rows("a.jsonl", rows), TAGGING)
+    found = "1 of 10 entities (10%) begin or end inside a token, the first in line 10, and"
+    assert guess.doubts["scheme"] == f"{found} are widened to whole tokens"
+    assert not caplog.text
+
+
+def test_wrong_entities_are_refused_with_their_line(capsys: pytest.CaptureFixture[str]) -> None:
     rows = make_rows(4)
     data = DataConfig(
         kind="tagging",
@@ -213,7 +251,7 @@ def test_wrong_entities_are_refused_with_their_line(
     rows[2]["entities"] = [[0, 2, "PER"]]
     rows[3]["entities"] = []
     examples = list(read_examples(write_rows("a.jsonl", rows), data))
-    assert "1 entities begin or end inside of a token, the first in line 3" in caplog.text
+    assert sum(example.borders["inside"] for example in examples) == 1
     assert set(examples[3].targets[TAGS]) == {"O"}
     words = write_rows("w.jsonl", make_rows(20))
     main(["new", "tagging", "--train", str(words), "-o", "m.json"])
@@ -230,7 +268,7 @@ def test_times_are_no_entities_and_tags_stay_tags() -> None:
     Path("a.tsv").write_text("\n".join(lines) + "\n")
     assert guess_data(Path("a.tsv"), TAGGING).data.scheme == "BIO"
     rows = [{"entities": [[0, 3, "V"]], "other": {"a": 1}}] * 4
-    with pytest.raises(DataError, match="expected a text beside them"):
+    with pytest.raises(DataError, match="expected a text with them"):
         guess_data(write_rows("b.jsonl", rows), TAGGING)
 
 

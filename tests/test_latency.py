@@ -226,4 +226,4 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
     texts.write_text("\n")
     with pytest.raises(SystemExit, match="2"):
         main(["bench", *map(str, [*folders, *options])])
-    assert "found no text, expected one a line" in capsys.readouterr().err
+    assert "found no text, expected one per line" in capsys.readouterr().err

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from seqeval.metrics import f1_score as seqeval_f1
 from seqeval.scheme import IOBES
 
-from nlp_core.data.tagging_scheme import find_spans, write_tags
+from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import METRICS, Predictions, check_metrics, measure
 from reglue_runtime.decoding import find_entities
+from reglue_runtime.span import find_spans
 
 
 def binary(target: str, prediction: str, scores: list[float] | None = None) -> Predictions:

@@ -105,7 +105,7 @@ def test_usual_names_are_guessed(
     [
         ({"text": "a b c", "label": 1}, "found no columns of candidates among text, label"),
         ({"q": "a b", "c1": "x", "c2": "y", "label": "yes"}, "found yes in 'label', expected the"),
-        ({"c1": "x", "c2": "y", "label": 1}, "found no column of the question"),
+        ({"c1": "x", "c2": "y", "label": 1}, "found no question column"),
     ],
 )
 def test_files_without_choices_are_refused(

@@ -103,5 +103,5 @@ def test_the_shortest_examples_are_asked_alone(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(parity, "ask_trained", lambda *_: [answer(0.5)] * 6)
     monkeypatch.setattr(parity, "_ask_bundle", ask)
-    with pytest.raises(ExportError, match="the same of 4 of 4 examples, with scores that differ"):
+    with pytest.raises(ExportError, match="the same for 4 of 4 examples, with scores that differ"):
         parity.compare(make_trained("rmse"), BUNDLE, None)

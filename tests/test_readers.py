@@ -270,9 +270,9 @@ def test_vectors_are_read_in_file_order(tmp_path: Path) -> None:
     [
         ("a 1 2\nb 1\n", r"line 2: found a word and 1 numbers, expected 2"),
         ("a 1 2 3\n", r"line 1: found a word and 3 numbers, expected 2"),
-        ("a 1 x\n", r"line 1: found a number that is none"),
+        ("a 1 x\n", r"line 1: found no number"),
         ("a 1 nan\n", r"line 1: a number is not finite"),
-        ("a 1 2\na 3 4\n", r"line 2: the word 'a' stands on line 1 too"),
+        ("a 1 2\na 3 4\n", r"line 2: the word 'a' is also on line 1"),
     ],
 )
 def test_vectors_refuse_malformed_lines(tmp_path: Path, content: str, message: str) -> None:

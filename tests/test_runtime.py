@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from reglue_runtime import Bundle, BundleError, bundle
+from reglue_runtime.crf import CRF, MANY_LABELS
 from reglue_runtime.example import ExampleError
-from reglue_runtime.field import MANY_LABELS, Field
 from reglue_runtime.manifest import Manifest
 
 COLUMN = "token_dense.x"
@@ -127,7 +127,7 @@ def test_a_text_alone_is_not_taken_for_a_list_of_letters() -> None:
 
 def test_scores_that_are_no_numbers_have_a_path_all_the_same() -> None:
     size = MANY_LABELS
-    field = Field(np.zeros(size), np.zeros(size), np.zeros((size, size)))
+    field = CRF(np.zeros(size), np.zeros(size), np.zeros((size, size)))
     scores = np.full((1, 3, size), np.nan, np.float32)
     (path,), (chances,) = field.decode(scores, np.array([3]))
     assert len(path) == 3

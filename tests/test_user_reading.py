@@ -129,7 +129,7 @@ def test_whole_passages_are_held_out_and_what_teaches_nothing_is_left_out(
     item_of(document, 3)["answers"] = [{"text": "unicorn", "answer_start": 0}]
     train = put(folder / "train.json", document)
     guess = guess_data(train, SPAN)
-    assert guess.explain("label") == "NOT SURE: 1 answers do not stand in their context"
+    assert guess.explain("label") == "NOT SURE: 1 answers are not in their context"
     assert guess.reasons["texts"] == "20 questions on 20 contexts"
     run("new", "reading", "--train", train, "-o", "net.json")
     run("train", "net.json", "--train", train, "-o", "out", "--epochs", 1, "--seed", 2)

@@ -40,48 +40,31 @@ COLUMNS = [
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `bench`."""
     parser = add_command(
         subparsers,
         "bench",
         description="Time models in turn on the same sentences: P50, P90 and P99 in milliseconds "
         f"at batch size 1, sentences per second at batch size {BATCH}; with and without features.",
     )
-    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="bundles to time")
-    parser.add_argument(
-        "--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against"
-    )
-    parser.add_argument(
-        "--against", type=Path, metavar="FOLDER", help="also time this trained model in torch"
-    )
-    parser.add_argument(
-        "--compiled", action="store_true", help="also time the trained model compiled by torch"
-    )
-    parser.add_argument("--data", type=Path, metavar="FILE", help="a data file for --against")
-    parser.add_argument(
-        "--sentences", type=int, default=500, help="sentences to time one by one (default: 500)"
-    )
-    parser.add_argument(
-        "--batches", type=int, default=20, help=f"batches of {BATCH} to time (default: 20)"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=1, help="threads for each model (default: 1)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="seed of the order of sentences (default: 1)"
-    )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the times as CSV")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the times")
+    add = parser.add_argument
+    add("bundles", nargs="+", type=Path, metavar="BUNDLE", help="bundles to time")
+    add("--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against")
+    add("--against", type=Path, metavar="FOLDER", help="also time this trained model in torch")
+    add("--compiled", action="store_true", help="also time the trained model compiled by torch")
+    add("--data", type=Path, metavar="FILE", help="a data file for --against")
+    for name, default, text in (
+        ("--sentences", 500, "sentences to time one by one"),
+        ("--batches", 20, f"batches of {BATCH} to time"),
+        ("--threads", 1, "threads for each model"),
+        ("--seed", 1, "seed of the order of sentences"),
+    ):
+        add(name, type=int, default=default, help=f"{text} (default: {default})")
+    add("--csv", type=Path, metavar="FILE", help="write the times as CSV")
+    add("--svg", type=Path, metavar="FILE", help="draw the times")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Time, print, and write what is asked for.
-
-    Raises:
-        ConfigError: an argument is wrong.
-        DataError: a bundle, the trained model or the file of texts is not what it should be.
-    """
     show_log("WARNING")
     if (options.texts is None) == (options.against is None):
         raise ConfigError("bench: expected one of --texts FILE and --against FOLDER.")
@@ -116,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> Sequence[Any]:
-    """Add the trained model to what is timed, and return its examples."""
+    """Add the trained model to the subjects, and return its examples."""
     # Imported here: exported models are timed without torch.
     from nlp_core.export.timing import build_subjects, list_all_examples
     from nlp_core.export.trained import read_trained
@@ -145,12 +128,12 @@ def _read_texts(path: Path) -> list[str]:
     check_file(path)
     texts = [line.text for line in read_lines(path) if line.text.strip()]
     if not texts:
-        raise DataError(f"{path}: found no text, expected one a line.")
+        raise DataError(f"{path}: found no text, expected one per line.")
     return texts
 
 
 def format_csv(timings: Sequence[Timing], hardware: str) -> str:
-    """Return a row for each model; the last column says on what."""
+    """Return a row for each model; the last column is the hardware."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*COLUMNS, "hardware"])

@@ -16,7 +16,6 @@ from nlp_core.registry import Registry
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `blocks` and `heads`."""
     for command, sort in (("blocks", "block"), ("heads", "head")):
         parser = add_command(
             subparsers, command, f"List the {command} of model files, or show the options of one."
@@ -26,11 +25,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """List the blocks or heads, or show one.
-
-    Raises:
-        ConfigError: no block or head has that name.
-    """
     registry: Registry[type[Block]] | Registry[type[Head]]
     registry = BLOCKS if options.sort == "block" else HEADS
     console = Console(markup=False, highlight=False)

@@ -12,7 +12,6 @@ from nlp_core.data.tagging_scheme import PREFIXES
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `convert`."""
     parser = add_command(
         subparsers,
         "convert",
@@ -28,23 +27,18 @@ def add_parser(subparsers: Subparsers) -> None:
         help="format of IN. conll2003: four columns separated by one space; columns: two or more "
         "columns separated by tabs or spaces; tsv: one sentence per line, words, a tab, tags",
     )
-    for side, what in (("from", "of IN"), ("to", "of OUT")):
+    for side, what in (("from", "IN"), ("to", "OUT")):
         parser.add_argument(
             f"--scheme-{side}",
             required=True,
             type=str.upper,
             choices=list(PREFIXES),
-            help=f"tagging scheme {what}",
+            help=f"tagging scheme of {what}",
         )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write OUT, whole or not at all.
-
-    Raises:
-        DataError: a line of IN is malformed, or OUT cannot be written.
-    """
     conversion = Conversion(options.form, options.scheme_from, options.scheme_to)
     lines = conversion.rewrite(options.source)
     with writing(options.target) as out:

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -15,31 +16,20 @@ from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `data list`."""
     data = add_command(subparsers, "data").add_subparsers(required=True, metavar="list")
     listing = data.add_parser("list", help="list every dataset with licence and citation")
     listing.add_argument("--json", action="store_true", help="print JSON")
-    listing.add_argument(
-        "--sources-dir",
-        type=Path,
-        default=Path("sources"),
-        help="folder of the dataset files (default: sources)",
-    )
-    listing.add_argument(
-        "--data-dir",
-        type=Path,
-        default=Path("data"),
-        help="folder of the downloaded data (default: data)",
-    )
+    for name, text in (("sources", "dataset files"), ("data", "downloaded data")):
+        listing.add_argument(
+            f"--{name}-dir",
+            type=Path,
+            default=Path(name),
+            help=f"folder of the {text} (default: {name})",
+        )
     listing.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show every dataset.
-
-    Raises:
-        ConfigError: a file under sources/ is wrong.
-    """
     datasets = read_registry(options.sources_dir)
     rows = [describe(name, item, options.data_dir) for name, item in datasets.items()]
     if options.json:
@@ -48,14 +38,8 @@ def run(options: argparse.Namespace) -> None:
         Console().print(_build_cards(rows))
 
 
-def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, object]:
-    """Return all that the registry says of a dataset, and whether its files are there.
-
-    Args:
-        name: the dataset.
-        dataset: its file under sources/.
-        data_dir: the folder that holds raw/ and processed/.
-    """
+def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, Any]:  # Any: JSON
+    """Return what the registry says of a dataset, and whether its files are downloaded."""
     task = dataset.task
     splits = {split: config.rows for split, config in task.splits.items()} if task else {}
     return {
@@ -86,7 +70,7 @@ def _name_origin(file: FileConfig) -> str:
 
 
 def _list_digest_labels(dataset: DatasetConfig) -> dict[str, list[str]]:
-    """Return, for each member that may be no official release, what it then is."""
+    """Return, for each member that may be no official release, what it is instead."""
     labels: dict[str, list[str]] = {}
     for file in dataset.files:
         for member in file.wanted:
@@ -96,7 +80,7 @@ def _list_digest_labels(dataset: DatasetConfig) -> dict[str, list[str]]:
     return labels
 
 
-def _build_cards(rows: list[dict[str, object]]) -> Group:
+def _build_cards(rows: list[dict[str, Any]]) -> Group:
     """Return a heading and a grid of facts for each dataset: readable at any width."""
     cards: list[RenderableType] = []
     for row in rows:
@@ -105,26 +89,19 @@ def _build_cards(rows: list[dict[str, object]]) -> Group:
         grid.add_column(overflow="fold")
         for fact, text in _list_facts(row):
             grid.add_row(f"  {fact}", escape(text))
-        cards += [Text.assemble((str(row["name"]), "bold"), f"  {row['title']}"), grid, ""]
+        cards += [Text.assemble((row["name"], "bold"), f"  {row['title']}"), grid, ""]
     return Group(*cards)
 
 
-def _list_facts(row: dict[str, object]) -> list[tuple[str, str]]:
-    splits, present = row["splits"], row["present"]
-    labels, origins = row["labels_of_digests"], row["from"]
-    assert isinstance(splits, dict)
-    assert isinstance(present, dict)
-    assert isinstance(labels, dict)
-    assert isinstance(origins, list)
-    facts = [
-        ("kind", str(row["kind"])),
-        ("rows", ", ".join(f"{split} {count}" for split, count in splits.items())),
-        ("from", "\n".join(origins)),
-        ("accepted", "\n".join(f"{name}: {'; '.join(texts)}" for name, texts in labels.items())),
-        ("licence", str(row["licence"])),
-        ("citation", str(row["citation"])),
-        ("homepage", str(row["homepage"] or "")),
-        ("note", str(row["note"] or "")),
-        ("present", ", ".join(folder for folder, is_there in present.items() if is_there) or "no"),
-    ]
-    return [(fact, text) for fact, text in facts if text]
+def _list_facts(row: dict[str, Any]) -> list[tuple[str, str]]:
+    labels = row["labels_of_digests"].items()
+    present = [folder for folder, is_there in row["present"].items() if is_there]
+    facts = {
+        "kind": row["kind"],
+        "rows": ", ".join(f"{split} {count}" for split, count in row["splits"].items()),
+        "from": "\n".join(row["from"]),
+        "accepted": "\n".join(f"{name}: {'; '.join(texts)}" for name, texts in labels),
+        **{fact: row[fact] for fact in ("licence", "citation", "homepage", "note")},
+        "present": ", ".join(present) or "no",
+    }
+    return [(fact, str(text)) for fact, text in facts.items() if text]

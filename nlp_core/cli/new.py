@@ -21,39 +21,27 @@ from nlp_core.training.user_run import check_model
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `new`."""
     parser = add_command(
         subparsers,
         "new",
-        description="Look at a data file and write a model file that trains on it without an edit. "
-        "The guesses about columns are printed with the lines that hold them.",
+        "Look at a data file and write a model file that trains on it without an edit. "
+        "The guesses about columns are printed with their lines.",
     )
-    parser.add_argument(
-        "template", choices=list(TEMPLATES), help="what the model learns to predict"
-    )
-    parser.add_argument("--train", type=Path, required=True, help="training data")
-    parser.add_argument(
-        "--dev", type=Path, help="development data in the same format; it chooses the epoch"
-    )
-    parser.add_argument(
-        "--encoder",
-        help="start from a pretrained encoder: a folder, or a name on the Hugging Face hub",
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, help="model file to write")
-    parser.add_argument("--force", action="store_true", help="overwrite the model file")
+    add = parser.add_argument
+    add("template", choices=list(TEMPLATES), help="what the model learns to predict")
+    add("--train", type=Path, required=True, help="training data")
+    add("--dev", type=Path, help="development data in the same format; it chooses the epoch")
+    encoders = "start from a pretrained encoder: a folder, or a name on the Hugging Face hub"
+    add("--encoder", help=encoders)
+    add("-o", "--output", type=Path, required=True, help="model file to write")
+    add("--force", action="store_true", help="overwrite the model file")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the model file and say what was guessed, and on which line to change it.
-
-    Raises:
-        ConfigError: the model file is there already.
-        DataError: the file cannot be read, or has no columns of that kind.
-    """
     output: Path = options.output
     if output.exists() and not options.force:
-        raise ConfigError(f"{output}: is there already; name another file, or use --force.")
+        raise ConfigError(f"{output}: the file exists; name another one, or use --force.")
     has_choices = options.template == MULTIPLE_CHOICE
     guess = guess_data(options.train, TEMPLATES[options.template], has_choices=has_choices)
     rows = count_rows(options.train, guess.data)
@@ -73,11 +61,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _show(output: Path, text: str, guess: Guess) -> None:
-    table = Table("line", "data.", "guessed", "since", box=None)
+    table = Table("line", "data.", "guessed", "because", box=None)
     for key, value in guess.section.items():
-        shown = json.dumps(value, ensure_ascii=False)
-        line = str(find_line(text, "data", key))
-        table.add_row(line, key, escape(shown), escape(guess.explain(key)))
+        shown = escape(json.dumps(value, ensure_ascii=False))
+        table.add_row(str(find_line(text, "data", key)), key, shown, escape(guess.explain(key)))
     console = Console(highlight=False)
-    console.print(escape(f"{output}: written; what is wrong in it is changed on its line:"))
+    console.print(escape(f"{output}: written. Edit the lines below if a guess is wrong:"))
     console.print(table)

@@ -1,4 +1,4 @@
-"""`reglue serve`: bundles over HTTP. Torch is not loaded: the service is the runtime's."""
+"""`reglue serve`: serve bundles over HTTP, without torch."""
 
 import argparse
 
@@ -9,18 +9,12 @@ from reglue_runtime.service import command
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `serve`."""
     parser = add_command(subparsers, "serve", command.DESCRIPTION)
     command.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve until a signal comes.
-
-    Raises:
-        ExportError: a folder is no bundle, or the address cannot be had.
-    """
     try:
         command.run(options)
     except BundleError as err:

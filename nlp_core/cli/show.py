@@ -16,11 +16,10 @@ from nlp_core.models.description import Node, describe_plan
 from nlp_core.models.drawing import write_mermaid
 from nlp_core.models.plan import plan_model
 
-LETTERS = "B examples, T tokens, C characters; '-': as many as the data has words, or labels."
+LETTERS = "B examples, T tokens, C characters; '-': depends on the data's words or labels."
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `show`."""
     parser = add_command(
         subparsers,
         "show",
@@ -34,11 +33,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show a model.
-
-    Raises:
-        ConfigError: the file is wrong.
-    """
     config = read_model(options.model)
     nodes = describe_plan(plan_model(config, where=str(options.model)))
     if options.mermaid:
@@ -61,7 +55,7 @@ def _print_table(config: ModelConfig, nodes: Sequence[Node]) -> None:
     console.print(config.source)
     console.print(table)
     counted = sum(node.parameters or 0 for node in nodes)
-    console.print(f"{counted:,} parameters beside the vocabularies' and the heads'. {LETTERS}")
+    console.print(f"{counted:,} parameters, without vocabularies and heads. {LETTERS}")
 
 
 def _build_row(node: Node) -> list[Text]:

@@ -31,29 +31,29 @@ TEMPLATES = {
     "intent_slots": INTENT_SLOTS,
     "reading": SPAN,
 }
-"""The kind of data that each template serves."""
+"""The kind of data of each template."""
 LEARNT = {
-    "classification": "A label of a text",
-    "multi_label": "Several labels of a text",
-    "regression": "A number of a text",
-    "matching": "A label of two texts",
-    "similarity": "A number of two texts",
-    "ranking": "Which candidates answer a question",
-    MULTIPLE_CHOICE: "Which of a row's candidates answers its question",
-    "tagging": "A tag of each word",
-    "intent_slots": "A label of a sentence and a tag of each word",
-    "reading": "Where in a context the answer to a question stands",
+    "classification": "One label per text",
+    "multi_label": "Several labels per text",
+    "regression": "A number per text",
+    "matching": "A label per pair of texts",
+    "similarity": "A number per pair of texts",
+    "ranking": "The candidates that answer a question",
+    MULTIPLE_CHOICE: "The candidate of a row that answers its question",
+    "tagging": "A tag per word",
+    "intent_slots": "A label per sentence and a tag per word",
+    "reading": "The answer to a question, as a span of a context",
 }
 NOTES = [
-    "data says how your files are read, training how the net learns; any value is overridden by "
-    "its path: `reglue train FILE --set training.epochs=20 --set layers.lstm.hidden_dim=64`.",
-    "Other blocks and heads, and their options: `reglue blocks`, `reglue heads`. This net drawn: "
-    "`reglue show FILE --mermaid`. JSON has no comments; write them here.",
+    "data: how files are read; training: how the net is trained. Override any value by its path: "
+    "`reglue train FILE --set training.epochs=20 --set layers.lstm.hidden_dim=64`.",
+    "`reglue blocks` and `reglue heads` list other blocks and heads with their options; `reglue "
+    "show FILE --mermaid` draws this net. JSON has no comments; write them here.",
 ]
 ENCODER_NOTES = [
-    "Train it with --init, the encoder that it was made for; dim is its width. Any value "
-    "is overridden by its path: `reglue train FILE --set layers.encoder.max_length=256`, which is "
-    "how many pieces of a text are read.",
+    "Train it with --init and the encoder that it was made for; dim is the encoder's width. "
+    "Override any value by its path: `reglue train FILE --set layers.encoder.max_length=256`, the "
+    "pieces read of a text.",
     NOTES[1],
 ]
 MOST_ENCODER_EPOCHS = 10
@@ -63,9 +63,9 @@ HEAD_OF = {
     "multi_label": "multi_label",
     MULTIPLE_CHOICE: "listwise_ranking",
 }
-"""The head of a template; of all others classification."""
+"""The head of a template; classification of all others."""
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
-"""The least number of rows for each batch size."""
+"""Minimum of rows for each batch size."""
 WANTED_STEPS = 2_000
 MIN_EPOCHS, MAX_EPOCHS = 3, 40
 STEPS_A_VALIDATION = 20_000
@@ -80,47 +80,51 @@ def build_template(
     Args:
         name: a key of TEMPLATES.
         data: its section on how files are read.
-        rows: about how many examples there are to train on.
-        encoder: of the pretrained encoder that it begins with; None: it begins with words.
+        rows: about how many training examples there are.
+        encoder: size of the pretrained encoder that it starts from; None: it starts from words.
     """
-    if encoder is not None:
-        return _build_with_encoder(name, data, rows, encoder)
-    nets = json.loads(files("nlp_core.cli").joinpath("templates.json").read_text(encoding="utf-8"))
-    net, heads = _choose_net(name)
-    model = nets[net]
-    if name == "intent_slots":
-        model["layers"].append(POOL)
+    training = fit_training(rows)
+    if encoder is None:
+        lists = files("nlp_core.cli").joinpath("templates.json").read_text(encoding="utf-8")
+        name_of_net, heads = _choose_net(name)
+        parts: dict[str, Any] = json.loads(lists)[name_of_net]
+        if name == "intent_slots":
+            parts["layers"].append(POOL)
+        optimizer = {"name": "adam", "lr": 0.003 if name_of_net == "tokens" else 0.001}
+        notes, clip_norm, description = NOTES, 5.0, parts.pop("description")
+    else:
+        parts, heads = _build_encoder_net(name, encoder)
+        decay = {"weight_decay": 0.01, "decayed": "matrices"}
+        optimizer = {"name": "adamw", "lr": 0.00005, **decay}
+        notes, clip_norm, description = ENCODER_NOTES, 1.0, "a pretrained encoder, fine-tuned"
+        training["epochs"] = min(training["epochs"], MOST_ENCODER_EPOCHS)
     return {
-        "description": f"{LEARNT[name]}: {model.pop('description')}",
+        "description": f"{LEARNT[name]}: {description}",
         "source": "a template of reglue new",
-        "notes": NOTES,
-        **model,
+        "notes": notes,
+        **parts,
         "heads": heads,
         "data": data,
         "training": {
-            "optimizer": {"name": "adam", "lr": 0.003 if net == "tokens" else 0.001},
+            "optimizer": optimizer,
             "schedule": {"name": "warmup_linear", "warmup": 0.1},
-            **fit_training(rows),
-            "clip_norm": 5.0,
+            **training,
+            "clip_norm": clip_norm,
         },
     }
 
 
-def _build_with_encoder(
-    name: str, data: dict[str, Any], rows: int, encoder: EncoderSize
-) -> dict[str, Any]:
-    """Return a model file whose layers are an encoder, a pooling where needed, and a dropout."""
+def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any], dict[str, Any]]:
     has_words = not TEMPLATES[name].texts
     column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
-    inner = "encoder" if has_words else "pooled"
     size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
     layers: list[dict[str, Any]] = [
         {"name": "encoder", "block": "pretrained_encoder", "inputs": ["texts"], **size}
     ]
     if not has_words:
-        layers.append(
-            {"name": "pooled", "block": "pooling", "inputs": ["encoder"], "pool": "first"}
-        )
+        pooled = {"name": "pooled", "block": "pooling", "inputs": ["encoder"], "pool": "first"}
+        layers.append(pooled)
+    inner = layers[-1]["name"]
     layers.append({"name": "out", "block": "dropout", "inputs": [inner], "p": 0.1})
     if name == "intent_slots":
         layers.append(POOL)
@@ -131,35 +135,14 @@ def _build_with_encoder(
         heads = {"answer": {"head": "span", "inputs": ["out", "out"]}}
     elif has_words:
         heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
-    fitted = fit_training(rows)
-    fitted["epochs"] = min(fitted["epochs"], MOST_ENCODER_EPOCHS)
-    return {
-        "description": f"{LEARNT[name]}: a pretrained encoder, fine-tuned",
-        "source": "a template of reglue new",
-        "notes": ENCODER_NOTES,
-        "inputs": {"texts": column},
-        "layers": layers,
-        "heads": heads,
-        "data": data,
-        "training": {
-            "optimizer": {
-                "name": "adamw",
-                "lr": 0.00005,
-                "weight_decay": 0.01,
-                "decayed": "matrices",
-            },
-            "schedule": {"name": "warmup_linear", "warmup": 0.1},
-            **fitted,
-            "clip_norm": 1.0,
-        },
-    }
+    return {"inputs": {"texts": column}, "layers": layers}, heads
 
 
 def fit_training(rows: int) -> dict[str, int]:
     """Return the keys of `training` that depend on the number of examples.
 
-    Few examples get small batches and many epochs, so that a net sees some thousand batches; many
-    get few epochs, and are validated more than once in each.
+    Few examples get small batches and many epochs, so that a net sees a few thousand batches; many
+    get few epochs, with several validations in each.
     """
     batch_size = next(size for least, size in BATCH_SIZES if rows >= least)
     epochs = min(max(round(WANTED_STEPS * batch_size / rows), MIN_EPOCHS), MAX_EPOCHS)
@@ -173,7 +156,6 @@ def fit_training(rows: int) -> dict[str, int]:
 
 
 def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the net of a template and its heads."""
     tags = {"tags": {"head": "crf_tagging", "inputs": ["out"]}}
     if name == "tagging":
         return "tokens", tags

@@ -1,4 +1,4 @@
-"""`reglue zoo`: the models that are there to start from."""
+"""`reglue zoo`: list the model files to start from."""
 
 import argparse
 from pathlib import Path
@@ -15,23 +15,14 @@ README = Path("zoo") / "README.md"
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `zoo`."""
     parser = add_command(
-        subparsers,
-        "zoo",
-        description="List the model files under zoo/, and what came of them.",
+        subparsers, "zoo", description="List the model files under zoo/, and what came of them."
     )
     parser.add_argument("--readme", action="store_true", help=f"write {README} instead")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """List the models of the project in the current folder, or write zoo/README.md.
-
-    Raises:
-        ConfigError: a model file, params.yaml or a file of published numbers is wrong.
-        DataError: a results file is damaged.
-    """
     models = list_zoo(Path())
     if options.readme:
         with writing(README) as out:

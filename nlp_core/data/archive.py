@@ -1,4 +1,4 @@
-"""Take the wanted members out of an archive: nothing outside the folder, no links, a size cap."""
+"""Extract members of an archive: nothing outside the folder, no links, a size cap."""
 
 import hashlib
 import lzma
@@ -19,19 +19,12 @@ UNPACK_ERRORS = (
     zlib.error,
     EOFError,
     NotImplementedError,  # a compression method that zipfile does not know
-    RuntimeError,  # a member behind a password
+    RuntimeError,  # an encrypted member
     OSError,
 )
 
 
 class Unpacked(NamedTuple):
-    """A member on disk.
-
-    Attributes:
-        sha256: digest of its bytes, in hex.
-        num_bytes: its size.
-    """
-
     sha256: str
     num_bytes: int
 
@@ -43,20 +36,17 @@ def unpack_members(
     form: Literal["none", "zip", "xz"],
     max_bytes: int,
 ) -> dict[str, Unpacked]:
-    """Write the wanted members of an archive to their paths.
+    """Write members of an archive to their paths; return their digests and sizes.
 
     Args:
         archive_path: the archive; with form "none" the one member itself.
-        members: path inside the archive -> path to write.
+        members: path to write, by path in the archive.
         form: how the archive is packed.
         max_bytes: cap on the bytes of all members together.
 
-    Returns:
-        Digest and size of each member.
-
     Raises:
-        DownloadError: the archive is damaged, lacks a member, holds a path outside its folder or a
-            link, or unpacks to more than the cap. Then none of the members stays.
+        DownloadError: the archive is damaged, lacks a member, has a link or a path outside its
+            folder, or unpacks to more than the cap. Then no member remains.
     """
     unpacked: dict[str, Unpacked] = {}
     try:
@@ -71,8 +61,8 @@ def unpack_members(
         if isinstance(err, DownloadError):
             raise
         raise DownloadError(
-            f"{archive_path}: cannot be unpacked ({err or type(err).__name__}); expected a whole "
-            f"{form} archive. The file is damaged or cut short: fetch it again."
+            f"{archive_path}: cannot be unpacked ({err or type(err).__name__}); expected a "
+            f"complete {form} archive. Fetch it again."
         ) from err
     return unpacked
 
@@ -81,7 +71,7 @@ def unpack_members(
 def _opening(
     archive_path: Path, members: Collection[str], form: str
 ) -> Iterator[Callable[[str], IO[bytes]]]:
-    """Yield what opens a member by name."""
+    """Yield a function that opens a member by name."""
     if form != "zip":
         yield lambda member: (lzma.open if form == "xz" else open)(archive_path, "rb")
         return
@@ -92,8 +82,8 @@ def _opening(
         for member in members:
             if member not in names:
                 raise DownloadError(
-                    f"{archive_path}: holds no member '{member}'; found {len(names)} others. "
-                    "This is not the archive that was expected."
+                    f"{archive_path}: has no member '{member}', but {len(names)} others; it is not "
+                    "the expected archive."
                 )
         yield archive.open
 
@@ -102,13 +92,13 @@ def _check_safe(info: zipfile.ZipInfo, archive_path: Path) -> None:
     parts = PurePosixPath(info.filename.replace("\\", "/")).parts
     if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0]:
         raise DownloadError(
-            f"{archive_path}: the member '{info.filename}' lies outside the archive's folder; "
-            "the archive is refused. Fetch it from its official address."
+            f"{archive_path}: the member '{info.filename}' is outside the archive's folder; fetch "
+            "the archive from its official URL."
         )
     if stat.S_ISLNK(info.external_attr >> 16):
         raise DownloadError(
-            f"{archive_path}: the member '{info.filename}' is a link; expected plain files only. "
-            "The archive is refused. Fetch it from its official address."
+            f"{archive_path}: the member '{info.filename}' is a link, expected plain files; fetch "
+            "the archive from its official URL."
         )
 
 
@@ -119,8 +109,8 @@ def _copy(stream: IO[bytes], path: Path, max_bytes: int, where: str) -> Unpacked
             num_bytes += len(chunk)
             if num_bytes > max_bytes:
                 raise DownloadError(
-                    f"{where}: unpacks to more than the {max_bytes} bytes that are left of the "
-                    "cap; refused. If that size is right, raise max_bytes in its file in sources/."
+                    f"{where}: unpacks to more than the {max_bytes} bytes left of the cap. If that "
+                    "size is right, raise max_bytes in its file in sources/."
                 )
             sha.update(chunk)
             target.write(chunk)

@@ -1,4 +1,4 @@
-"""Guess which columns of a table are the candidates of a question, and what marks the right one."""
+"""Guess which columns of a table are the candidates of a question, and which marks the right."""
 
 import re
 from typing import Any
@@ -12,13 +12,10 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def assign_choices(columns: dict[str, list[Any]]) -> Roles:
-    """Return the columns of candidates, of the right one's name, and of the question.
-
-    Args:
-        columns: some values of each column.
+    """Return the columns of the candidates, of the question and of the right candidate.
 
     Raises:
-        GuessError: no columns have numbered names, or nothing names one of them.
+        GuessError: no columns have numbered names, or none marks the right candidate.
     """
     choices = _find_choices(list(columns))
     looks = {name: Look(values) for name, values in columns.items()}
@@ -31,7 +28,7 @@ def assign_choices(columns: dict[str, list[Any]]) -> Roles:
     label = find_name(RIGHT_NAMES, rest) or min(rest, key=lambda name: looks[name].distinct)
     texts = [name for name in rest if name != label]
     if not texts:
-        raise GuessError(f"found no column of the question beside {label} and {choices[0]} ...")
+        raise GuessError(f"found no question column among {label} and {choices[0]} ...")
     doubts: dict[str, str] = {}
     question = choose_texts(looks, texts, 1, doubts)
     seen = {str(value).strip() for value in columns[label]}
@@ -44,7 +41,7 @@ def _find_choices(names: list[str]) -> list[str]:
     families: dict[str, list[str]] = {}
     for name in names:
         found = NUMBERED.fullmatch(name.strip())
-        # a number alone is the place of a column without a name
+        # a bare number is the index of a column without a name
         if found and (found[1] or not found[2].isdigit()):
             families.setdefault(found[1].lower(), []).append(name)
     several = {stem: members for stem, members in families.items() if len(members) > 1}
@@ -58,7 +55,7 @@ def _find_choices(names: list[str]) -> list[str]:
 
 
 def _find_labels(label: str, seen: set[str], choices: list[str]) -> list[str] | None:
-    """Return what the column calls each candidate; None for 0, 1, 2 ..."""
+    """Return the column's name for each candidate; None for 0, 1, 2 ..."""
     from_zero = [str(number) for number in range(len(choices))]
     from_one = [str(number + 1) for number in range(len(choices))]
     if seen <= set(from_zero):

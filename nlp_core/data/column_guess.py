@@ -1,10 +1,12 @@
-"""Guess which column of a table is the text and which the label, from names and from values."""
+"""Guess which column of a table is the text and which the label, from names and values."""
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nlp_core.data.readers.entities import EntityError, parse_entities
+from nlp_core.data.readers.lines import parse_number
 from nlp_core.kinds import Kind
 
 PAIR_NAMES = (
@@ -12,7 +14,7 @@ PAIR_NAMES = (
     "question1 question2 question answer question sentence question passage query document "
     "query passage query text a b"
 )
-"""Pairs of names, the usual ones first; so are the names of all others."""
+"""Pairs of names. In all these lists the usual names come first."""
 TEXT_NAMES = (
     "text sentence review comment query question utterance body content message document title "
     "description tweet headline"
@@ -27,24 +29,24 @@ TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
 ENTITY_NAMES = f"entities spans {TAG_NAMES}"
 GROUP_NAMES = "query_id question_id qid group query_number"
 LONGEST_LABEL = 3
-"""Words of a value that may still be a label, on average."""
+"""Most words of a label, on average."""
 
 
 class GuessError(Exception):
-    """Say why no column can be taken for what is wanted."""
+    """No column fits a role."""
 
 
 @dataclass
 class Roles:
-    """Which column is what.
+    """Which column has which role.
 
     Attributes:
         texts: one or two columns.
         label: the label; the tags of tagging.
         tags: the tags of intent_slots, or None.
         group: the question of a candidate, or None.
-        choices: the candidates of a row, or none.
-        choice_labels: what the label calls each of them; None for 0, 1, 2 ...
+        choices: the candidates of a row; empty without.
+        choice_labels: the label of each candidate; None for 0, 1, 2 ...
         doubts: what was not clear, by key of the `data` section.
     """
 
@@ -58,13 +60,13 @@ class Roles:
 
 
 class Look:
-    """What the values of a column look like.
+    """Statistics of the values of a column.
 
     Attributes:
-        distinct: how many values there are.
+        distinct: number of distinct values.
         words: words of a value, on average.
         is_number: whether every value is a number.
-        is_count: whether every value is a whole number and none stands twice.
+        is_count: whether every value is a whole number and none is repeated.
     """
 
     def __init__(self, values: Sequence[Any]) -> None:  # Any: cells of JSON
@@ -77,14 +79,10 @@ class Look:
 
 
 def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
-    """Return which column is the text and which the label.
-
-    Args:
-        columns: some values of each column.
-        kind: what is to be learnt.
+    """Return the roles of columns, given some values of each.
 
     Raises:
-        GuessError: there are too few columns, or no number among them for a regression.
+        GuessError: there are too few columns, or no numbers for a regression.
     """
     wanted = kind.user_file.num_columns
     if len(columns) < wanted:
@@ -101,7 +99,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     doubts: dict[str, str] = {}
     others = [name for name in rest if name not in pair]
     if not others:
-        raise GuessError(f"found no column of the label beside {', '.join(columns)}")
+        raise GuessError(f"found no label column among {', '.join(columns)}")
     label = _choose_label(looks, others, kind, doubts)
     rest = [name for name in rest if name != label]
     texts = pair or choose_texts(looks, rest, kind.num_texts, doubts)
@@ -109,7 +107,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
 
 
 def find_entities(columns: dict[str, list[Any]]) -> str | None:
-    """Return the column whose values are entities by the letters of a text, if there is one."""
+    """Return the first column whose values are entities by offsets, if any."""
     names = [*ENTITY_NAMES.split(), *columns]
     return next((name for name in names if name in columns and _are_entities(columns[name])), None)
 
@@ -123,12 +121,7 @@ def _are_entities(values: list[Any]) -> bool:  # Any: cells of JSON
 
 
 def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) -> Roles:
-    """Return which column is the text and which the label, where another one holds entities.
-
-    Args:
-        columns: some values of each column.
-        kind: what is to be learnt.
-        entities: the column of the entities.
+    """Return the roles of columns, given the column of entities by offsets.
 
     Raises:
         GuessError: there is no text, or no label for intents.
@@ -137,7 +130,7 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
     looks = {name: Look(columns[name]) for name in names}
     if len(names) < 1 + kind.has_label:
         wanted = "a text and a label" if kind.has_label else "a text"
-        raise GuessError(f"found the entities in '{entities}', expected {wanted} beside them")
+        raise GuessError(f"found the entities in '{entities}', expected {wanted} with them")
     doubts: dict[str, str] = {}
     label = _choose_label(looks, names, kind, doubts) if kind.has_label else ""
     texts = choose_texts(looks, [name for name in names if name != label], 1, doubts)
@@ -147,18 +140,14 @@ def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) ->
 
 
 def is_numeric(text: str) -> bool:
-    """Say whether a text is a finite number."""
-    try:
-        return abs(float(text)) < float("inf")
-    except ValueError:
-        return False
+    return not math.isnan(parse_number(text))
 
 
 def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Say whether the first line of a table names its columns.
+    """Return whether the first line of a table names its columns.
 
-    It does when it has a name that columns of texts and labels usually have, when it has a word
-    above nothing but numbers, or a value that a column of few values never has again.
+    It does if it has a usual name of texts or labels, a word above nothing but numbers, or a value
+    that a column of few values never repeats.
     """
     names = (LABEL_NAMES, TEXT_NAMES, TAG_NAMES, TOKEN_NAMES, GROUP_NAMES, PAIR_NAMES, "id idx")
     known = set(" ".join(names).split()) - {"a", "b", "y"}
@@ -220,14 +209,7 @@ def _choose_label(
 def choose_texts(
     looks: dict[str, Look], names: list[str], number: int, doubts: dict[str, str]
 ) -> list[str]:
-    """Return the columns that are the most like texts, and note what else could be.
-
-    Args:
-        looks: of all columns.
-        names: those to choose from.
-        number: how many are wanted.
-        doubts: gets a line where others could be meant.
-    """
+    """Return the `number` columns most like texts; add other candidates to `doubts`."""
     named = find_name(TEXT_NAMES, names)
     if number == 1 and named:
         chosen = [named]
@@ -243,7 +225,7 @@ def choose_texts(
 
 
 def find_name(wanted: str, names: Collection[str]) -> str | None:
-    """Return the first of the wanted names, with spaces between them, that a column has."""
+    """Return the first of the wanted names, separated by spaces, that a column has."""
     by_lower = {name.strip().lower(): name for name in reversed(list(names))}
     return next((by_lower[name] for name in wanted.split() if name in by_lower), None)
 

@@ -1,4 +1,4 @@
-"""Rewrite the tags of a file in another tagging scheme and leave all else in it as it is."""
+"""Convert the tags of a file to another tagging scheme and keep everything else."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _TAG = re.compile(rf"{OUTSIDE}|[{LETTERS}]-\S+")
 
 
 class _Row(NamedTuple):
-    """A token's line, cut around its tag."""
+    """A token's line, split around its tag."""
 
     line: Line
     columns: list[str]
@@ -42,19 +42,11 @@ class _Row(NamedTuple):
 class Conversion:
     """Rewrite files from one tagging scheme to another.
 
-    In `conll2003` files a line has four columns with one space between them; in `columns` files
-    any number from two, with tabs or else blanks between them. The last one is the tag. Blank
-    lines, -DOCSTART- lines and comments stay as they are; a comment begins with #, stands before
-    the first token of its sentence and does not end in a tag, so that a token # is no comment. In
-    `tsv` files a line is a sentence: words joined by one space, a tab, tags joined by one space.
-
-    Attributes:
-        form: how the files are laid out.
-        scheme_from: IOB1, BIO, BIOES or BILOU, the scheme of what is read.
-        scheme_to: the scheme of what is written.
-        sentences: how many were rewritten.
-        entities: how many stood in them.
-        comments: how many lines were kept as comments.
+    In `conll2003` files a line has four columns separated by one space; in `columns` files two or
+    more, separated by tabs or spaces. The last one is the tag. Blank lines, -DOCSTART- lines and
+    comments are kept; a comment begins with #, is before the first token of its sentence and does
+    not end in a tag, so a token # is no comment. In `tsv` files a line is a sentence: words
+    separated by one space, a tab, tags separated by one space.
     """
 
     form: Form
@@ -65,19 +57,17 @@ class Conversion:
     comments: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a scheme that is none."""
         assert {self.scheme_from, self.scheme_to} <= set(PREFIXES), self
 
     def rewrite(self, path: Path) -> Iterator[str]:
-        """Yield the lines of a file, with their ends and with other tags.
+        """Yield the lines of a file with converted tags.
 
-        An entity goes on only in tags of its own type. I-LOC behind B-PER is a new entity in IOB1,
-        where I- may begin one, and an error elsewhere, where it may not: to read it as an
-        entity would make one that the file's own scheme does not have.
+        I-LOC after B-PER is a new entity in IOB1, where I- may begin one, and an error elsewhere:
+        reading it as an entity would invent one that the file's scheme does not have.
 
         Raises:
             DataError: a line has another number of columns, or a tag breaks the rules of
-                `scheme_from`; the message has the line's number.
+                `scheme_from`.
         """
         if not path.is_file():
             raise DataError(f"{path}: there is no such file; check its name.")
@@ -95,17 +85,13 @@ class Conversion:
             row = self._cut(line, path)
             first = first or row
             if len(row.columns) != len(first.columns):
-                raise _refuse(
-                    path,
-                    line.number,
-                    f"found {len(row.columns)} columns, expected {len(first.columns)} as in line "
-                    f"{first.line.number}",
-                )
+                fault = f"found {len(row.columns)} columns, expected {len(first.columns)}"
+                raise _refuse(path, line.number, f"{fault} as in line {first.line.number}")
             rows.append(row)
         yield from self._finish(rows, path)
 
     def _is_kept(self, text: str, *, is_inside: bool) -> bool:
-        """Say whether a line is no token: blank, the start of a document, or a comment."""
+        """Return whether a line is no token: blank, the start of a document, or a comment."""
         words = text.split()
         if not words or words[0] == DOCUMENT_START:
             return True
@@ -140,13 +126,12 @@ class Conversion:
                 continue
             columns = line.text.split("\t")
             if len(columns) != 2:
-                found = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-                message = f"found {found}, expected words, a tab, tags"
-                raise _refuse(path, line.number, message)
+                fault = f"found {len(columns)} columns, expected words, a tab, tags"
+                raise _refuse(path, line.number, fault)
             words, tags = (column.split(" ") for column in columns)
             if len(words) != len(tags):
-                message = f"found {len(words)} words and {len(tags)} tags, expected as many"
-                raise _refuse(path, line.number, message)
+                fault = f"found {len(words)} words and {len(tags)} tags, expected as many"
+                raise _refuse(path, line.number, fault)
             converted = self._convert(tags, [line.number] * len(tags), path)
             yield f"{columns[0]}\t{' '.join(converted)}{line.end}"
 
@@ -156,10 +141,7 @@ class Conversion:
         try:
             spans = read_spans(tags, self.scheme_from)
         except TagError as err:
-            fault = str(err)
-            if err.index == len(tags):
-                fault = f"the sentence ends inside the entity of {tags[-1]} ({self.scheme_from})"
-            raise _refuse(path, numbers[min(err.index, len(tags) - 1)], fault) from err
+            raise _refuse(path, numbers[err.index], str(err)) from err
         self.sentences += 1
         self.entities += len(spans)
         return write_tags(spans, len(tags), self.scheme_to)
@@ -167,6 +149,6 @@ class Conversion:
 
 def _refuse(path: Path, number: int, fault: str) -> DataError:
     return DataError(
-        f"{path}: line {number}: {fault}. Correct the line, or say with --from and --scheme-from "
-        "how the file is laid out and tagged."
+        f"{path}: line {number}: {fault}. Correct the line, or the options --from and "
+        "--scheme-from."
     )

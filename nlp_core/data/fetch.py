@@ -1,4 +1,4 @@
-"""Fetch one file from an address or from the package index, resumable and with patience."""
+"""Fetch one file from a URL or the package index, with resumption and retries."""
 
 import logging
 import re
@@ -16,24 +16,24 @@ from nlp_core.errors import DownloadError
 
 log = logging.getLogger(__name__)
 CHUNK = 1 << 16
-# 408, 425 and 429 ask to come again; every 5xx may pass.
+# 408, 425 and 429 ask for a retry; every 5xx may be temporary.
 PASSING_STATUS = frozenset({408, 425, 429, *range(500, 600)})
 
 
 class PassingError(DownloadError):
-    """A failure that may be gone at the next try."""
+    """A failure that a retry may mend."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a server and how often to ask again.
+    """Timeouts and retries; seconds.
 
     Attributes:
-        num_attempts: tries for each file.
-        wait_s: seconds before the second try; each further wait is twice as long.
-        connect_s: seconds for a connection to come about.
-        read_s: seconds between two pieces of a body.
-        install_s: seconds for a whole package download.
+        num_attempts: tries per file.
+        wait_s: before the second try; each further wait doubles.
+        connect_s: for a connection.
+        read_s: between two chunks of a body.
+        install_s: for a whole package download.
     """
 
     num_attempts: int = 4
@@ -44,12 +44,10 @@ class Patience:
 
 
 def fetch_url(url: str, path: Path, *, max_bytes: int, patience: Patience) -> None:
-    """Fetch an address into `path`, going on where an earlier try stopped.
-
-    What has come is kept beside `path` with the suffix `.part` until it is whole.
+    """Fetch a URL into `path`, resuming from `path` + ".part".
 
     Raises:
-        DownloadError: the server refuses, cannot be reached or sends more than `max_bytes`.
+        DownloadError: the server refuses, is unreachable or sends more than `max_bytes`.
     """
     part = path.with_name(path.name + ".part")
     retrying = Retrying(
@@ -66,10 +64,10 @@ def fetch_url(url: str, path: Path, *, max_bytes: int, patience: Patience) -> No
 
 
 def fetch_package(name: str, version: str, folder: Path, *, patience: Patience) -> Path:
-    """Fetch the wheel of a pinned package into an empty folder, without installing anything.
+    """Fetch the wheel of a pinned package into an empty folder, without installing it.
 
     Raises:
-        DownloadError: the package index has no such package or cannot be reached.
+        DownloadError: the package index lacks the package or is unreachable.
     """
     pin = f"{name}=={version}"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
@@ -107,7 +105,7 @@ def _fetch_once(url: str, part: Path, max_bytes: int, patience: Patience) -> Non
 
 
 def _write_body(response: requests.Response, part: Path, have: int, max_bytes: int) -> None:
-    """Append the body to the first `have` bytes; requests raises where it breaks off."""
+    """Append the body to the first `have` bytes; requests raises if it breaks off."""
     length = response.headers.get("Content-Length")
     total = have + int(length) if length else None
     columns = (TextColumn(part.stem), BarColumn(), DownloadColumn(), TransferSpeedColumn())

@@ -1,4 +1,4 @@
-"""Look at a file of one's own and guess how it is read: the `data` section of a model file."""
+"""Guess how the user's file is read: the `data` section of a model file."""
 
 import csv
 from collections import Counter
@@ -22,8 +22,9 @@ from nlp_core.data.column_guess import (
     is_header,
     is_numeric,
 )
+from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.lines import read_lines
-from nlp_core.data.readers.records import check_file, read_cells, read_records
+from nlp_core.data.readers.records import check_file, read_cells, read_json_lines, read_parquet
 from nlp_core.data.readers.user import name_label, read_examples
 from nlp_core.data.scheme_detection import detect_scheme
 from nlp_core.data.user_split import read_questions
@@ -44,24 +45,18 @@ SUFFIXES: dict[str, Format] = {
 CONLLU_COLUMNS = 10
 MOST_CONTEXT_TOKENS = 400
 SCHEMES = {
-    "plain": "each tag stands for itself",
-    "IOB1": "entities begin with I-, and with B- behind another of their type",
+    "plain": "plain tags, such as parts of speech",
+    "IOB1": "entities begin with I-, and with B- after another of their type",
     "BIO": "entities begin with B-",
     "BIOES": "entities begin with B- and end with E-, or are S-",
-    "spans": "entities stand as the letters from and to, and a type; learnt as BIO",
-    "BILOU": "entities begin with B- and end with L-, or are U-; learnt as BIOES",
+    "spans": "entities are start and end offsets and a type; trained as BIO",
+    "BILOU": "entities begin with B- and end with L-, or are U-; trained as BIOES",
 }
 
 
 @dataclass
 class Guess:
-    """How a file seems to be read.
-
-    Attributes:
-        data: the section for the model file.
-        reasons: what was seen, by key of the section.
-        doubts: what is not sure, by key of the section.
-    """
+    """The guessed section, with what was seen and what is not sure by key."""
 
     data: DataConfig
     reasons: dict[str, str]
@@ -69,25 +64,21 @@ class Guess:
 
     @property
     def section(self) -> dict[str, Any]:
-        """The section for the model file, without what is as usual."""
+        """The section for the model file, without defaults."""
         return self.data.model_dump(mode="json", exclude_unset=True)
 
     def explain(self, key: str) -> str:
-        """Return why a key has its value."""
         doubt = self.doubts.get(key)
         return f"NOT SURE: {doubt}" if doubt else self.reasons.get(key, "")
 
 
 def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
-    """Guess format, separator, header, columns and tagging scheme of a file.
+    """Guess format, separator, header, columns and tagging scheme of a training file.
 
-    Args:
-        path: the file to train on.
-        kind: what is to be learnt.
-        has_choices: whether a row holds all candidates of its question.
+    `has_choices`: whether a row contains all candidates of its question.
 
     Raises:
-        DataError: the file is missing, empty or malformed, or has no columns for that kind.
+        DataError: the file is missing, empty or malformed, or lacks columns for the kind.
     """
     check_file(path)
     if kind.has_passages:
@@ -96,38 +87,48 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
         _check_rows(path)
     found = guess_format(path, kind)
     if found == "conll":
-        guess = _guess_columns(path, found)
+        guess = _guess_columns(path)
     else:
         guess = _guess_table(path, kind, found, has_choices=has_choices)
-    if not kind.has_tags:
-        return guess
-    if guess.data.has_spans:
-        guess.reasons["scheme"] = SCHEMES["spans"]
-        return guess
-    scheme = detect_scheme(read_examples(path, guess.data), path)
-    guess.data = guess.data.model_copy(update={"scheme": scheme})
-    guess.reasons["scheme"] = SCHEMES[scheme]
-    first = islice(read_examples(path, guess.data), SAMPLE)
-    if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
-        guess.doubts["scheme"] = "the tags are numbers; entities need names, such as B-PER"
+    if kind.has_tags:
+        _guess_scheme(guess, path)
     return guess
 
 
+def _guess_scheme(guess: Guess, path: Path) -> None:
+    """Add the tagging scheme, or check the offsets of entities."""
+    doubt = ""
+    if guess.data.has_spans:
+        borders = BorderCheck()
+        for example in islice(read_examples(path, guess.data), SAMPLE):
+            borders.add(example.borders, example.line())
+        doubt = borders.describe()
+    else:
+        scheme = detect_scheme(read_examples(path, guess.data), path)
+        guess.data = guess.data.model_copy(update={"scheme": scheme})
+        first = islice(read_examples(path, guess.data), SAMPLE)
+        if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
+            doubt = "the tags are numbers; entities need names, such as B-PER"
+    guess.reasons["scheme"] = SCHEMES[guess.data.scheme or "plain"]
+    if doubt:
+        guess.doubts["scheme"] = doubt
+
+
 def guess_texts(path: Path) -> DataConfig:
-    """Guess how a file of texts is read that need no labels; .txt has a text on each line.
+    """Guess how a file of unlabelled texts is read; .txt has a text per line.
 
     Raises:
         DataError: the file is missing, empty or malformed, or has no column of texts.
     """
     check_file(path)
     if path.suffix.lower() == ".txt":
-        # no text has the mark that would end a column
+        # a text never contains this separator
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
     if path.suffix.lower() != ".parquet":
         _check_rows(path)
     values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
-    columns, _ = _read_sample(path, CLASSIFICATION, values)
+    columns, _ = _read_sample(path, values)
     if not columns:
         raise DataError(f"{path}: found no column of texts, expected one.")
     looks = {name: Look(cells) for name, cells in columns.items()}
@@ -138,13 +139,12 @@ def guess_texts(path: Path) -> DataConfig:
 def _check_rows(path: Path) -> None:
     if not any(line.text.strip() for line in read_lines(path)):
         raise DataError(
-            f"{path}: found only blank lines, expected at least one row. Check that this is the "
-            "file you mean."
+            f"{path}: found only blank lines, expected at least one row. Is it the right file?"
         )
 
 
 def count_rows(path: Path, data: DataConfig) -> int:
-    """Return about how many examples a file holds: lines, gaps between sentences, questions."""
+    """Estimate the number of examples: lines, gaps between sentences, questions."""
     if data.format == "parquet":
         return int(pq.read_metadata(path).num_rows)
     if data.format == "conll":
@@ -166,25 +166,21 @@ def _guess_questions(path: Path) -> Guess:
     lost = sum(bool(question.answers) and question.last is None for question in questions)
     cut = sum(size > MOST_CONTEXT_TOKENS for size in contexts.values())
     reasons = {
-        "format": "JSON as that of SQuAD",
+        "format": "JSON of SQuAD",
         "texts": f"{len(questions)} questions on {len(contexts)} contexts",
         "label": f"{len(questions) - silent} answers, {silent} questions without one",
-        "tokens": "runs of letters or digits, and single marks",
+        "tokens": "words, numbers and single signs",
         "max_tokens": f"{cut} contexts are longer, and cut in training",
     }
-    doubts = {"label": f"{lost} answers do not stand in their context"} if lost else {}
+    doubts = {"label": f"{lost} answers are not in their context"} if lost else {}
     return Guess(data, reasons, doubts)
 
 
 def guess_format(path: Path, kind: Kind) -> Format:
-    """Guess the format of a file by its name and its first lines.
-
-    Args:
-        path: the file.
-        kind: what it holds examples of; not span, which has the JSON of SQuAD alone.
+    """Guess the format of a file from its name and its first lines; SQuAD is not among them.
 
     Raises:
-        DataError: it is of no form that is read.
+        DataError: no format fits.
     """
     known = SUFFIXES.get(path.suffix.lower())
     if known in ("parquet", "jsonl") or (known == "conll" and known in kind.user_file.formats):
@@ -202,11 +198,11 @@ def guess_format(path: Path, kind: Kind) -> Format:
         return "csv"
     raise DataError(
         f"{path}: line 1: found neither tabs, commas nor JSON, expected a table of texts and "
-        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll as it is."
+        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll by its format."
     )
 
 
-def _guess_columns(path: Path, found: Format) -> Guess:
+def _guess_columns(path: Path) -> Guess:
     lines = [line.text for line in islice(read_lines(path), SAMPLE) if line.text.strip()]
     rows = [line for line in lines if not line.startswith("#")] or lines
     is_conllu = all(len(row.split("\t")) == CONLLU_COLUMNS and row[:1].isdigit() for row in rows)
@@ -214,18 +210,18 @@ def _guess_columns(path: Path, found: Format) -> Guess:
     width = Counter(len(row.split(separator)) for row in rows).most_common(1)[0][0]
     if width < 2:
         raise DataError(
-            f"{path}: found one column, expected a token and its tag on each line, with a space or "
-            "a tab between them."
+            f"{path}: found one column, expected a token and its tag per line, separated by a "
+            "space or a tab."
         )
     values = {
-        "format": found,
+        "format": "conll",
         "texts": ["2" if is_conllu else "1"],
         "label": "4" if is_conllu else str(width),
         "separator": separator,
         "comments": is_conllu,
     }
     reasons = {
-        "format": "a token a line, a blank line between sentences",
+        "format": "a token per line, blank lines between sentences",
         "texts": f"the token, of {width} columns",
         "label": "the part of speech of CoNLL-U" if is_conllu else "the last column",
     }
@@ -234,56 +230,55 @@ def _guess_columns(path: Path, found: Format) -> Guess:
 
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
-    columns, nested = _read_sample(path, kind, values)
+    columns, nested = _read_sample(path, values)
     entities = find_entities(columns | nested) if kind.has_tags else None
     if entities is not None:
         columns[entities] = (columns | nested)[entities]
         values |= {"scheme": "spans", "tokens": "plain_words"}
     try:
         if entities is not None:
-            found_roles = assign_entities(columns, kind, entities)
+            roles = assign_entities(columns, kind, entities)
         else:
-            found_roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
+            roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
     except GuessError as err:
         advice = f"Is it a file for the kind {kind}?"
         if nested:
             name = next(iter(nested))
-            advice = f"What '{name}' holds is nested and not read: make columns of it."
+            advice = f"'{name}' is nested and not read: make columns of it."
         raise DataError(f"{path}: {err}. {advice}") from err
-    chosen = [*found_roles.texts, found_roles.label, found_roles.tags]
+    chosen = [*roles.texts, roles.label, roles.tags]
     if "" in columns and "" in chosen and (kind.has_label or kind.has_tags):
         raise DataError(
-            f"{path}: found a column without a name that seems to hold texts, labels or tags, "
-            "expected a name. Name it in the file."
+            f"{path}: found a column without a name that seems to be of texts, labels or tags; "
+            "name it in the file."
         )
-    values |= {"texts": found_roles.texts, "label": found_roles.label}
+    values |= {"texts": roles.texts, "label": roles.label}
     optional = ("tags", "group", "choices", "choice_labels")
-    values |= {key: name for key in optional if (name := getattr(found_roles, key))}
+    values |= {key: name for key in optional if (name := getattr(roles, key))}
     if kind.has_several_labels:
-        odd = [v for v in columns[found_roles.label] if not isinstance(v, str | list | None)]
+        odd = [v for v in columns[roles.label] if not isinstance(v, str | list | None)]
         if odd:
             raise DataError(
-                f"{path}: found {odd[0]!r} in '{found_roles.label}', expected a list of labels."
+                f"{path}: found {odd[0]!r} in '{roles.label}', expected a list of labels."
             )
-        values["label_separator"] = _guess_label_separator(columns[found_roles.label])
+        values["label_separator"] = _guess_label_separator(columns[roles.label])
     data = _build(kind, values)
-    return Guess(data, *_explain(data, found_roles, columns))
+    return Guess(data, *_explain(data, roles, columns))
 
 
 def _read_sample(
-    path: Path, kind: Kind, values: dict[str, Any]
+    path: Path, values: dict[str, Any]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Return some values of each column, those whose values are nested by themselves.
+    """Return some values of each flat column, and of each nested one.
 
-    What is seen of how the file is read is added to `values`, which has its format.
+    Adds to `values`, which has the format, how the file was read.
     """
     if values["format"] in ("tsv", "csv"):
         columns = _read_delimited(path, values)
     else:
-        roles = {"texts": ["a", "b"][: kind.num_texts], "label": "c"}
-        tags = {"tags": "d"} if kind.user_file.tags else {}
+        read = read_parquet if values["format"] == "parquet" else read_json_lines
         columns = {}
-        for record in islice(read_records(path, _build(kind, values | roles | tags)), SAMPLE):
+        for record in islice(read(path), SAMPLE):
             for name, value in record.cells.items():
                 columns.setdefault(name, []).append(value)
     nested = {name: cells for name, cells in columns.items() if any(map(_is_nested, cells))}
@@ -311,7 +306,7 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
         )
     body = fitting[1:] if header else fitting
     if not body:
-        raise DataError(f"{path}: found a header and nothing else, expected rows behind it.")
+        raise DataError(f"{path}: found only a header, expected rows after it.")
     if is_csv and separator != ",":
         values["separator"] = separator
     if quoted and not is_csv:
@@ -320,7 +315,7 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def _guess_separator(path: Path) -> str:
-    """Return the mark that cuts the most rows into the same number of cells, a comma else."""
+    """Return the separator that cuts the most rows into the same number of cells."""
     counts = {}
     for mark in ",;\t|":
         try:
@@ -334,7 +329,7 @@ def _guess_separator(path: Path) -> str:
 
 
 def _is_quoted(path: Path) -> bool:
-    """Say whether the cells of a TSV are quoted: some are, and all quotes fit."""
+    """Return whether the cells of a TSV are quoted: some are, and all quotes are balanced."""
     lines = [line.text for line in islice(read_lines(path), SAMPLE)]
     cells = [cell for line in lines for cell in line.split("\t") if cell.startswith('"')]
     if not cells or not all(len(cell) > 1 and cell.endswith('"') for cell in cells):
@@ -360,7 +355,7 @@ def _explain(
     reasons, doubts = {}, dict(roles.doubts)
     if data.format in ("tsv", "csv"):
         reasons["header"] = "the first line names the columns" if data.header else "no header line"
-        reasons["quoted"] = "cells in quotes stand in the first rows"
+        reasons["quoted"] = "the first rows have quoted cells"
     if not data.kind.has_label:
         return reasons, doubts
     words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]
@@ -381,7 +376,7 @@ def _explain(
     shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
     reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
     if len(names) < 2:
-        doubts["label"] = f"{reasons['label']} in the first rows; nothing can be learnt from it"
+        doubts["label"] = f"{reasons['label']} in the first rows; a model can learn nothing from it"
     elif len(values) > 20 and len(names) > len(values) / 2:
         doubts["label"] = f"{len(names)} labels in {len(values)} rows; is it the label?"
     return reasons, doubts

@@ -1,4 +1,4 @@
-"""Two splits as one: labelled examples, and further texts behind them."""
+"""Concatenate a labelled split and further texts."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,14 +12,9 @@ from nlp_core.kinds import TAGS
 
 
 def join_texts(split: Split, more: Split) -> Split:
-    """Return a split with the texts of another one behind its own.
+    """Return a split followed by the texts of another one.
 
-    Labels of the further texts are not read: each has the first label that the split has, in whose
-    place nothing may be learnt.
-
-    Args:
-        split: labelled examples.
-        more: texts of the same form.
+    The further texts get a placeholder label, which nothing may learn from.
 
     Raises:
         DataError: the further texts lack a column.
@@ -28,8 +23,8 @@ def join_texts(split: Split, more: Split) -> Split:
     if missing or split.passages is not None:
         raise DataError(
             f"split {more.name}: found the columns {sorted([*more.texts, *more.numbers])}, "
-            f"expected {missing[0] if missing else 'no answers to be cut out'}; its texts cannot "
-            f"be read beside those of the split {split.name}."
+            f"expected {missing[0] if missing else 'no answer spans'}; its texts cannot be joined "
+            f"to the split {split.name}."
         )
     group = None
     if split.group is not None:
@@ -49,12 +44,10 @@ def join_texts(split: Split, more: Split) -> Split:
 
 
 def strip_targets(split: Split, targets: list[str]) -> Split:
-    """Return a split as one without labels, of a task with some targets."""
     return replace(split, targets={name: [None] * len(split) for name in targets})
 
 
 def _fill(target: str, rows: list[Any], more: Split) -> list[Any]:
-    """Return placeholders of the form of some answers."""
     if target != TAGS:
         return [rows[0]] * len(more)
     return [[rows[0][0]] * size for size in more.texts["tokens"].lengths.tolist()]

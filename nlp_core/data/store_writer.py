@@ -13,6 +13,7 @@ import numpy as np
 from nlp_core.config.reader import NUMBERS, SYMBOLS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
+from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
 from nlp_core.data.scheme_detection import suggest_scheme
@@ -25,7 +26,7 @@ from nlp_core.kinds import LABEL, TAGS
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ROWS_A_CHUNK = 8192
 LIVE_WORDS = 8
 """Words that are counted at once, in multiples of max_words; above it the rarest are forgotten."""
@@ -81,9 +82,11 @@ def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[s
     ]
     targets = _TargetWriter(folder, path, data)
     groups = _GroupWriter(is_by_run=data.group is None)
+    borders = BorderCheck()
     rows = 0
     for example in read_examples(path, data):
         rows += 1
+        borders.add(example.borders, example.line())
         words = _list_words(example, data, raw)
         for column in columns:
             column.add(words[column.name])
@@ -102,6 +105,7 @@ def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[s
             said = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
             log.warning(said, path, data.max_words, column.name)
     note = {"rows": rows, "texts": read, "lines": targets.close()}
+    note["warning"] = borders.describe()
     note |= {"pieces": sorted(pieces), "raw": raw, "numbers": [item.name for item in numbers]}
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
 

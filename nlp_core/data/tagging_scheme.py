@@ -1,37 +1,18 @@
 """Entity spans and the tagging schemes that write them: IOB1, BIO, BIOES and BILOU."""
 
-from typing import NamedTuple
-
 from nlp_core.errors import DataError
+from reglue_runtime.span import Span
 
 OUTSIDE = "O"
 PREFIXES = {"IOB1": "BI", "BIO": "BI", "BIOES": "BIES", "BILOU": "BILU"}
 LETTERS = "".join(sorted(set("".join(PREFIXES.values()))))
-"""Those that begin a tag in any scheme."""
+"""All prefixes of tags."""
 CLOSED = {"BIOES": ("E", "S"), "BILOU": ("L", "U")}
-"""Schemes that mark where an entity ends: the letters of its last token, and of its only one."""
-
-
-class Span(NamedTuple):
-    """An entity.
-
-    Attributes:
-        start: index of its first token.
-        end: index after its last token.
-        label: its type, such as "LOC".
-    """
-
-    start: int
-    end: int
-    label: str
+"""Schemes that mark the end of an entity: the prefix of its last token, and of a single one."""
 
 
 class TagError(DataError):
-    """A tag that its scheme does not allow.
-
-    Attributes:
-        index: position of the tag in its sentence.
-    """
+    """A tag that its scheme does not allow; `index` is its position in the sentence."""
 
     def __init__(self, index: int, message: str) -> None:
         super().__init__(message)
@@ -41,11 +22,11 @@ class TagError(DataError):
 def read_spans(tags: list[str], scheme: str) -> list[Span]:
     """Return the entities of a sentence, in order.
 
-    In IOB1 an entity begins with I-, and with B- only behind another of its type; in BIO always
-    with B-; in BIOES one token is S-, several are B- I- E-; BILOU has U- for S- and L- for E-.
+    In IOB1 an entity begins with I-, and with B- only after another of its type; in BIO always with
+    B-; in BIOES a single token is S-, several are B- I- E-; BILOU has U- for S- and L- for E-.
 
     Raises:
-        TagError: a tag has no such form, or cannot follow the one before it.
+        TagError: a tag is malformed, or cannot follow the one before it.
     """
     last, only = CLOSED.get(scheme, (None, None))
     spans: list[Span] = []
@@ -53,6 +34,9 @@ def read_spans(tags: list[str], scheme: str) -> list[Span]:
     for index, tag in enumerate([*tags, OUTSIDE]):
         prefix, kind = _parse_tag(index, tag, scheme)
         if not (prefix in ("I", last) and kind == label):
+            if index == len(tags) and label and last:
+                fault = f"the sentence ends inside the entity of {tags[-1]} ({scheme})"
+                raise TagError(index - 1, fault)
             _check_start(index, tag, label, scheme)
             if label:
                 spans.append(Span(start, index, label))
@@ -63,35 +47,8 @@ def read_spans(tags: list[str], scheme: str) -> list[Span]:
     return spans
 
 
-def find_spans(tags: list[str]) -> list[Span]:
-    """Return the entities of predicted tags, which may break the rules of BIO and BIOES.
-
-    An entity begins with B- or S-, or where the type is another than before, and ends with E- or S-
-    or where that type ends.
-    """
-    spans: list[Span] = []
-    start, label = 0, ""
-    for index, tag in enumerate([*tags, OUTSIDE]):
-        prefix, _, kind = tag.partition("-")
-        if label and (prefix in ("B", "S") or kind != label):
-            spans.append(Span(start, index, label))
-            label = ""
-        if kind and not label:
-            start, label = index, kind
-        if prefix in ("E", "S"):
-            spans.append(Span(start, index + 1, label))
-            label = ""
-    return spans
-
-
 def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
-    """Return the tags of a sentence's entities.
-
-    Args:
-        spans: the entities, in order, none over another.
-        length: tokens of the sentence.
-        scheme: "IOB1", "BIO", "BIOES" or "BILOU".
-    """
+    """Return the tags of a sentence of `length` tokens; spans are in order, without overlap."""
     assert scheme in PREFIXES, scheme
     tags = [OUTSIDE] * length
     end_of_last, last_label = 0, ""
@@ -110,13 +67,13 @@ def convert_tags(tags: list[str], source: str, target: str) -> list[str]:
     """Return a sentence's tags in another scheme.
 
     Raises:
-        TagError: the tags break the rules of their own scheme.
+        TagError: the tags break the rules of their scheme.
     """
     return write_tags(read_spans(tags, source), len(tags), target)
 
 
 def list_tags(labels: list[str], scheme: str) -> list[str]:
-    """Return every tag that entity types can have in a scheme, sorted, with O among them."""
+    """Return every tag of the entity types in a scheme, sorted, with O."""
     tags = [f"{prefix}-{label}" for prefix in PREFIXES[scheme] for label in labels]
     return sorted([OUTSIDE, *tags])
 
@@ -133,7 +90,7 @@ def _parse_tag(index: int, tag: str, scheme: str) -> tuple[str, str]:
 
 
 def _check_start(index: int, tag: str, label: str, scheme: str) -> None:
-    """Refuse an entity that begins inside, but in IOB1, or one that never ends where it must."""
+    """Raise if a tag begins an entity inside one, except in IOB1, or leaves one open."""
     if scheme != "IOB1" and tag[0] in "IEL":
         raise TagError(index, f"the tag {tag} continues no entity of its type ({scheme})")
     if scheme in CLOSED and label:

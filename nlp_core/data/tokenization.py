@@ -8,7 +8,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.registry import Registry
 from reglue_runtime.text import (
     EMPTY_TOKEN,
-    Stretch,
+    Offsets,
     Substitution,
     locate_plain_words,
     locate_spaces,
@@ -20,9 +20,9 @@ Tokenizer = Callable[[str], list[str]]
 TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer")
 
 
-Locator = Callable[[str], list[Stretch]]
-LOCATORS: Registry[Locator] = Registry("tokenizer of stretches")
-"""Those tokenizers whose tokens are stretches of the text, which an answer can be cut out of."""
+Locator = Callable[[str], list[Offsets]]
+LOCATORS: Registry[Locator] = Registry("tokenizer with offsets")
+"""Tokenizers whose tokens have offsets in the text, so that an answer can be cut out of it."""
 
 TOKENIZERS.register("spaces")(split_spaces)
 TOKENIZERS.register("plain_words")(split_plain_words)
@@ -40,17 +40,17 @@ def split_words(text: str) -> list[str]:
 
 
 def describe_tokenizer(name: str) -> list[Substitution] | None:
-    """Return the steps of the tokenizer `words`, by which it can be rebuilt; None for the others.
+    """Return the substitutions that rebuild the tokenizer `words`; None for the others.
 
     Raises:
-        ConfigError: a plug-in's tokenizer, which only its own code can run.
+        ConfigError: a plug-in's tokenizer, which needs its own code.
     """
     if TOKENIZERS.get(name) in (split_spaces, split_plain_words):
         return None
     if name != "words":
         raise ConfigError(
-            f"the tokenizer '{name}' is a plug-in's, whose code no bundle can carry; expected one "
-            "of words, plain_words and spaces."
+            f"the tokenizer '{name}' is a plug-in's, which a bundle cannot contain; expected "
+            "words, plain_words or spaces."
         )
     from nltk.tokenize.destructive import NLTKWordTokenizer as Treebank  # see _load_treebank
 
@@ -67,7 +67,7 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
 
 
 def _keep_flags(flags: int) -> int:
-    """Return those flags of a pattern of nltk's own engine that the module re knows, too."""
+    """Return the flags of a pattern of nltk's engine that `re` knows too."""
     return flags & int(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
 
 

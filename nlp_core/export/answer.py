@@ -1,4 +1,4 @@
-"""What the trained model and the exported one say of an example, in one form.
+"""Predictions of the trained model and of the exported one, in one form.
 
 Shape letters: B batch, T tokens, L labels.
 """
@@ -21,12 +21,11 @@ from nlp_core.training.prediction import EVALUATION_BATCH, SplitPredictions
 
 
 class Answer(NamedTuple):
-    """What is said of one target of an example.
+    """The prediction of one target of an example.
 
     Attributes:
         value: the label, the labels, the tags, the text; None for a number.
-        scores: probability of each label, of each token's tag or of the text (of none where
-            that is the answer); the number.
+        scores: probability of each label, of each token's tag, or of the answer; the number.
     """
 
     value: Any
@@ -39,13 +38,6 @@ Answers = dict[str, Answer]
 
 @torch.no_grad()
 def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) -> list[Answers]:
-    """Return what the trained model says of some examples.
-
-    Args:
-        trained: the model.
-        encoded: its examples.
-        rows: which ones.
-    """
     trained.model.eval()
     found: list[Answers] = [{} for _ in rows]
     for part in order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH):
@@ -62,14 +54,6 @@ def name_scores(
     split: Examples,
     rows: np.ndarray,
 ) -> list[Answers]:
-    """Return what the scores of a batch say of its examples.
-
-    Args:
-        trained: the model.
-        scores: of its heads, with the mask of each.
-        split: where the examples are from.
-        rows: their places there.
-    """
     found: list[Answers] = [{} for _ in rows]
     for name, (score, mask) in scores.items():
         head = trained.model.heads[name]
@@ -117,7 +101,6 @@ def _name(
 def read_predictions(
     predictions: Sequence[Mapping[str, Any]], targets: Mapping[str, list[str]]
 ) -> list[Answers]:
-    """Return what an exported model says, by target."""
     first, *others = targets
     found = []
     for item in predictions:
@@ -138,7 +121,7 @@ def _read(item: Mapping[str, Any], target: str) -> Answer:
 def join_predictions(
     split: Examples, answers: Sequence[Answers], targets: Mapping[str, list[str]]
 ) -> SplitPredictions:
-    """Return answers to all examples of a split as what metrics are measured of."""
+    """Return answers to all examples of a split in the form that metrics read."""
     values = {
         name: [
             float(item[name].scores[0]) if item[name].value is None else item[name].value

@@ -1,6 +1,6 @@
-"""Write a trained model as a folder that predicts without the code of training.
+"""Export a trained model as a bundle, a folder that predicts without the training code.
 
-The folder appears whole, and only when the exported model says what the trained one says.
+The folder appears complete, and only if the exported model predicts what the trained one does.
 """
 
 import logging
@@ -34,19 +34,14 @@ def export_model(
     max_drop: float | None = None,
     force: bool = False,
 ) -> Parity:
-    """Write a bundle, and return how far it is from the trained model.
+    """Write a bundle, and return how it compares with the trained model.
 
-    Args:
-        trained: the model, with real examples.
-        target: the folder to make.
-        variant: how numbers are kept.
-        max_drop: by how much the task's first metric may be worse than the trained model's, in
-            points or in its own units; for int8 and float16, and needed there.
-        force: whether to replace a bundle that is there.
+    `max_drop`: by how much the task's first metric may be worse than the trained model's, in points
+    or in its own units; required for int8 and float16.
 
     Raises:
-        ConfigError: the model, or the variant, cannot be exported, or the folder is taken.
-        ExportError: the exported model says something else than the trained one.
+        ConfigError: the model or the variant cannot be exported, or the folder exists.
+        ExportError: the exported model predicts something else.
     """
     check_replaceable(target, marker=MANIFEST, name="bundle", option="--to", force=force)
     _check_drop(variant, max_drop)
@@ -71,16 +66,7 @@ def export_model(
 
 
 def export_all(config: ExportConfig, target: Path) -> None:
-    """Write a bundle for each variant of an entry of params.yaml, all of them or none.
-
-    Args:
-        config: the entry.
-        target: the folder to make; each bundle is one below it.
-
-    Raises:
-        ConfigError: the model, or a variant, cannot be exported.
-        ExportError: an exported model says something else than the trained one.
-    """
+    """Write a bundle for each variant of an entry of params.yaml, all of them or none."""
     trained = read_trained(Path(config.cell), seed=config.seed, task=config.task)
     with replacing_folder(target) as folder:
         for variant in config.variants:
@@ -91,7 +77,7 @@ def export_all(config: ExportConfig, target: Path) -> None:
 def _check_drop(variant: Variant, max_drop: float | None) -> None:
     if (variant in EXACT) != (max_drop is None):
         found = "none" if max_drop is None else f"{max_drop:g}"
-        expected = "none, since it says the same as the trained model"
+        expected = "none, since it predicts the same as the trained model"
         if variant not in EXACT:
             expected = "by how much the task's first metric may be worse, such as 0.3"
         raise ConfigError(f"--max-drop: found {found} with {variant}, expected {expected}.")
@@ -104,7 +90,7 @@ def _write_manifest(
     heads: list[dict[str, Any]],
     variant: Variant,
 ) -> None:
-    """Write bundle.json, which names every other file with its digest."""
+    """Write bundle.json, with the digest of every other file."""
     files = sorted(path.name for path in folder.iterdir())
     tokenizer = {
         "name": trained.tokenizer,

@@ -1,4 +1,4 @@
-"""The trained model in torch, to be timed beside its exports."""
+"""The trained model in torch, to be timed with its exports."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -20,17 +20,15 @@ from nlp_core.models.features import Batch
 class TorchSubject:
     """A trained model as training runs it, or compiled by torch.
 
-    Args:
-        trained: the model.
-        compiled: whether `torch.compile` has it first.
-
     Raises:
-        ConfigError: it answers by stretches of a passage, which are looked up in a file.
+        ConfigError: its answers are spans of a passage, which are looked up in a file.
     """
 
     def __init__(self, trained: TrainedModel, *, compiled: bool) -> None:
         if trained.task.kind.has_passages:
-            raise ConfigError("--against: found a model of kind span, which is not timed in torch.")
+            raise ConfigError(
+                "--against: found a model of kind span, which cannot be timed in torch."
+            )
         self._trained = trained
         self._tokenize = TOKENIZERS.get(trained.tokenizer)
         self._model: Any = trained.model.eval()  # Any: what torch.compile returns
@@ -38,14 +36,12 @@ class TorchSubject:
             self._model = torch.compile(self._model, dynamic=True)
 
     def featurize(self, examples: Sequence[Mapping[str, Any]]) -> tuple[Split, Batch]:
-        """Return the examples as a split and as the batch that the model reads."""
         split = self._build_split(examples)
         encoded = self._trained.featurizer.encode(split)
         return split, encoded.batch(np.arange(len(split)))
 
     @torch.no_grad()
     def answer(self, read: tuple[Split, Batch]) -> list[Answers]:
-        """Return the predictions of the model."""
         split, batch = read
         return name_scores(self._trained, self._model(batch), split, batch.rows)
 

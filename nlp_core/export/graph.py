@@ -25,20 +25,19 @@ OPSET = 20
 ML_DOMAIN = "ai.onnx.ml"
 ML_OPSET = 2
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 100, 1000)
-"""Sizes of batch and texts that a trace must take; a size that it fixed leaves some of them out."""
+"""Sizes of batch and texts that a trace must accept; one that fixed a size rejects some."""
 LONGER = 40
-"""Added to the sizes of a second sample: where a window covers the first one, a graph has one."""
+"""Added to the sizes of a second sample, which is longer than any window."""
 FIXED = (torch._dynamo.exc.UserError, RuntimeError, ValueError)
-"""What torch.export raises, and we, where a size is fixed."""
+"""What torch.export and find_limit raise if a size is fixed."""
 
 
 class Trace(NamedTuple):
     """A module as torch.export writes it.
 
     Attributes:
-        program: which takes all sizes.
-        open_branches: how branches on a size went: the way that is right for all sizes, or that of
-            the sample.
+        program: accepts all sizes.
+        open_branches: how branches on a size went: right for all sizes, or as in the sample.
     """
 
     program: torch.export.ExportedProgram
@@ -46,15 +45,10 @@ class Trace(NamedTuple):
 
 
 def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
-    """Return the ONNX graph of a model, with sizes of batch and texts left open.
-
-    Args:
-        model: the trained model, on one task.
-        inputs: what the graph reads.
+    """Return the ONNX graph of a model on one task; sizes of batch and texts stay dynamic.
 
     Raises:
-        ConfigError: a block or a head does something that no graph can write down, such as what
-            depends on the sizes of a batch.
+        ConfigError: a block or a head depends on the sizes of a batch.
     """
     traced = TracedModel(model, inputs)
     replace_layers(traced)
@@ -73,18 +67,15 @@ def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
                     verbose=False,
                 )
         except torch.onnx.OnnxExporterError as err:
-            raise _refuse(model.plan.where, "does what ONNX has no operator for", err) from err
+            raise _refuse(model.plan.where, "has no ONNX operator", err) from err
     assert exported is not None
     return add_tables(exported.model_proto, inputs)
 
 
 def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
-    """Return a module as a program of torch; every size that may vary is left open.
+    """Return a module as a torch program with dynamic sizes.
 
-    Args:
-        module: what is traced.
-        inputs: what it reads.
-        where: the model file, for error messages.
+    `where` is the model file, for error messages.
 
     Raises:
         ConfigError: the module fixes a size.
@@ -92,19 +83,19 @@ def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
     with suppress(*FIXED):
         return Trace(_trace_open(module, inputs), open_branches=False)
     try:
-        # Now a branch on a size goes the way that is right for all sizes, where there is one. Not
-        # at once: it writes the same graphs in other words, and bundles keep their bytes.
+        # Now a branch on a size goes the way that is right for all sizes, if there is one. Not
+        # at once: this writes equal graphs with other bytes.
         with tracing.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
             return Trace(_trace_open(module, inputs, LONGER), open_branches=True)
     except FIXED as err:
-        what = "works in steps whose number depends on the text, which a graph cannot write down"
+        what = "has steps whose number depends on the text, which a graph cannot express"
         raise _refuse(where, what, err) from err
 
 
 def _trace_open(
     module: nn.Module, inputs: InputPlan, longer: int = 0
 ) -> torch.export.ExportedProgram:
-    """Return a program that takes all sizes; ValueError where there is none."""
+    """Return a program that accepts all sizes; ValueError if there is none."""
     dimensions = {
         name: {
             idx: torch.export.Dim.DYNAMIC
@@ -123,10 +114,10 @@ def _trace_open(
 
 
 def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str | None:
-    """Return a condition of a traced program that some sizes do not meet; None: it takes all.
+    """Return a condition of a traced program that some sizes break; None if it accepts all.
 
-    torch.export notes down what its sample decided: where a branch asked for more tokens than a
-    window has, the program is for such texts alone. An ONNX graph made of it would be silent.
+    torch.export records what its sample decided: if a branch asked for more tokens than a window
+    has, the program is only for such texts, and an ONNX graph made of it would not say so.
     """
     check = getattr(program.module(), "_guards_fn", None)
     if check is None:
@@ -134,7 +125,7 @@ def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str 
     shapes = [plan.shape for plan in inputs.tensors.values()]
     names = sorted({size for shape in shapes for size in shape if isinstance(size, str)})
     for size in SIZES:
-        for step in (0, 1):  # all sizes the same, and no two
+        for step in (0, 1):  # all sizes equal, then all different
             sizes = {name: size + step * idx for idx, name in enumerate(names)}
             for name, (least, most) in inputs.limits.items():
                 sizes[name] = min(max(sizes[name], least), most)
@@ -147,9 +138,8 @@ def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str 
 
 
 def _make_hollow(plan: TensorPlan, sizes: Mapping[str, int]) -> Tensor:
-    """Return a tensor of some shape that takes no memory."""
-    shape = [sizes[size] if isinstance(size, str) else size for size in plan.shape]
-    return torch.zeros((), dtype=plan.dtype).expand(shape)
+    """Return a tensor that takes no memory."""
+    return torch.zeros((), dtype=plan.dtype).expand(plan.fill(sizes))
 
 
 def _refuse(where: str, what: str, err: BaseException) -> ConfigError:
@@ -162,11 +152,9 @@ def _refuse(where: str, what: str, err: BaseException) -> ConfigError:
 
 
 def make_sample(inputs: InputPlan, longer: int = 0) -> dict[str, Tensor]:
-    """Return a small batch: each size that may vary has a number of its own, above 1.
+    """Return a small batch in which each dynamic size is a different number above 1.
 
-    Args:
-        inputs: what is read.
-        longer: how much larger each size is than it needs to be, where it has no limit.
+    `longer` is added to each size without a limit.
     """
     sizes: dict[str, int] = {}
     for plan in inputs.tensors.values():
@@ -179,7 +167,7 @@ def make_sample(inputs: InputPlan, longer: int = 0) -> dict[str, Tensor]:
 
 
 def _make_tensor(plan: TensorPlan, sizes: dict[str, int], generator: torch.Generator) -> Tensor:
-    shape = [sizes[size] if isinstance(size, str) else size for size in plan.shape]
+    shape = plan.fill(sizes)
     if plan.dtype.is_floating_point:
         return torch.rand(shape, dtype=plan.dtype, generator=generator)
     # ids 1 and 2 are in every vocabulary, and lengths of them in every text
@@ -187,12 +175,7 @@ def _make_tensor(plan: TensorPlan, sizes: dict[str, int], generator: torch.Gener
 
 
 def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
-    """Put the tables from strings to ids before what torch wrote; drop what says where from.
-
-    Args:
-        proto: the graph that reads ids.
-        inputs: what it is to read.
-    """
+    """Put the tables from strings to ids before torch's graph; drop source locations."""
     graph = proto.graph
     read = {name for node in graph.node for name in node.input}
     tables = [table for table in inputs.tables if table.target in read]
@@ -224,7 +207,7 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
         node.doc_string = ""
     del graph.node[:]
     graph.node.extend([*nodes, *own])
-    del graph.value_info[:]  # shapes that onnxruntime infers anew, also of what it rewrites
+    del graph.value_info[:]  # onnxruntime infers these shapes again
     for items in (graph.input, graph.output, graph.initializer):
         for item in items:
             item.doc_string = ""
@@ -240,7 +223,7 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let the exporter write no progress and no warning."""
+    """Silence the exporter's progress and warnings."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

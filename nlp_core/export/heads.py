@@ -1,4 +1,4 @@
-"""What a bundle's manifest says of the heads: how their scores become predictions."""
+"""The heads in a bundle's manifest: how their scores become predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -32,25 +32,17 @@ PLAIN: dict[type[Head], str] = {
 }
 """The decoding of each head that can be exported."""
 REFUSED = {
-    "MaskedLanguageModelHead": "trains an encoder on hidden pieces, and predicts nothing",
-    "SANClassificationHead": "reads which of two texts each place is of, which no bundle gives",
-    "SANRegressionHead": "reads which of two texts each place is of, which no bundle gives",
-    "LanguageModelHead": "says how likely a given text is, and predicts nothing of a new one",
-    "EncoderDecoderTaggingHead": "writes tags one by one, each knowing the one before, in as many "
-    "steps as the text has tokens, which a graph cannot write down",
+    "MaskedLanguageModelHead": "pretrains an encoder and predicts nothing",
+    **dict.fromkeys(
+        ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"
+    ),
+    "LanguageModelHead": "scores given texts and predicts nothing",
+    "EncoderDecoderTaggingHead": "predicts tags one by one, which a graph cannot express",
 }
 
 
 def describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
-    """Return the manifest's notes in the order of the targets; what they need is written.
-
-    Args:
-        trained: the model.
-        folder: where files of the heads are written.
-
-    Raises:
-        ConfigError: a head cannot be exported.
-    """
+    """Return the manifest's notes in the order of the targets, and write the heads' files."""
     plans = trained.model.plan.heads.items()
     by_target: dict[str, str] = {plan.head.target: name for name, plan in plans}
     names = [by_target[target] for target in trained.featurizer.targets]
@@ -58,17 +50,12 @@ def describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
 
 
 def check_heads(trained: TrainedModel) -> None:
-    """Refuse a model with a head that no bundle can decode.
-
-    Raises:
-        ConfigError: there is one; its reason is given.
-    """
+    """Raise ConfigError if no bundle can decode a head."""
     for name, plan in trained.model.plan.heads.items():
         if plan.head not in PLAIN:
             reason = REFUSED.get(plan.head.__name__, "is a plug-in's, whose decoding is code")
             raise ConfigError(
-                f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made "
-                "of it."
+                f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made."
             )
 
 

@@ -1,6 +1,6 @@
-"""What the graph of a model reads: strings, lengths, numbers and pieces instead of torch's batches.
+"""Plan the inputs of a model's graph: strings, lengths, numbers and pieces, not torch batches.
 
-Strings become ids inside the graph, by tables that stand before what torch sees; see `graph.py`.
+Tables in the graph turn strings into ids before torch's part; see `graph.py`.
 
 Shape letters: B batch, T tokens, K forms of a word, U distinct words, C characters or pieces in a
 word, W windows, L pieces of a window.
@@ -38,15 +38,15 @@ from reglue_runtime.text import SPECIAL
 Note = dict[str, Any]  # Any: JSON
 NOT_FOUND = -1
 NUM_SPECIAL = 2
-"""Pieces of a window around those of its text."""
+"""Special pieces of a window."""
 
 
 class StringTable(NamedTuple):
     """A dictionary from strings to ids in the graph.
 
     Attributes:
-        source: the string input that is looked up.
-        target: the ids, which torch sees as an input.
+        source: the string input.
+        target: the ids, an input for torch.
         ids: id of each string.
         default: id of any other string.
     """
@@ -58,15 +58,14 @@ class StringTable(NamedTuple):
 
 
 class TensorPlan(NamedTuple):
-    """An input as torch sees it.
-
-    Attributes:
-        dtype: of its numbers.
-        shape: its dimensions, a letter and the column that sets the size, or a fixed size.
-    """
+    """An input as torch sees it; a dimension is a letter with its column, or a fixed size."""
 
     dtype: torch.dtype
     shape: tuple[str | int, ...]
+
+    def fill(self, sizes: Mapping[str, int]) -> list[int]:
+        """Return the shape with numbers for its letters."""
+        return [sizes[size] if isinstance(size, str) else size for size in self.shape]
 
 
 @dataclass
@@ -74,14 +73,14 @@ class InputPlan:
     """All inputs of a graph.
 
     Attributes:
-        notes: the part of the manifest: what the runtime makes.
-        tensors: what torch sees, by name.
-        strings: shape of each string input of the graph, by name.
+        notes: the manifest's part: what the runtime makes.
+        tensors: torch's inputs by name.
+        strings: shape of each string input of the graph.
         tables: from strings to ids.
-        files: by name what lies beside the graph.
-        readers: for each raw-input layer what makes its block's arguments of the tensors.
-        lengths: for each input of the model that has tokens the tensor with its lengths.
-        limits: for each size that is not any number its smallest and its largest.
+        files: content of further files of the bundle, by name.
+        readers: for each input layer what maps the tensors to its block's arguments.
+        lengths: for each model input with tokens the tensor with its lengths.
+        limits: smallest and largest value of each limited size.
     """
 
     notes: list[Note] = field(default_factory=list)
@@ -93,12 +92,13 @@ class InputPlan:
     lengths: dict[str, str] = field(default_factory=dict)
     limits: dict[str, tuple[int, int]] = field(default_factory=dict)
 
+    def describe(self, source: str, name: str, column: str, **options: object) -> None:
+        """Add a note."""
+        self.notes.append({"name": name, "source": source, "column": column, **options})
+
 
 def plan_inputs(featurizer: Featurizer) -> InputPlan:
-    """Return what the graph of a model reads.
-
-    Args:
-        featurizer: the model's.
+    """Return the inputs of a model's graph.
 
     Raises:
         ConfigError: a layer reads what no bundle can make.
@@ -136,14 +136,14 @@ def _add_lengths(found: InputPlan, axis: str) -> None:
     name = f"{axis}.lengths"
     if name not in found.tensors:
         found.tensors[name] = TensorPlan(torch.int64, ("B",))
-        found.notes.append({"name": name, "source": "lengths", "column": axis})
+        found.describe("lengths", name, axis)
 
 
 def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:
-    """Return what a vocabulary looks up of a word, in its order.
+    """Return the look-ups of a word in a vocabulary's order.
 
-    It is `WordVocabulary.encode` written as look-ups: the word, in small letters where case is
-    folded; the vector of its lower-case form; both again with 0 for its digits.
+    This is `WordVocabulary.encode` as look-ups: the word, lowercased if case is folded; the vector
+    of its lowercase form; both again with 0 for its digits.
     """
     rules, has_vectors = vocabulary.rules, vocabulary.table is not None
     plain, lower = ("lower", None) if rules.lowercase else ("plain", "lower")
@@ -163,7 +163,7 @@ def _add_words(found: InputPlan, column: str, vocabularies: Mapping[str, WordVoc
             names.setdefault(form.name, len(names))
     shape = (len(names), "B", f"T:{find_axes(column)[0]}")
     found.strings[column] = shape
-    found.notes.append({"name": column, "source": "words", "column": column, "forms": list(names)})
+    found.describe("words", column, column, forms=list(names))
     for layer, vocabulary in vocabularies.items():
         target = f"{column}.{layer}.ids"
         rows = {} if vocabulary.table is None else vocabulary.table.row_of
@@ -179,32 +179,24 @@ def _add_words(found: InputPlan, column: str, vocabularies: Mapping[str, WordVoc
 def _add_spellings(found: InputPlan, column: str, vocabularies: Mapping[str, object]) -> None:
     index, time = f"{column}.index", f"T:{find_axes(column)[0]}"
     found.tensors[index] = TensorPlan(torch.int64, ("B", time))
-    characters, pieces = f"{column}.characters", []
-    is_read = False
+    characters: str | None = None
+    pieces = []
     for layer, vocabulary in vocabularies.items():
         if isinstance(vocabulary, CharacterVocabulary):
-            is_read, target = True, f"{characters}.{layer}.ids"
+            characters = f"{column}.characters"
+            target = f"{characters}.{layer}.ids"
             ids = {"": 0, **vocabulary.ids}
             found.tables.append(StringTable(characters, target, ids, SPECIAL.index("<unk>")))
             found.strings[characters] = (f"U:{column}", f"C:{column}")
         elif isinstance(vocabulary, SubwordVocabulary):
             target, file = f"{column}.{layer}.pieces", f"{layer}.tokenizer.json"
-            note = {"name": target, "file": file, "lowercase": vocabulary.lowercase}
-            pieces.append(note)
+            pieces.append({"name": target, "file": file, "lowercase": vocabulary.lowercase})
             found.files[file] = vocabulary.tokenizer
         else:
             raise _refuse(layer, vocabulary)
         found.tensors[target] = TensorPlan(torch.int64, (f"U:{column}", f"C:{target}"))
         found.readers[layer] = ReadSpellings(target, index)
-    found.notes.append(
-        {
-            "name": index,
-            "source": "spellings",
-            "column": column,
-            "characters": characters if is_read else None,
-            "pieces": pieces,
-        }
-    )
+    found.describe("spellings", index, column, characters=characters, pieces=pieces)
 
 
 def _add_other(
@@ -223,9 +215,7 @@ def _add_other(
         shape: tuple[str | int, ...] = ("B", f"T:{axes[0]}", 1) if axes else ("B", len(vocabulary))
         if source not in found.tensors:
             found.tensors[source] = TensorPlan(torch.float64, shape)
-            found.notes.append(
-                {"name": source, "source": "numbers", "column": source, "width": width}
-            )
+            found.describe("numbers", source, source, width=width)
         found.readers[layer.name] = ReadNumbers(source, vocabulary.mean, vocabulary.std)
     elif isinstance(vocabulary, GazetteerVocabulary):
         name, file = f"{source}.{layer.name}.matches", f"{layer.name}.gazetteer.json"
@@ -233,15 +223,7 @@ def _add_other(
             torch.float32, ("B", f"T:{find_axes(source)[0]}", len(vocabulary))
         )
         found.files[file] = json.dumps(vocabulary.describe(), ensure_ascii=False, indent=2) + "\n"
-        found.notes.append(
-            {
-                "name": name,
-                "source": "gazetteer",
-                "column": source,
-                "file": file,
-                "lowercase": vocabulary.lowercase,
-            }
-        )
+        found.describe("gazetteer", name, source, file=file, lowercase=vocabulary.lowercase)
         found.readers[layer.name] = ReadMatches(name)
     else:
         raise _refuse(layer.name, vocabulary)
@@ -250,7 +232,6 @@ def _add_other(
 def _add_encoder(
     found: InputPlan, column: str, layer: LayerPlan, vocabulary: PieceVocabulary
 ) -> None:
-    """Plan the windows of a pretrained encoder."""
     name, is_whole = layer.name, column in WHOLE_TEXTS
     axis = "" if is_whole else find_axes(column)[0]
     window = (f"W:{name}" if not is_whole else "B", f"L:{name}")
@@ -262,18 +243,16 @@ def _add_encoder(
         found.tensors[f"{name}.segments"] = TensorPlan(torch.int64, window)
     file = f"{layer.owner}.tokenizer.json"
     found.files[file] = vocabulary.tokenizer
-    found.notes.append(
-        {
-            "name": name,
-            "source": "windows",
-            "column": column if column in SINGLE_TEXTS else axis,
-            "before": "tokens_a" if axis == "tokens_b" else None,
-            "file": file,
-            "max_length": vocabulary.max_length,
-            "stride": None if is_whole else vocabulary.stride,
-            "padding": vocabulary.config.get("pad_token_id") or 0,
-            "segments": reads_segments,
-        }
+    found.describe(
+        "windows",
+        name,
+        column if column in SINGLE_TEXTS else axis,
+        before="tokens_a" if axis == "tokens_b" else None,
+        file=file,
+        max_length=vocabulary.max_length,
+        stride=None if is_whole else vocabulary.stride,
+        padding=vocabulary.config.get("pad_token_id") or 0,
+        segments=reads_segments,
     )
     if is_whole:
         found.lengths[layer.inputs[0]] = f"{name}.lengths"
@@ -285,6 +264,6 @@ def _add_encoder(
 
 def _refuse(layer: str, vocabulary: object) -> ConfigError:
     return ConfigError(
-        f"layer '{layer}': reads its column by a {type(vocabulary).__name__}, which a bundle "
-        "cannot make without the code of training; export a model without that layer."
+        f"layer '{layer}': reads its column by a {type(vocabulary).__name__}, which needs the "
+        "training code; export a model without that layer."
     )

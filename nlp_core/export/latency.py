@@ -1,10 +1,9 @@
-"""How long predictions take: one sentence at a time, and many at once.
+"""Measure how long predictions take: one sentence at a time, and in batches.
 
-All that is compared is timed in turn on the same sentence, so that whatever else the machine does
-falls on all alike. The order of the sentences is drawn, the first ones only warm up, and the
-garbage collector waits.
+All models are timed in turn on the same sentence, so that other load falls on all alike. The order
+of the sentences is random, the first ones are warm-up, and garbage collection is off.
 
-Needs no torch: models of torch come as `Subject`s too, from `eager.py`.
+Needs no torch: torch models come as a `Subject` from `eager.py`.
 """
 
 import gc
@@ -25,43 +24,33 @@ WARM_UP = 20
 
 
 class Subject(Protocol):
-    """A model that is timed."""
+    """A model to time."""
 
-    def featurize(self, examples: Sequence[Any]) -> Any:
-        """Return what the model reads."""
+    def featurize(self, examples: Sequence[Any]) -> Any: ...
 
     def answer(self, read: Any) -> object:
         """Return predictions: scores, decoded and named."""
 
 
 class BundleSubject:
-    """An exported model.
-
-    Args:
-        bundle: the model.
-    """
-
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
     def featurize(self, examples: Sequence[Any]) -> Any:
-        """Return the examples and the inputs of the graph."""
         return self._bundle.featurize(examples)
 
     def answer(self, read: Any) -> object:
-        """Return the predictions of the graph."""
         examples, arrays = read
         return self._bundle.decode(self._bundle.run(arrays), examples)
 
 
 class Timing(NamedTuple):
-    """What was measured of a model.
+    """Measurements of a model.
 
     Attributes:
-        name: of the model.
-        model: milliseconds a sentence at batch 1, by percentile, without featurising.
+        model: milliseconds per sentence at batch 1, by percentile, without featurising.
         whole: the same with featurising.
-        model_rate: sentences a second at batch 32, without featurising.
+        model_rate: sentences per second at batch 32, without featurising.
         whole_rate: the same with featurising.
     """
 
@@ -74,12 +63,12 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """How it is measured.
+    """What to measure.
 
     Attributes:
         seed: of the order of the sentences.
-        num_sentences: how many are timed one by one, each by every model.
-        num_batches: how many batches are timed.
+        num_sentences: sentences timed one by one, each by every model.
+        num_batches: batches timed.
         threads: of each model.
     """
 
@@ -92,13 +81,6 @@ class Plan:
 def time_models(
     subjects: Mapping[str, Subject], examples: Sequence[Any], plan: Plan
 ) -> list[Timing]:
-    """Time models in turn on the same sentences.
-
-    Args:
-        subjects: by name.
-        examples: real ones, as a bundle reads them.
-        plan: how many of them.
-    """
     generator = np.random.default_rng(plan.seed)
     singles = [[examples[idx]] for idx in _draw(generator, len(examples), plan.num_sentences)]
     drawn = _draw(generator, len(examples), plan.num_batches * BATCH)
@@ -159,6 +141,6 @@ def _sum_up(name: str, one: np.ndarray, many: np.ndarray) -> Timing:
 
 
 def describe_hardware(threads: int) -> str:
-    """Return the processor, how many there are, and the threads of each model."""
+    """Return the processor, the number of cores, and the threads of each model."""
     plural = "" if threads == 1 else "s"
     return f"{name_processor()}, {os.cpu_count()} processors, {threads} thread{plural}"

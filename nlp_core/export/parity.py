@@ -1,4 +1,4 @@
-"""Does an exported model say what the trained one says, and what do fewer bits cost?"""
+"""Compare the predictions of an exported model with the trained one's."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -6,13 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlp_core.errors import ExportError
-from nlp_core.export.answer import (
-    Answer,
-    Answers,
-    ask_trained,
-    join_predictions,
-    read_predictions,
-)
+from nlp_core.export.answer import Answer, Answers, ask_trained, join_predictions, read_predictions
 from nlp_core.export.trained import TrainedModel
 from nlp_core.metrics import is_lower_better
 from nlp_core.training.prediction import score_predictions
@@ -20,25 +14,24 @@ from reglue_runtime import Bundle
 
 NUM_EXAMPLES = 500
 NUM_ALONE = 4
-"""Of the shortest examples, which are asked once more without others to pad them to."""
+"""Shortest examples that are predicted again without padding."""
 MAX_DIFFERENCE = 1e-4
-"""Between the scores of both models; a part of the score where that is above 1, for above 1024
-already the next number of 32 bits is further away."""
+"""Of scores; relative above 1, since above 1024 even the next 32-bit number is further."""
 EXACT = ("float32", "program")
-"""The variants that say the same as the trained model; the others are measured."""
+"""Variants that predict the same as the trained model; the others are measured."""
 
 
 class Parity(NamedTuple):
     """How two models compare.
 
     Attributes:
-        examples: real examples that both read.
-        same_labels: of these, those of which both say the same.
-        max_difference: the largest difference between two scores, as a part of the trained
-            model's where that is above 1.
-        metric: name of the task's first metric; None where none was measured.
-        trained: the trained model's, in points.
-        exported: the exported one's, in points; both in the task's units for rmse and its like.
+        examples: number of real examples compared.
+        same_labels: of these, those with equal labels.
+        max_difference: largest difference between two scores; relative if the trained model's is
+            above 1.
+        metric: the task's first metric; None if none was measured.
+        trained: the trained model's metric, in points or in the metric's units.
+        exported: the exported one's.
     """
 
     examples: int
@@ -49,23 +42,20 @@ class Parity(NamedTuple):
     exported: float | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Return what is written beside the graph; a difference is rounded up to 1e-6."""
+        """Return the content of parity.json; a difference is rounded up to 1e-6."""
         note = self._asdict()
         note["max_difference"] = float(np.ceil(self.max_difference * 1e6) / 1e6)
         return {key: value for key, value in note.items() if value is not None}
 
 
 def compare(trained: TrainedModel, bundle: Bundle, max_drop: float | None) -> Parity:
-    """Compare an exported model with the trained one, on real examples.
+    """Compare an exported model with the trained one on real examples.
 
-    Args:
-        trained: the model, with its examples.
-        bundle: the exported one.
-        max_drop: by how much the task's first metric over all examples may be worse, in its
-            units; None: both must say the same of each.
+    `max_drop`: by how much the task's first metric over all examples may be worse, in its units;
+    None demands equal predictions.
 
     Raises:
-        ExportError: it says something else, or is worse by more than that.
+        ExportError: it predicts something else, or is worse by more than that.
     """
     size = len(trained.examples)
     rows = np.arange(size)
@@ -101,7 +91,7 @@ def _ask_bundle(trained: TrainedModel, bundle: Bundle, rows: np.ndarray) -> list
 def _check_alone(
     trained: TrainedModel, bundle: Bundle, right: Mapping[int, Answers], lengths: np.ndarray
 ) -> None:
-    """Ask the shortest examples one by one: a batch hides sizes that only they have."""
+    """Predict the shortest examples one by one: a batch hides sizes that only they have."""
     shortest = sorted(right, key=lambda row: (int(lengths[row]), row))[:NUM_ALONE]
     found = [_ask_bundle(trained, bundle, np.array([row]))[0] for row in shortest]
     _check_same(trained.name, _count([right[row] for row in shortest], found))
@@ -125,7 +115,7 @@ def _count(right: Sequence[Answers], found: Sequence[Answers]) -> Parity:
 
 
 def _says_same(one: Answer, other: Answer) -> bool:
-    # a score that is no number is never the same: max would pass over a nan
+    # max would skip a nan
     is_finite = np.isfinite(one.scores).all() and np.isfinite(other.scores).all()
     return bool(one.value == other.value and is_finite)
 
@@ -133,8 +123,8 @@ def _says_same(one: Answer, other: Answer) -> bool:
 def _check_same(name: str, parity: Parity) -> None:
     if parity.same_labels < parity.examples or parity.max_difference > MAX_DIFFERENCE:
         raise ExportError(
-            f"{name}: the exported model says the same of {parity.same_labels} of "
+            f"{name}: the exported model predicts the same for {parity.same_labels} of "
             f"{parity.examples} examples, with scores that differ by up to "
             f"{parity.max_difference:.2g}, expected all and at most {MAX_DIFFERENCE:g}; no bundle "
-            "was written. This is a fault of the export: please report it with the model file."
+            "was written. This is a bug of the export: please report it with the model file."
         )

@@ -1,7 +1,7 @@
-"""A bundle for programs that run torch themselves, in C++ too: the model as torch.export writes it.
+"""A bundle for programs that run torch themselves, also in C++: torch.export's archive.
 
-The program reads ids. The tables from strings to ids, which an ONNX graph holds, lie beside it as
-JSON; all else of the bundle is as in the other variants.
+The program reads ids. The tables from strings to ids, which an ONNX graph contains, are JSON files
+of the bundle; everything else is as in the other variants.
 
 Source: torch.export, ExportedProgram and its archive .pt2.
 """
@@ -29,18 +29,13 @@ INPUTS = "program.json"
 
 
 def write_program(model: GraphModel, inputs: InputPlan, folder: Path) -> None:
-    """Write the program and its tables.
-
-    Args:
-        model: the trained model, on one task.
-        inputs: what it reads.
-        folder: of the bundle.
+    """Write the program of a model on one task, and its tables.
 
     Raises:
-        ConfigError: a block or a head does something that depends on the sizes of a batch.
+        ConfigError: a block or a head depends on the sizes of a batch.
     """
-    # Imported here: only this variant needs it. Without these a recurrent layer is written down as
-    # as many steps as the traced text has.
+    # Imported here: only this variant needs it. Without these a recurrent layer is unrolled to the
+    # length of the traced text.
     from torch.export._patches import (
         register_gru_while_loop_decomposition,
         register_lstm_while_loop_decomposition,
@@ -64,11 +59,7 @@ def write_program(model: GraphModel, inputs: InputPlan, folder: Path) -> None:
 
 
 class ProgramGraph:
-    """A program, run by torch.
-
-    Args:
-        folder: the bundle.
-    """
+    """A program, run by torch."""
 
     def __init__(self, folder: Path) -> None:
         self._module = torch.export.load(folder / FILE).module()
@@ -79,7 +70,6 @@ class ProgramGraph:
 
     @torch.no_grad()
     def run(self, arrays: Arrays) -> Arrays:
-        """Return the program's outputs by name."""
         tensors: dict[str, Tensor] = {
             name: torch.as_tensor(arrays[name]).to(dtype)
             for name, dtype in self._dtypes.items()
@@ -94,11 +84,7 @@ class ProgramGraph:
 
 
 def load_any(folder: Path, *, num_threads: int = 1) -> Bundle:
-    """Read a bundle of any variant; of a program the threads are torch's own.
-
-    Raises:
-        BundleError: the folder holds no bundle, or not a whole one.
-    """
+    """Read a bundle of any variant; the threads of a program are torch's global ones."""
     manifest = read_manifest(folder)
     if manifest.variant == PROGRAM:
         return Bundle(folder, manifest, ProgramGraph(folder))

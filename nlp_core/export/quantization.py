@@ -1,4 +1,4 @@
-"""Graphs with fewer bits a number."""
+"""Graphs of lower precision."""
 
 import tempfile
 from pathlib import Path
@@ -7,9 +7,9 @@ from nlp_core.errors import ConfigError
 
 
 def quantize(graph: bytes) -> bytes:
-    """Return a graph whose matrices have 8 bits a number, a scale for each of their columns.
+    """Return a graph whose matrices are int8, with a scale per column.
 
-    What they are multiplied with is rounded when the graph runs (dynamic quantisation).
+    Activations are quantised when the graph runs (dynamic quantisation).
 
     Note: weights use 7 of the 8 bits: processors without VNNI add two products in 16 bits, which
         overflow with all 8, so that scores would depend on the processor.
@@ -29,16 +29,15 @@ def quantize(graph: bytes) -> bytes:
 
 
 def require_half() -> None:
-    """Refuse float16 where onnxruntime has no device that computes in it.
+    """Raise ConfigError if no device computes in float16.
 
-    Raises:
-        ConfigError: always on a CPU: it would turn each number into 32 bits and back.
+    A CPU would convert each number to 32 bits and back.
     """
     # Imported here: only an export needs it.
     from onnxruntime import get_available_providers
 
     found = ", ".join(get_available_providers())
     raise ConfigError(
-        f"float16: onnxruntime has {found} here, no device that computes in 16 bits; a processor "
-        "turns each number into 32 bits and back, which is slower than float32. Export int8."
+        f"float16: onnxruntime has {found}, no device that computes in 16 bits; a CPU converts "
+        "each number to 32 bits and back, which is slower than float32. Export int8."
     )

@@ -1,7 +1,6 @@
-"""From a graph's inputs to what the raw-input layers of a model read, traceable for any sizes.
+"""From a graph's inputs to the arguments of the input layers, traceable for any sizes.
 
-Each module maps all inputs, by name, and the mask of its layer to the arguments of the layer's
-block. Shape letters as in `inputs.py`.
+Each module takes all inputs by name and the mask of its layer. Shape letters as in `inputs.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +19,9 @@ class WordForm(NamedTuple):
     """One look-up of a word.
 
     Attributes:
-        name: which form of the word.
-        is_vector: whether it finds pretrained vectors only, no word of the vocabulary.
-        place: where the form stands among all that are looked up.
+        name: of the form.
+        is_vector: whether it finds only pretrained vectors, no word of the vocabulary.
+        place: index of the form in the input.
     """
 
     name: str
@@ -31,11 +30,11 @@ class WordForm(NamedTuple):
 
 
 class ReadIds(nn.Module):
-    """Take the first of several look-ups that found something; else the unknown word.
+    """Take the first look-up that found an id; if none did, the unknown word.
 
     Args:
-        name: of the ids, [K, B, T]; -1 where nothing was found.
-        forms: the look-ups in their order.
+        name: of the ids, [K, B, T]; -1 if nothing was found.
+        forms: the look-ups in order.
         own_rows: for each word of the vocabulary the id of its pretrained vector, or -1.
     """
 
@@ -61,7 +60,7 @@ class ReadIds(nn.Module):
 
 
 class ReadSpellings(nn.Module):
-    """Take ids of the characters or pieces of distinct words, and which word stands where."""
+    """Take ids of the characters or pieces of distinct words, and each token's word."""
 
     def __init__(self, name: str, index: str) -> None:
         super().__init__()
@@ -73,7 +72,7 @@ class ReadSpellings(nn.Module):
 
 
 class ReadNumbers(nn.Module):
-    """Bring numbers to mean 0 and deviation 1, as the training split had them."""
+    """Standardise numbers with the mean and deviation of the training split."""
 
     mean: Tensor
     std: Tensor
@@ -91,30 +90,27 @@ class ReadNumbers(nn.Module):
 
 
 class ReadMatches(nn.Module):
-    """Take the weights of a gazetteer's types."""
-
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
 
     def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
-        """Return weights [B, T, G]."""
         return (tensors[self.name],)
 
 
 class ReadWindows(nn.Module):
-    """Take the windows of a pretrained encoder and where in them each token is."""
+    """Take the windows of a pretrained encoder, and each token's place in them."""
 
     def __init__(self, name: str, *, reads_segments: bool) -> None:
         super().__init__()
         self.name, self.reads_segments = name, reads_segments
 
     def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
-        """Return ids, segments, where pieces are [W, L], and places [B, T]."""
+        """Return ids, segments and mask of pieces, [W, L], and places [B, T]."""
         return *self.read_windows(tensors), tensors[f"{self.name}.places"]
 
     def read_windows(self, tensors: Tensors) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ids, segments and where pieces are, [W, L]."""
+        """Return ids, segments and mask of pieces, [W, L]."""
         ids_WL = tensors[f"{self.name}.ids"]
         inside_WL = mask_lengths(tensors[f"{self.name}.lengths"], ids_WL.shape[1])
         segments = tensors[f"{self.name}.segments"] if self.reads_segments else ids_WL * 0
@@ -122,10 +118,10 @@ class ReadWindows(nn.Module):
 
 
 class ReadTexts(ReadWindows):
-    """Take texts as one window each, in which every piece is a place."""
+    """Take texts as one window each; every piece is a place."""
 
     def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
-        """Return ids, segments, where pieces are, and places, all [B, L]."""
+        """Return ids, segments, mask of pieces, and places, all [B, L]."""
         ids_BL, segments_BL, inside_BL = self.read_windows(tensors)
         batch, length = ids_BL.shape
         places_BL = torch.arange(batch * length).view(batch, length)
@@ -133,5 +129,5 @@ class ReadTexts(ReadWindows):
 
 
 def mask_lengths(lengths_B: Tensor, time: int | torch.SymInt) -> Tensor:
-    """Return where real tokens are, [B, T]."""
+    """Return the mask of real tokens, [B, T]."""
     return torch.arange(time) < lengths_B.unsqueeze(1)  # type: ignore[arg-type]  # may be symbolic

@@ -1,7 +1,7 @@
-"""Recurrent layers as single nodes of ONNX, which know each sequence's length.
+"""Recurrent layers as single ONNX nodes, which know each sequence's length.
 
-A traced torch layer would read every sequence to the longest one's end, in two passes and with
-gathers around the backward one; onnxruntime reads a node of both directions in one.
+A traced torch layer would read every sequence to the longest one's end, in two passes with gathers
+around the backward one; onnxruntime reads a bidirectional node in one.
 
 Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of all.
 """
@@ -17,15 +17,11 @@ from nlp_core.blocks.recurrent import RecurrentLayer
 
 Operator = Literal["LSTM", "GRU"]
 GATES: dict[Operator, list[int]] = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}
-"""Where ONNX's gates stand among torch's: i o f c among i f g o, z r h among r z n."""
+"""Index of ONNX's gates in torch's order: i o f c in i f g o, z r h in r z n."""
 
 
 class NodeLayer(nn.Module):
-    """One layer of one or two readers as a node LSTM or GRU.
-
-    Args:
-        layer: the trained layer, whose readers are `nn.LSTM` or `nn.GRU` of one layer.
-    """
+    """One layer of one or two directions (`nn.LSTM` or `nn.GRU`) as a node LSTM or GRU."""
 
     input: Tensor
     state: Tensor
@@ -45,19 +41,19 @@ class NodeLayer(nn.Module):
         self.num_readers = len(readers)
 
     def _stack(self, reader: nn.Module, name: str | Sequence[str]) -> Tensor:
-        """Return a parameter with its gates in ONNX's order; of two names one behind the other."""
+        """Return a parameter with its gates in ONNX's order; two names are concatenated."""
         if not isinstance(name, str):
             return torch.cat([self._stack(reader, part) for part in name])
         gates = getattr(reader, name).detach().chunk(len(GATES[self.operator]))
         return torch.cat([gates[idx] for idx in GATES[self.operator]])
 
     def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-        """Return the states of all directions side by side at each token, zeros at padding."""
+        """Return the concatenated states of all directions, zeros at padding."""
         states_TNBH, _ = self._run(x_BTD, mask_BT)
         return states_TNBH.permute(2, 0, 1, 3).flatten(2)
 
     def last_states(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
-        """Return the states that each direction ends with, side by side; zeros of no tokens."""
+        """Return the concatenated last states of all directions; zeros without tokens."""
         _, last_NBH = self._run(x_BTD, mask_BT)
         return zero_padding(last_NBH.transpose(0, 1).flatten(1), mask_BT.any(1))
 
@@ -70,7 +66,9 @@ class NodeLayer(nn.Module):
             "direction": "bidirectional" if count == 2 else "forward",
         }
         if self.operator == "GRU":
-            attributes["linear_before_reset"] = 1  # torch's reset gate works on the mapped state
+            attributes["linear_before_reset"] = (
+                1  # torch applies the reset gate after the matrix product
+            )
         shapes = [[time, count, batch, width], [count, batch, width]]
         lengths_B = count_tokens(mask_BT).int()
         if self.operator == "LSTM":
@@ -86,7 +84,7 @@ class NodeLayer(nn.Module):
 
 
 def replace_layers(module: nn.Module) -> None:
-    """Put a node in the place of each recurrent layer that has one, wherever it stands."""
+    """Replace each LSTM or GRU layer in a module by a node."""
     for name, child in module.named_children():
         if not isinstance(child, RecurrentLayer):
             replace_layers(child)

@@ -1,4 +1,4 @@
-"""Time the bundles of a cell beside the trained model that they were made of."""
+"""Time the bundles of a cell together with the trained model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +22,9 @@ COMPILED = "compiled"
 
 
 def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> dict[str, Subject]:
-    """Return a trained model to be timed in torch, by `eager` and, if asked for, `compiled`.
+    """Return a trained model as the torch subjects `eager` and, if wanted, `compiled`.
 
-    Args:
-        trained: the model.
-        threads: of torch, from here on.
-        compiled: whether it is timed compiled by torch as well.
+    Sets torch's number of threads.
     """
     torch.set_num_threads(threads)
     subjects: dict[str, Subject] = {EAGER: TorchSubject(trained, compiled=False)}
@@ -37,23 +34,22 @@ def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> di
 
 
 def list_all_examples(trained: TrainedModel) -> Sequence[Any]:
-    """Return the real examples of a trained model, as a bundle reads them."""
     return trained.list_examples(np.arange(len(trained.examples)))
 
 
 def time_export(
     export: ExportConfig, folder: Path, config: LatencyTableConfig, teacher: Path | None = None
 ) -> list[list[Timing]]:
-    """Return for each run what was measured of a trained model, its bundles and its teacher.
+    """Return the timings of each run of a trained model, its bundles and its teacher.
 
     Args:
         export: the entry of params.yaml.
-        folder: its bundles, each in a folder of its variant's name.
-        config: how it is timed; a run draws an order of its own.
-        teacher: a bundle that is timed beside them, by the name `teacher`.
+        folder: its bundles, each in a folder named by its variant.
+        config: what to measure; each run draws another order.
+        teacher: a bundle that is timed with them, as `teacher`.
 
     Raises:
-        DataError: the cell is not trained, or a bundle is not whole.
+        DataError: the cell is not trained, or a bundle is incomplete.
     """
     trained = read_trained(Path(export.cell), seed=export.seed, task=export.task)
     subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
@@ -74,5 +70,4 @@ def time_export(
 
 
 def read_parity(folder: Path) -> dict[str, Any]:
-    """Return what was measured of a bundle before it was written."""
     return dict(read_mapping(folder / PARITY))

@@ -20,11 +20,7 @@ from nlp_core.models.graph import GraphModel
 
 
 class TableEmbedding(Block):
-    """A word embedding with its trained rows and the whole vector table as one table.
-
-    Args:
-        block: the trained block.
-    """
+    """A word embedding whose trained rows and vectors are one table."""
 
     table: Tensor
 
@@ -33,17 +29,11 @@ class TableEmbedding(Block):
         self.register_buffer("table", torch.cat([block.weight.detach(), block.fixed]))
 
     def forward(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """Return the vectors of the words."""
         return functional.embedding(ids_BT, self.table)
 
 
 class TracedModel(nn.Module):
-    """A model that reads what a runtime makes of texts.
-
-    Args:
-        model: the trained model, on one task; it stays as it is.
-        inputs: what its graph reads.
-    """
+    """A model on one task that reads a runtime's inputs; the trained model stays unchanged."""
 
     def __init__(self, model: GraphModel, inputs: InputPlan) -> None:
         super().__init__()
@@ -56,7 +46,7 @@ class TracedModel(nn.Module):
         self.timed = {name: _find_timed(inputs, name) for name in set(self.lengths.values())}
 
     def forward(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return for each head its scores, as probabilities where it gives any."""
+        """Return for each head its scores, as probabilities if it gives any."""
         masks = {}
         for name, lengths in self.lengths.items():
             timed, axis = self.timed[lengths]
@@ -71,7 +61,7 @@ class TracedModel(nn.Module):
 
 
 def _find_timed(inputs: InputPlan, lengths: str) -> tuple[str, int]:
-    """Return the tensor, and which of its dimensions, that is as long as the longest text."""
+    """Return the tensor, and its dimension, that is as long as the longest text."""
     axis = lengths.removesuffix(".lengths")
     for name, plan in inputs.tensors.items():
         for idx, size in enumerate(plan.shape):
@@ -81,7 +71,7 @@ def _find_timed(inputs: InputPlan, lengths: str) -> tuple[str, int]:
 
 
 def finish(head: nn.Module, scores: Tensor) -> Tensor:
-    """Return the scores of a head as probabilities, where each label's is its own."""
+    """Return the scores of a head as probabilities, if each label has its own."""
     if type(head) in (ClassificationHead, TaggingHead):
         return scores.softmax(-1)
     return scores.sigmoid() if isinstance(head, MultiLabelHead) else scores

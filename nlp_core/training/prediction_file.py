@@ -127,7 +127,7 @@ def read_chunks(
     data = predictor.data
     for records in _cut(read_records(source, data)):
         examples = [
-            parse_record(record, data, source, tokenize=predictor.tokenize, labelled=False)
+            parse_record(record, data, tokenize=predictor.tokenize, labelled=False)
             for record in records
         ]
         yield records, examples

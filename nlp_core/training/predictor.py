@@ -18,7 +18,6 @@ from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.readers.user import UserExample, cut_texts, list_candidates, locate_text
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
-from nlp_core.data.tagging_scheme import Span, find_spans
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.data.user_split import build_question_split, read_user_split
@@ -33,6 +32,7 @@ from nlp_core.training.prediction import EVALUATION_BATCH, describe_predictions,
 from nlp_core.training.trained_seed import TrainedSeed, is_cell, open_seed
 from nlp_core.training.user_folder import RUN, is_user_folder, open_user_folder
 from nlp_core.training.user_run import build_task, list_pieces
+from reglue_runtime.span import Span, find_spans
 from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
@@ -409,7 +409,7 @@ class Predictor:
 
 def _cut_out(prediction: Prediction, example: UserExample) -> Prediction:
     """Return a prediction with the stretches of the text that its tags are of."""
-    places = example.stretches
+    places = example.offsets
     if places is None:  # tokens were given
         return prediction
     tags = cast(list[str], prediction.prediction if prediction.tags is None else prediction.tags)

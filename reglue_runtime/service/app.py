@@ -1,4 +1,4 @@
-"""The HTTP service: what is asked for where."""
+"""The HTTP service and its routes."""
 
 import asyncio
 import time
@@ -32,13 +32,6 @@ POLICY = (
 
 
 class Service:
-    """Bundles behind HTTP.
-
-    Args:
-        bundles: by name.
-        settings: limits and batching.
-    """
-
     def __init__(self, bundles: Mapping[str, Bundle], settings: Settings) -> None:
         self.is_draining = False
         self.settings = settings
@@ -57,7 +50,7 @@ class Service:
                 Route("/openapi.json", self.show_schema),
                 *(Route(f"/{name}", _build_file(name, kind)) for name, kind in PAGE.items()),
             ],
-            exception_handlers={HTTPException: _refuse, Exception: _apologise},
+            exception_handlers={HTTPException: _refuse, Exception: _report},
         )
 
     def _start(self, name: str, bundle: Bundle) -> Batcher:
@@ -73,14 +66,13 @@ class Service:
         return batcher
 
     async def drain(self) -> None:
-        """Refuse what comes from now on, answer what came before, and end the threads."""
+        """Refuse new requests, answer the accepted ones, and end the threads."""
         self.is_draining = True
         await self._is_idle.wait()
         for batcher in self._batchers.values():
             await batcher.close()
 
     async def predict(self, http: HttpRequest) -> Response:
-        """Answer POST /predict."""
         started = time.perf_counter()
         name, status = "", 500
         self._count_open(+1)
@@ -133,22 +125,19 @@ class Service:
             raise ProblemError(422, str(err), field=f"examples[{err.place}]") from None
 
     async def list_bundles(self, http: HttpRequest) -> Response:
-        """Answer GET /bundles."""
         return JSONResponse({"bundles": [note.model_dump() for note in self._notes]})
 
     async def show_health(self, http: HttpRequest) -> Response:
-        """Answer GET /health; a service listens only after its bundles were loaded."""
+        """Answer GET /health; a service listens only after its bundles are loaded."""
         if self.is_draining:
             return JSONResponse({"status": "shutting down"}, 503)
         return JSONResponse({"status": "ready"})
 
     async def show_metrics(self, http: HttpRequest) -> Response:
-        """Answer GET /metrics."""
         text, media_type = self._metrics.render(http.headers.get("accept", ""))
         return Response(text, media_type=media_type)
 
     async def show_schema(self, http: HttpRequest) -> Response:
-        """Answer GET /openapi.json."""
         return JSONResponse(describe_service(VERSION))
 
 
@@ -169,15 +158,11 @@ def _encode(name: str, predictions: Predictions) -> Response:
     try:
         return JSONResponse({"bundle": name, "predictions": predictions})
     except ValueError:  # JSON has no infinity: huge numbers came in
-        raise ProblemError(
-            422,
-            "examples: their scores are no finite numbers; look at their columns of numbers.",
-            field="examples",
-        ) from None
+        detail = "examples: their scores are not finite; check their columns of numbers."
+        raise ProblemError(422, detail, field="examples") from None
 
 
 def _build_file(name: str, kind: str) -> Callable[[HttpRequest], Awaitable[Response]]:
-    """Return what answers with a file of the page."""
     content = (files(__package__) / "page" / (name or "page.html")).read_bytes()
     headers = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
 
@@ -194,5 +179,5 @@ async def _refuse(http: HttpRequest, err: Exception) -> Response:
     return ProblemError(status, detail, headers=err.headers).answer()
 
 
-async def _apologise(http: HttpRequest, err: Exception) -> Response:
-    return ProblemError(500, "this is a mistake of the service; its log says more.").answer()
+async def _report(http: HttpRequest, err: Exception) -> Response:
+    return ProblemError(500, "internal error; see the log of the service.").answer()

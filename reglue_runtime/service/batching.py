@@ -1,7 +1,6 @@
-"""One queue a bundle: what many clients ask for at the same time is predicted together.
+"""One queue per bundle: requests of many clients are predicted in one batch.
 
-The event loop puts requests in, a thread takes them out and runs the graph, which lets go of
-Python's lock meanwhile.
+The event loop queues requests; a thread takes them out and runs the graph, which releases the GIL.
 """
 
 import asyncio
@@ -22,16 +21,15 @@ Outcome: TypeAlias = Predictions | Exception
 
 
 class QueueFullError(Exception):
-    """More examples wait than may."""
+    """More examples wait than `max_queue`."""
 
 
 class Job(NamedTuple):
     """The examples of one request.
 
     Attributes:
-        examples: of the request.
-        length: characters of the longest one, by which jobs are put together.
-        since: when it came, in seconds of the monotonic clock.
+        length: characters of the longest one, by which jobs are batched.
+        since: arrival, in seconds of the monotonic clock.
         future: of the request, in the event loop.
     """
 
@@ -42,15 +40,14 @@ class Job(NamedTuple):
 
 
 class Batcher:
-    """Predict for many requests at once, in a thread of its own.
+    """Predict many requests at once, in a thread.
 
     Args:
-        predict: what predicts a list of examples.
-        max_batch: examples that are predicted at once; a request with more is a batch by itself.
-        max_wait: seconds that a request waits at most for others, while the thread has nothing to
-            do.
+        predict: predicts a list of examples.
+        max_batch: examples per batch at most; a request with more is a batch by itself.
+        max_wait: seconds that a request waits at most for others while the thread is idle.
         max_queue: examples that may wait.
-        observe: is told how many examples a batch had and how many seconds it took.
+        observe: called with the examples and the seconds of each batch.
     """
 
     def __init__(
@@ -69,29 +66,24 @@ class Batcher:
         self._observe = observe
         self._jobs: list[Job] = []
         self._is_closed = False
-        self._tell_end: Callable[[], object] | None = None
+        self._notify_end: Callable[[], object] | None = None
         self._changed = threading.Condition()
-        # a daemon: a second signal ends the process without the batch that is being run
+        # a daemon: a second signal ends the process during a batch
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     @property
     def num_waiting(self) -> int:
-        """How many examples wait, those aside that are being predicted."""
+        """Waiting examples, without those in the running batch."""
         return sum(len(job.examples) for job in self._jobs)
 
     def submit(self, examples: Sequence[Given], length: int) -> "asyncio.Future[Predictions]":
         """Queue the examples of a request; call it in the event loop.
 
-        Args:
-            examples: of the request.
-            length: characters of the longest one.
-
-        Returns:
-            What will hold their predictions, or what was wrong with them.
+        `length`: characters of the longest one.
 
         Raises:
-            QueueFullError: too many wait.
+            QueueFullError: too many examples wait.
         """
         future: asyncio.Future[Predictions] = asyncio.get_running_loop().create_future()
         job = Job(examples, length, time.monotonic(), future)
@@ -108,12 +100,11 @@ class Batcher:
     async def close(self) -> None:
         """Predict what waits, and end the thread; nothing may be submitted any more."""
         ended = asyncio.Event()
-        # the thread is not joined in one of the loop's: asyncio.run waits for those, and so would
-        # a second signal
+        # not joined in a thread of the loop: asyncio.run waits for it, also after a second signal
         loop = asyncio.get_running_loop()
         with self._changed:
             self._is_closed = True
-            self._tell_end = partial(loop.call_soon_threadsafe, ended.set)
+            self._notify_end = partial(loop.call_soon_threadsafe, ended.set)
             self._changed.notify()
         await ended.wait()
 
@@ -121,9 +112,9 @@ class Batcher:
         while (jobs := self._take()) is not None:
             if jobs:
                 self._deliver(jobs, self._run(jobs))
-        assert self._tell_end is not None
-        with suppress(RuntimeError):  # the loop may be gone, as in _deliver
-            self._tell_end()
+        assert self._notify_end is not None
+        with suppress(RuntimeError):  # the loop may be closed, as in _deliver
+            self._notify_end()
 
     def _take(self) -> list[Job] | None:
         """Wait for jobs and return those of the next batch, or None when no more can come."""
@@ -137,7 +128,7 @@ class Batcher:
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            # a request whose time is over, or whose client went away, is not predicted
+            # a request that timed out or whose client left is not predicted
             self._jobs = [job for job in self._jobs if not job.future.done()]
             chosen = choose_batch(self._jobs, self._max_batch) if self._jobs else []
             taken = set(map(id, chosen))
@@ -145,13 +136,13 @@ class Batcher:
             return chosen
 
     def _run(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Return for each job its predictions, or its error; one job's error is not another's."""
+        """Return the predictions or the error of each job; one job's error is not another's."""
         examples = [example for job in jobs for example in job.examples]
         started = time.perf_counter()
         try:
             found = self._predict(examples)
-        # of whatever kind, the request that caused it is to be told, and the thread has to live: a
-        # panic of the tokenizers' Rust code is no Exception
+        # any error is the answer to its request, and the thread has to live; a panic of the
+        # tokenizers' Rust code is no Exception
         except BaseException as err:
             if len(jobs) == 1:
                 return [_as_exception(err)]
@@ -161,7 +152,7 @@ class Batcher:
         return [[next(rest) for _ in job.examples] for job in jobs]
 
     def _deliver(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:
-        # after a second signal the loop may be gone, and with it everyone who waits
+        # after a second signal the loop may be closed, and all requests with it
         with suppress(RuntimeError):
             loop = jobs[0].future.get_loop()
             loop.call_soon_threadsafe(_settle, jobs, outcomes)
@@ -170,8 +161,8 @@ class Batcher:
 def choose_batch(jobs: Sequence[Job], max_batch: int) -> list[Job]:
     """Return the oldest job and, as far as they fit, those nearest to it in length.
 
-    So little is padding, and since the oldest is always among them, none waits for ever. Those fit
-    that a bundle predicts in one part: long ones would wait for each other's parts.
+    Similar lengths mean little padding; the oldest is always included, so none waits for ever. A
+    bundle must predict them in one part, or short ones would wait for the parts of long ones.
     """
     first, *others = jobs
     chosen, count, longest = [first], len(first.examples), first.length

@@ -2,7 +2,9 @@
 
 import argparse
 import logging
+import math
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 
 from reglue_runtime.error import BundleError
@@ -14,52 +16,48 @@ DEFAULTS = Settings()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the service."""
-    parser.add_argument(
-        "bundles",
-        nargs="+",
-        metavar="BUNDLE",
-        help="a folder that `reglue export` wrote, or NAME=FOLDER",
-    )
-    parser.add_argument("--host", default=DEFAULTS.host, help="address (default: %(default)s)")
-    parser.add_argument(
-        "--port",
-        type=_read_port,
-        default=DEFAULTS.port,
-        help="port, 0 for a free one (default: %(default)s)",
-    )
-    counts = {
-        "--max-batch": "examples per batch, 1 for no batching (default: %(default)s)",
-        "--max-queue": "examples that may wait for a bundle; more get 429 (default: %(default)s)",
-        "--max-body": "largest request in bytes; larger ones get 413 (default: %(default)s)",
-        "--max-text": "longest example in characters; longer ones get 422 (default: %(default)s)",
-        "--threads": "threads per prediction (default: %(default)s)",
-    }
-    for name, text in counts.items():
-        default = getattr(DEFAULTS, name[2:].replace("-", "_"))
-        parser.add_argument(name, type=_read_count, default=default, metavar="N", help=text)
-    parser.add_argument(
-        "--max-wait-ms",
-        type=_read_time,
-        default=DEFAULTS.max_wait_ms,
-        metavar="MS",
-        help="longest wait for a batch to fill, in milliseconds (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=_read_time,
-        default=DEFAULTS.timeout,
-        metavar="S",
-        help="seconds for a request to arrive, else 408, and to be answered, else 503 (default: "
-        "%(default)g)",
-    )
+    folders = "a folder that `reglue export` wrote, or NAME=FOLDER"
+    parser.add_argument("bundles", nargs="+", metavar="BUNDLE", help=folders)
+    count, seconds = _within(int, 1), _within(float, 0, 1e6)
+    for name, form, unit, text in (
+        ("host", str, "HOST", "address"),
+        ("port", _within(int, 0, 65535), "PORT", "port, 0 for a free one"),
+        ("max-batch", count, "N", "examples per batch, 1 for no batching"),
+        ("max-queue", count, "N", "examples that may wait for a bundle; more get 429"),
+        ("max-body", count, "N", "largest request in bytes; larger ones get 413"),
+        ("max-text", count, "N", "longest example in characters; longer ones get 422"),
+        ("threads", count, "N", "threads per prediction"),
+        ("max-wait-ms", seconds, "MS", "longest wait for a batch to fill, in milliseconds"),
+        (
+            "timeout",
+            seconds,
+            "S",
+            "seconds for a request to arrive, else 408, and to be answered, else 503",
+        ),
+    ):
+        default = getattr(DEFAULTS, name.replace("-", "_"))
+        text += " (default: %(default)s)"
+        parser.add_argument(f"--{name}", type=form, default=default, metavar=unit, help=text)
+
+
+def _within(
+    kind: type[int] | type[float], least: float, most: float = math.inf
+) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = kind(text)
+        if not least <= value <= most:
+            bounds = f"{least} or more" if most == math.inf else f"{least} to {most:.7g}"
+            raise argparse.ArgumentTypeError(f"found {text}, expected {bounds}")
+        return value
+
+    return number
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve until a signal comes.
 
     Raises:
-        BundleError: a folder is no bundle, or the address cannot be had.
+        BundleError: a folder is no bundle, or the address cannot be bound.
     """
     logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("uvicorn").setLevel("WARNING")
@@ -68,7 +66,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run the command by itself."""
     parser = argparse.ArgumentParser(prog="reglue-serve", description=DESCRIPTION)
     add_arguments(parser)
     try:
@@ -76,24 +73,3 @@ def main() -> None:
     except BundleError as err:
         sys.stderr.write(f"error: {err}\n")
         raise SystemExit(2) from None
-
-
-def _read_count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"found {value}, expected 1 or more")
-    return value
-
-
-def _read_port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 1 << 16:
-        raise argparse.ArgumentTypeError(f"found {value}, expected 0 to 65535")
-    return value
-
-
-def _read_time(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 1e6:
-        raise argparse.ArgumentTypeError(f"found {text}, expected 0 or more")
-    return value

@@ -1,4 +1,4 @@
-"""Connections on which a request has to begin in time, which uvicorn alone does not ask for."""
+"""Connections that time out before a request begins, which uvicorn lacks."""
 
 import asyncio
 from typing import Any
@@ -9,27 +9,23 @@ from reglue_runtime.service.problem import CLOSE, ProblemError
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that is closed when the head of the next request is not whole in time.
+    """A connection that closes if the head of the next request is not complete in `seconds`.
 
-    Attributes:
-        seconds: that it may take, from the begin of the connection or from the answer before.
+    The time counts from the start of the connection or from the answer before.
     """
 
     seconds: float
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:  # Any: uvicorn narrows what asyncio says
-        """Begin."""
         super().connection_made(transport)
         self._wait_for_head()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         super().on_response_complete()
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
         super().connection_lost(exc)
         self._stop_timer()
 
@@ -45,7 +41,7 @@ class Connection(HttpToolsProtocol):
     def _give_up(self) -> None:
         last = self.cycle
         if last is not None and not last.response_complete:
-            return  # a head did arrive; the time of the next one begins with this one's answer
+            return  # a head arrived; the next one's time begins with its answer
         # a client that has sent nothing yet expects no answer
         if self.scope is not (None if last is None else last.scope):
             self.transport.write(_describe_delay(self.seconds))
@@ -53,12 +49,11 @@ class Connection(HttpToolsProtocol):
 
 
 def build_connection(seconds: float) -> type[Connection]:
-    """Return the class of connections whose requests have to begin in so many seconds."""
     return type("Connection", (Connection,), {"seconds": seconds})
 
 
 def _describe_delay(seconds: float) -> bytes:
-    """Return an answer 408 as it is sent."""
+    """Return an answer 408 as bytes."""
     detail = f"the head of a request did not arrive within {seconds:g} s."
     answer = ProblemError(408, detail, headers=CLOSE).answer()
     head = b"".join(b"%s: %s\r\n" % pair for pair in answer.raw_headers)

@@ -1,6 +1,7 @@
-"""What a service counts, in the text format of Prometheus."""
+"""Count requests and batches, in the text format of Prometheus."""
 
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -10,60 +11,36 @@ EXAMPLES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counters of one service."""
-
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
+        registry = self._registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        draw = partial(Histogram, labelnames=["bundle"], registry=registry)
         self._requests = Counter(
             "reglue_requests",
-            "Requests to /predict; no bundle stands where none was found.",
+            "Requests to /predict; bundle is empty if none was found.",
             ["bundle", "status"],
-            registry=self._registry,
+            registry=registry,
         )
-        self._seconds = Histogram(
-            "reglue_request_seconds",
-            "Seconds from the first byte of a request to its answer.",
-            ["bundle"],
-            buckets=SECONDS,
-            registry=self._registry,
-        )
-        self._examples = Histogram(
-            "reglue_batch_examples",
-            "Examples that were predicted at once.",
-            ["bundle"],
-            buckets=EXAMPLES,
-            registry=self._registry,
-        )
-        self._batch_seconds = Histogram(
-            "reglue_batch_seconds",
-            "Seconds that predicting them took.",
-            ["bundle"],
-            buckets=SECONDS,
-            registry=self._registry,
-        )
-        self._queue = Gauge(
-            "reglue_queue_examples",
-            "Examples that wait to be predicted.",
-            ["bundle"],
-            registry=self._registry,
-        )
+        answering = "Seconds from the first byte of a request to its answer."
+        self._seconds = draw("reglue_request_seconds", answering, buckets=SECONDS)
+        self._examples = draw("reglue_batch_examples", "Examples of a batch.", buckets=EXAMPLES)
+        predicting = "Seconds to predict a batch."
+        self._batch_seconds = draw("reglue_batch_seconds", predicting, buckets=SECONDS)
+        waiting = "Examples that wait to be predicted."
+        self._queue = Gauge("reglue_queue_examples", waiting, ["bundle"], registry=registry)
 
     def watch_queue(self, bundle: str, count: Callable[[], int]) -> None:
-        """Ask `count` for the length of a bundle's queue."""
         self._queue.labels(bundle).set_function(count)
 
     def observe_request(self, bundle: str, status: int, seconds: float) -> None:
-        """Count a request and how long it took."""
         self._requests.labels(bundle, status).inc()
         self._seconds.labels(bundle).observe(seconds)
 
     def observe_batch(self, bundle: str, examples: int, seconds: float) -> None:
-        """Count a batch, its examples and how long it took."""
         self._examples.labels(bundle).observe(examples)
         self._batch_seconds.labels(bundle).observe(seconds)
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """Return the text and its media type, in the format that a scraper asks for."""
+        """Return the text and its media type, in the format that a scraper accepts."""
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type

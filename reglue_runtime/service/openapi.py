@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the models that check requests."""
+"""The OpenAPI document, built from the models that check requests."""
 
 from typing import Any
 
@@ -23,11 +23,6 @@ REFUSALS = {
 
 
 def describe_service(version: str) -> dict[str, Any]:  # Any: JSON
-    """Return the document.
-
-    Args:
-        version: of the service.
-    """
     _, definitions = models_json_schema(
         [(form, "validation") for form in FORMS], ref_template=TEMPLATE
     )

@@ -1,4 +1,4 @@
-"""What is answered to a request that is refused, as RFC 9457 has it."""
+"""Answers to refused requests (RFC 9457)."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -10,14 +10,7 @@ CLOSE = {"Connection": "close"}
 
 
 class ProblemError(Exception):
-    """A request that is refused.
-
-    Args:
-        status: of HTTP.
-        detail: where, what was found, what was expected, what to do.
-        field: of the request, such as examples[2].
-        headers: of the answer.
-    """
+    """A refused request; `field` is a part of it, such as examples[2]."""
 
     def __init__(
         self,
@@ -33,12 +26,7 @@ class ProblemError(Exception):
         self.headers = headers
 
     def answer(self) -> JSONResponse:
-        """Return what is sent."""
-        note = {
-            "title": HTTPStatus(self.status).phrase,
-            "status": self.status,
-            "detail": str(self),
-        }
+        note = {"title": HTTPStatus(self.status).phrase, "status": self.status, "detail": str(self)}
         if self.field is not None:
             note["field"] = self.field
         return JSONResponse(note, self.status, self.headers, MEDIA_TYPE)

@@ -1,4 +1,4 @@
-"""From the bytes of a request to its examples, or to why it is refused."""
+"""From the bytes of a request to its examples, or to the reason of a refusal."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ from reglue_runtime.service.problem import CLOSE, ProblemError
 from reglue_runtime.service.settings import Settings
 
 DRAIN = 16
-"""How many times the allowed size is read and thrown away, so that a client that writes its whole
-request before it reads gets an answer."""
+"""Up to this multiple of the allowed size is read and discarded, so that a client that writes its
+whole request before it reads gets an answer."""
 SHOWN = 60
 
 
 async def read_request(http: HttpRequest, settings: Settings) -> schema.Request:
-    """Return what a client asks for.
+    """Return a parsed request.
 
     Raises:
-        ProblemError: it is no JSON (415, 422), too large (413), too slow (408) or not of the form
-            that the schema names (422).
+        ProblemError: it is no JSON (415, 422), too large (413), too slow (408) or not of the
+            schema's form (422).
     """
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" or "content-encoding" in http.headers:
@@ -55,7 +55,7 @@ async def _read_body(http: HttpRequest, limit: int) -> bytes:
     )
     size = http.headers.get("content-length", "")
     if size.isdecimal() and int(size) > limit and "expect" in http.headers:
-        raise found  # this client waits for leave to send
+        raise found  # this client waits for permission to send
     chunks: list[bytes] = []
     total = 0
     async for chunk in http.stream():
@@ -70,7 +70,7 @@ async def _read_body(http: HttpRequest, limit: int) -> bytes:
 
 
 def _explain(err: ValidationError) -> ProblemError:
-    """Return the first error of a form in our words."""
+    """Reword the first error of pydantic."""
     first: Mapping[str, Any] = err.errors(include_url=False)[0]  # Any: what the client sent
     place = first["loc"]
     if first["type"] == "json_invalid":

@@ -1,4 +1,4 @@
-"""The forms of what comes in and goes out; they check requests and are the OpenAPI schema."""
+"""The forms of requests and answers; they check requests and make the OpenAPI schema."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -18,19 +18,16 @@ MAX_KEYS = 256
 def limit_keys(given: Any) -> Any:  # Any: what the client sent
     """Return what is given, unless it is an object of very many keys.
 
-    Each wrong value would be an error of its own, and a list of 80,000 errors takes seconds.
-    pydantic counts keys only after it has checked them.
-
-    Raises:
-        ValueError: it is one.
+    Each wrong value would be an error of its own, and a list of 80,000 errors takes seconds;
+    pydantic counts keys only after checking them.
     """
     if isinstance(given, dict) and len(given) > MAX_KEYS:
         raise ValueError(f"found {len(given)} keys, expected at most {MAX_KEYS}")
     return given
 
 
-# A list ends at its first error, for the reason that limit_keys has. pydantic's FailFast says the
-# same and cannot stand in a union, since it has no hash.
+# A list ends at its first error, for the reason in limit_keys. pydantic's FailFast does the same,
+# but is not allowed in a union, since it has no hash.
 Words: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 Numbers: TypeAlias = Annotated[list[FiniteFloat], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str | Words], Field(fail_fast=True)]

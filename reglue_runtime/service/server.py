@@ -1,4 +1,4 @@
-"""Listen, and end as one should: what was taken is answered, what comes then is refused."""
+"""Listen, and shut down gracefully: accepted requests are answered, new ones refused."""
 
 import asyncio
 import logging
@@ -19,21 +19,17 @@ log = logging.getLogger(__name__)
 
 VARIANTS = ("float32", "float16", "int8")
 SECONDS_TO_SEND = 5
-"""Seconds that a client has to take its answer when the service ends."""
+"""Seconds for clients to receive their answers when the service ends."""
 
 
 def serve(given: Sequence[str], settings: Settings) -> None:
-    """Serve bundles until a signal comes.
+    """Serve bundles, each FOLDER or NAME=FOLDER, until a signal comes.
 
-    SIGTERM and SIGINT end the service when all that it took is answered; a second one ends it at
-    once.
-
-    Args:
-        given: folders, each FOLDER or NAME=FOLDER.
-        settings: limits and batching.
+    SIGTERM and SIGINT end the service when all accepted requests are answered; a second one ends it
+    at once.
 
     Raises:
-        BundleError: a folder is no bundle, two have one name, or the address cannot be had.
+        BundleError: a folder is no bundle, two have one name, or the address cannot be bound.
     """
     bundles = load_bundles(given, settings.threads)
     with listen(settings) as listener:
@@ -43,13 +39,7 @@ def serve(given: Sequence[str], settings: Settings) -> None:
 def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
     """Return the bundles by name.
 
-    Args:
-        given: folders, each FOLDER or NAME=FOLDER; a folder named float32, float16 or int8 has
-            the name of the one around it.
-        threads: of one run of a graph.
-
-    Raises:
-        BundleError: a folder is no bundle, or two have one name.
+    A folder named float32, float16 or int8 gets the name of its parent.
     """
     found: dict[str, Bundle] = {}
     for item in given:
@@ -60,29 +50,25 @@ def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
             name = full.parent.name if full.name in VARIANTS else full.name
         if name in found:
             raise BundleError(
-                f"{path}: found a second bundle with the name '{name}'; give it another one, such "
-                f"as {name}_{path.name}={path}."
+                f"{path}: found a second bundle with the name '{name}'; rename it, such as "
+                f"{name}_{path.name}={path}."
             )
         found[name] = load(path, num_threads=threads)
     return found
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a socket that listens at the address.
-
-    Raises:
-        BundleError: it cannot be had.
-    """
+    """Return a socket that listens at the address."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as err:
         raise BundleError(
             f"{settings.host}:{settings.port}: cannot listen there ({err.strerror}); choose "
-            "another address with --host and --port."
+            "another --host or --port."
         ) from err
-    # asyncio does this only for sockets that name their protocol, which this one does not. Without
-    # it the body of an answer waits 40 ms for the client to acknowledge the head.
+    # asyncio does this only for sockets that name their protocol. Without it the body of an answer
+    # waits 40 ms for the client to acknowledge the head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -98,7 +84,7 @@ async def _serve(
 
 
 def build_config(service: Service) -> uvicorn.Config:
-    """Return how uvicorn speaks HTTP: with httptools, which halves the work of a request."""
+    """Return uvicorn's settings; httptools halves the work of a request."""
     return uvicorn.Config(
         service.app,
         http=build_connection(service.settings.timeout),
@@ -112,12 +98,7 @@ def build_config(service: Service) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """A server that answers while it drains: a load balancer sees that it is going to end.
-
-    Args:
-        config: of uvicorn.
-        service: what it serves.
-    """
+    """A server that answers while it drains, so that a load balancer sees it end."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -126,7 +107,7 @@ class Server(uvicorn.Server):
         self._draining: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end, or end at once when a signal came before."""
+        """Shut down; at the second signal at once."""
         self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:

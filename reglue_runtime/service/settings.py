@@ -1,22 +1,21 @@
-"""What a service is told when it starts."""
+"""The settings of a service."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service listens, batches, and what it refuses.
+    """How a service listens and batches, and its limits.
 
     Attributes:
-        host: the address to listen on.
-        port: its port; 0 takes a free one.
-        max_batch: examples that one run of a graph takes at most; 1 switches batching off.
-        max_wait_ms: milliseconds that an example waits at most for others to come.
+        port: 0 takes a free one.
+        max_batch: examples per run of a graph at most; 1 switches batching off.
+        max_wait_ms: milliseconds that an example waits at most for others.
         max_queue: examples of one bundle that may wait; more are answered with 429.
         max_body: bytes of a request; more are answered with 413.
         max_text: characters of one example; more are answered with 422.
-        timeout: seconds in which a request has to arrive, and after that to be answered.
-        threads: threads of one run of a graph.
+        timeout: seconds for a request to arrive, and then to be answered.
+        threads: of one run of a graph.
     """
 
     host: str = "127.0.0.1"

@@ -1,1 +1,1 @@
-"""Readers, one file a format: official bytes to examples or one clear refusal."""
+"""Readers, one file per format: from official bytes to examples or one clear error."""

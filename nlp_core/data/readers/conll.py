@@ -1,17 +1,16 @@
-"""Read column files: a token a line, its tag in the last column, a blank line between sentences."""
+"""Read column files: a token per line, its tag in the last column, blank lines after sentences."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from nlp_core.data.readers.example import Sentence
+from nlp_core.data.readers.example import NOTHING, Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags
 
 DOCUMENT_START = "-DOCSTART-"
 SEPARATORS: Mapping[str, str] = MappingProxyType({"space": " ", "tab": "\t"})
-"""What stands between two columns, by its name."""
-NO_COLUMNS: Mapping[str, int] = MappingProxyType({})
+"""Column separators by name."""
 
 
 def read_conll(
@@ -24,23 +23,23 @@ def read_conll(
     tags: Collection[str],
     bare_type: str | None = None,
     keep_docstart: bool,
-    extras: Mapping[str, int] = NO_COLUMNS,
+    extras: Mapping[str, int] = NOTHING,
 ) -> list[Sentence]:
     """Read the sentences of a column file.
 
     Args:
         path: the file.
         num_columns: columns of a line.
-        separator: what stands between two of them, once: "space" or "tab".
+        separator: one "space" or one "tab".
         source_scheme: tagging scheme of the file.
-        target_scheme: tagging scheme of what is returned.
-        tags: every tag that is allowed in `target_scheme`.
-        bare_type: type of all entities where a tag is a letter alone; None: a tag names the type.
-        keep_docstart: whether a -DOCSTART- line counts as a sentence of one token.
-        extras: what other columns become, and the number of each, counted from 0.
+        target_scheme: tagging scheme of the result.
+        tags: the allowed tags in `target_scheme`.
+        bare_type: type of all entities if tags are only letters; None if tags name their type.
+        keep_docstart: whether a -DOCSTART- line is a sentence of one token.
+        extras: further columns by name, each with its index from 0.
 
     Raises:
-        DataError: a line has another number of columns, or a tag that does not belong there.
+        DataError: a line has another number of columns, or a tag that is not allowed.
     """
     sentences: list[Sentence] = []
     rows: list[list[str]] = []
@@ -81,7 +80,6 @@ def _split(line: Line, path: Path, num_columns: int, separator: str) -> list[str
 
 
 def _add_type(tags: list[str], scheme: str, name: str, *, path: Path, start: int) -> list[str]:
-    """Return tags of letters alone with the type that all entities of the file have."""
     letters = list(PREFIXES[scheme])
     for index, tag in enumerate(tags):
         if tag not in (OUTSIDE, *letters):
@@ -94,7 +92,7 @@ def _convert(tags: list[str], source: str, target: str, *, path: Path, start: in
     try:
         return convert_tags(tags, source, target)
     except TagError as err:
-        raise refuse(path, start + min(err.index, len(tags) - 1), str(err)) from err
+        raise refuse(path, start + err.index, str(err)) from err
 
 
 def _check_tags(tags: list[str], allowed: Collection[str], *, path: Path, start: int) -> None:

@@ -1,15 +1,16 @@
-"""Entities that a cell gives as stretches of a text: from which letter to which, and of what type.
+"""Entities by character offsets, as annotation tools write them in one cell.
 
 A list holds one item for each, `[0, 4, "PER"]` or an object of `start`, `end` and `label`; a text
-holds `0:4:PER`, with commas between several. The end is the letter behind the last one.
+holds `0:4:PER`, separated by commas. Offsets count from 0; the end is exclusive.
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nlp_core.data.tagging_scheme import Span
-from reglue_runtime.text import Stretch
+from reglue_runtime.span import Span
+from reglue_runtime.text import Offsets
 
 STARTS = ("start", "start_offset")
 ENDS = ("end", "end_offset")
@@ -18,29 +19,65 @@ PARTS = (STARTS, ENDS, LABELS)
 """What annotation tools call the parts of an entity."""
 PLACE = re.compile(r"\d{1,12}")
 EXPECTED = 'expected entities, such as [[0, 4, "PER"]], [{"start": 0, "end": 4, "label": "PER"}]'
+TOTAL, INSIDE = "total", "inside"
+REPAIRS = {
+    "the ends seem to be inclusive; add 1 to each end": (0, 1),
+    "all offsets seem to be 1 too small; add 1 to each start and end": (1, 1),
+    "all offsets seem to be 1 too large; subtract 1 from each start and end": (-1, -1),
+}
+"""Usual mistakes in offsets, and what to add to start and end."""
+LIKELY = 0.9
+"""Share of entities that a repair must put on the borders of tokens to be suggested."""
 
 
 class EntityError(ValueError):
-    """Say what is wrong with the entities of a cell."""
+    """What is wrong with the entities of a cell."""
 
 
-class TaggedStretches(NamedTuple):
-    """Entities of a text by its tokens.
+class TaggedSpans(NamedTuple):
+    """Entities by tokens.
 
     Attributes:
-        spans: in order, none over another.
-        widened: how many began or ended inside of a token, and were taken for whole ones.
+        spans: in order, without overlap.
+        borders: how many entities there are in all (TOTAL), begin or end inside a token (INSIDE),
+            and would begin and end where tokens do after each of REPAIRS.
     """
 
     spans: list[Span]
-    widened: int
+    borders: Counter[str]
+
+
+class BorderCheck:
+    """Sum up how the entities of a file fit its tokens."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first = 0
+
+    def add(self, borders: Mapping[str, int], line: int) -> None:
+        self._counts.update(borders)
+        if borders.get(INSIDE) and not self._first:
+            self._first = line
+
+    def describe(self) -> str:
+        """Return a warning with the likely mistake; an empty text if all entities fit."""
+        total, inside = self._counts[TOTAL], self._counts[INSIDE]
+        if not inside:
+            return ""
+        found = (
+            f"{inside} of {total} entities ({inside / total:.0%}) begin or end inside a token, the "
+            f"first in line {self._first}, and are widened to whole tokens"
+        )
+        repair = max(REPAIRS, key=lambda name: self._counts[name])
+        is_likely = inside > total / 2 and self._counts[repair] >= LIKELY * total
+        return f"{found}: {repair}" if is_likely else found
 
 
 def parse_entities(cell: Any) -> list[Span]:  # Any: a cell of JSON
-    """Return the entities of a cell, by letters; an empty one has none.
+    """Return the entities of a cell, by offsets; none of an empty cell.
 
     Raises:
-        EntityError: it holds something else.
+        EntityError: it contains something else.
     """
     if cell is None:
         return []
@@ -62,50 +99,45 @@ def _parse_item(item: Any) -> Span:  # Any: JSON
 
 
 def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
-    """Return an entity of a start, an end and a label."""
     if len(parts) == len(PARTS):
         start, end, label = parts
         if isinstance(label, list) and len(label) == 1:
             (label,) = label
         name = label.strip() if isinstance(label, str) else ""
-        is_place = all(PLACE.fullmatch(str(letter)) for letter in (start, end))
+        is_place = all(PLACE.fullmatch(str(offset)) for offset in (start, end))
         if name and is_place and int(start) < int(end):
             return Span(int(start), int(end), name)
-    raise EntityError(f"found {whole!r:.200}, {EXPECTED}, with the start before the end")
+    raise EntityError(f"found {whole!r:.200}, {EXPECTED}, with start < end; the end is exclusive")
 
 
-def find_tokens(text: str, stretches: Sequence[Stretch], entities: list[Span]) -> TaggedStretches:
+def find_tokens(text: str, offsets: Sequence[Offsets], entities: list[Span]) -> TaggedSpans:
     """Return entities by the tokens that they cover; white space at their borders does not count.
 
     Args:
-        text: what they stand in.
-        stretches: where its tokens stand.
-        entities: by letters, in any order.
+        text: the whole text.
+        offsets: offsets of its tokens.
+        entities: by offsets, in any order.
 
     Raises:
-        EntityError: one ends behind the text, has no token, or shares one with another.
+        EntityError: one ends after the text, covers no token, or shares one with another.
     """
     spans: list[Span] = []
-    widened = 0
-    for entity in sorted(entities):
-        if entity.end > len(text):
-            found = f"found an entity up to letter {entity.end} of {len(text)}"
-            raise EntityError(f"{found}, expected one inside of its text; counted are letters")
+    starts, ends = ({place[side] for place in offsets} for side in (0, 1))
+    borders = Counter({TOTAL: len(entities)})
+    for start, end, label in sorted(entities):
+        shown = f"found the entity '{text[start:end]}'"
+        if end > len(text):
+            raise EntityError(f"found an entity up to character {end} of {len(text)}")
         covered = [
-            idx
-            for idx, (start, end) in enumerate(stretches)
-            if start < entity.end and end > entity.start
+            idx for idx, place in enumerate(offsets) if place.start < end and place.end > start
         ]
         if not covered:
-            shown = text[entity.start : entity.end]
-            raise EntityError(f"found the entity '{shown}', expected one with a token in it")
+            raise EntityError(f"{shown}, expected one with a token in it")
         first, last = covered[0], covered[-1]
         if spans and spans[-1].end > first:
-            shown = text[entity.start : entity.end]
-            raise EntityError(
-                f"found the entity '{shown}', which has a token that an entity before it has, "
-                "expected each token in one entity at most"
-            )
-        widened += stretches[first].start < entity.start or stretches[last].end > entity.end
-        spans.append(Span(first, last + 1, entity.label))
-    return TaggedStretches(spans, widened)
+            raise EntityError(f"{shown}, which shares a token with the entity before it")
+        borders[INSIDE] += offsets[first].start < start or offsets[last].end > end
+        for name, (more, later) in REPAIRS.items():
+            borders[name] += start + more in starts and end + later in ends
+        spans.append(Span(first, last + 1, label))
+    return TaggedSpans(spans, borders)

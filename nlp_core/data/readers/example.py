@@ -1,25 +1,25 @@
-"""What readers give: the rows of a file in its own order, as text, nothing encoded."""
+"""The rows of a file in its order, as text, as readers return them."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Extras = Mapping[str, Sequence[str] | Sequence[float]]
-"""What a reader takes beside text and label, by the column that it becomes: features.pos ..."""
+"""Further columns by their name in the result: features.pos ..."""
 
-NO_EXTRAS: Extras = MappingProxyType({})
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Example(NamedTuple):
     """One row of a task on one or two texts.
 
     Attributes:
-        line: its line in the file, counted from 1.
+        line: in the file, from 1.
         text_a: the text, the first text or the question.
         text_b: the second text or the candidate; None for one text.
-        label: as the file spells it; None without labels, and where an example has several.
+        label: as the file spells it; None without labels, and for several.
         group: number of the question in a ranking; None elsewhere.
         labels: several labels, in the order of the file; None elsewhere.
         extras: further columns by name.
@@ -31,36 +31,33 @@ class Example(NamedTuple):
     label: str | None
     group: int | None = None
     labels: tuple[str, ...] | None = None
-    extras: Extras = NO_EXTRAS
+    extras: Extras = NOTHING
 
 
 class Sentence(NamedTuple):
     """One tagged sentence.
 
     Attributes:
-        line: line of its first token in the file, counted from 1.
-        tokens: the words.
-        tags: a tag for each word.
-        label: what the whole sentence asks for (its intent); None without.
-        extras: further columns by name, a symbol for each word.
+        line: of its first token in the file, from 1.
+        label: the intent of the sentence; None without.
+        extras: further columns by name, a symbol per word.
     """
 
     line: int
     tokens: list[str]
     tags: list[str]
     label: str | None = None
-    extras: Extras = NO_EXTRAS
+    extras: Extras = NOTHING
 
 
 class Passage(NamedTuple):
-    """A paragraph that questions are asked on.
+    """A paragraph with questions.
 
     Attributes:
-        article: number of its article, counted from 1.
-        number: its own number in the file, counted from 1.
-        text: as it stands in the file.
-        starts: the character that each token begins at, [T].
-        ends: the character behind each token, [T].
+        article: number of its article, from 1.
+        number: its number in the file, from 1.
+        starts: offset of each token's first character, [T].
+        ends: offset after each token's last character, [T].
     """
 
     article: int
@@ -75,11 +72,9 @@ class Question(NamedTuple):
 
     Attributes:
         key: its id in the file.
-        text: the question.
-        passage: what it is asked on.
-        answers: right answers, as text; none for a question that the passage does not answer; None
-            in a file without answers.
-        first: the first token of the first answer that is found; None without.
+        answers: right answers, as text; empty if the passage does not answer it; None in a file
+            without answers.
+        first: first token of the first answer found; None without.
         last: its last token.
     """
 
@@ -92,4 +87,3 @@ class Question(NamedTuple):
 
 
 Rows = Sequence[Example | Sentence | Question]
-"""All that a reader gives of one file."""

@@ -1,20 +1,20 @@
-"""Read JSON that others wrote: a number, a text or a depth that Python cannot hold is refused."""
+"""Parse JSON of users; values that Python cannot represent are errors."""
 
 import json
 from typing import Any
 
 
 def parse_json(text: str) -> Any:  # Any: JSON holds anything
-    """Return what a JSON text holds.
+    """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is no JSON, has half a character (a surrogate alone), a number of thousands
-            of digits, or lists in lists without end. The message says which, and where.
+        ValueError: it is no JSON, or has a lone surrogate, a number of thousands of digits, or too
+            deep nesting. The message says which, and where.
     """
     try:
         value = json.loads(text)
         if "\\u" in text:
-            # a character of two halves may have been cut between them
+            # json.loads accepts lone surrogates
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as err:
         place = f"line {err.lineno}, column {err.colno}" if "\n" in text else f"column {err.colno}"

@@ -1,6 +1,7 @@
 """Read a text file line by line, with line numbers for error messages."""
 
 import codecs
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ class Line(NamedTuple):
     """One line of a file.
 
     Attributes:
-        number: counted from 1.
+        number: from 1.
         text: without its end.
         end: LF, CR LF, or nothing at the end of a file.
     """
@@ -44,7 +45,6 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def refuse(path: Path, number: int, message: str) -> DataError:
-    """Return the error for a malformed line: file, line number, what is wrong, what to do."""
     return DataError(f"{path}: line {number}: {message}. Correct the line or fetch the file again.")
 
 
@@ -61,3 +61,12 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
     if "\0" in text:
         raise refuse(path, number, f"a NUL character at position {text.index(chr(0)) + 1}")
     return text
+
+
+def parse_number(text: str) -> float:
+    """Return a finite number; NaN for anything else, also for Python's 1_000."""
+    try:
+        value = math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan

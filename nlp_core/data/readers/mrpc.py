@@ -1,4 +1,4 @@
-"""Read the raw Microsoft Research Paraphrase Corpus; dev is what a list of id pairs cuts out."""
+"""Read the raw Microsoft Research Paraphrase Corpus; dev is selected by a list of id pairs."""
 
 from pathlib import Path
 
@@ -16,8 +16,7 @@ def read_mrpc(path: Path, *, split: str, dev_ids_path: Path) -> list[Example]:
 
     Args:
         path: msr_paraphrase_train.txt for train and dev, msr_paraphrase_test.txt for test.
-        split: "train" gives the rows that are not in the list, "dev" those that are, any other
-            name all rows.
+        split: "train" returns the rows not in the list, "dev" those in it, any other name all.
         dev_ids_path: GLUE's list of id pairs.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Read parallel files: words, tags and label of an example on the same line of three files."""
+"""Read parallel files: words, tags and label of a sentence on the same line of three files."""
 
 from collections.abc import Collection
 from itertools import zip_longest
@@ -23,16 +23,16 @@ def read_parallel(
 
     Args:
         path: the words.
-        tags_path: a tag for each word.
-        label_path: a label for each sentence.
+        tags_path: a tag per word.
+        label_path: a label per sentence.
         source_scheme: tagging scheme of the file of tags.
-        target_scheme: tagging scheme of what is returned.
-        tags: every tag that is allowed in `target_scheme`.
-        labels: every label that is allowed.
+        target_scheme: tagging scheme of the result.
+        tags: the allowed tags in `target_scheme`.
+        labels: the allowed labels.
 
     Raises:
         DataError: a file has fewer lines than another, a line has no words or another number of
-            tags, or a tag or label does not belong there; names file and line.
+            tags, or a tag or label is not allowed.
     """
     paths, known = (path, tags_path, label_path), set(tags)
     sentences: list[Sentence] = []

@@ -1,4 +1,4 @@
-"""Read running text: a sentence, a paragraph or a document a line; empty lines between them."""
+"""Read running text: a sentence, a paragraph or a document per line; empty lines between them."""
 
 from pathlib import Path
 
@@ -7,11 +7,7 @@ from nlp_core.data.readers.lines import read_lines
 
 
 def read_passages(path: Path) -> list[Example]:
-    """Read the lines of a file that hold more than spaces.
-
-    Raises:
-        DataError: the file is missing or empty, or a line is not UTF-8 or has a NUL.
-    """
+    """Read the lines of a file that are not blank."""
     return [
         Example(line.number, line.text, None, None)
         for line in read_lines(path)

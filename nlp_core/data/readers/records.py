@@ -1,4 +1,4 @@
-"""Read one's own files a record at a time: TSV, CSV, JSON Lines, parquet, and columns of tokens."""
+"""Read the user's files record by record: TSV, CSV, JSON Lines, parquet, and column files."""
 
 import csv
 import re
@@ -18,7 +18,7 @@ from nlp_core.errors import DataError, suggest
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
-ONE_A_LINE = "expected an object a line; `jq -c '.[]'` cuts an array up"
+ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
 RANGE = re.compile(r"\d+[-.]\d+")
 
 
@@ -27,40 +27,58 @@ class Record:
     """One row of a file, or one sentence of a column file.
 
     Attributes:
-        cells: what stands in each column; in a column file that of each token.
-        lines: the line, counted from 1, of the row or of each token; in parquet the row's number.
-        block: all lines of a sentence as they stand, blank lines and comments among them.
+        cells: by column; in a column file a list with the cell of each token.
+        lines: line, from 1, of the row or of each token; in parquet the row's number.
+        block: all lines of a sentence, with blank lines and comments.
     """
 
     cells: dict[str, Any]
     lines: list[int]
+    path: Path = Path()
     block: list[Line] = field(default_factory=list)
 
-    def get(self, column: str, path: Path) -> Any:  # Any: a cell of JSON or parquet
+    def refuse(self, found: str, token: int = 0) -> DataError:
+        """Return the error for a malformed cell, with the line of the row or of a token."""
+        return refuse(self.path, self.lines[min(token, len(self.lines) - 1)], found)
+
+    def get(self, column: str) -> Any:  # Any: a cell of JSON or parquet
         """Return a cell.
 
         Raises:
-            DataError: there is no such column; the nearest one is named.
+            DataError: the column does not exist; the nearest name is suggested.
         """
         if column not in self.cells:
             found = f"found no column '{column}'. {suggest(column, self.cells)}"
-            raise refuse(path, self.lines[0], f"{found} See data.texts and data.label")
+            raise self.refuse(f"{found} See data.texts and data.label")
         return self.cells[column]
+
+    def get_text(self, column: str) -> str:
+        cell = self.get(column)
+        if cell is None or isinstance(cell, str):
+            return cell or ""
+        if isinstance(cell, list) and all(isinstance(item, str) for item in cell):
+            return " ".join(cell)
+        if isinstance(cell, int | float) and not isinstance(cell, bool):
+            return str(cell)
+        raise self.refuse(f"found a {type(cell).__name__} in '{column}', expected a text")
+
+    def get_list(self, column: str) -> list[str]:
+        """Return the items of a list, or the words of a text; at least one."""
+        cell = self.get(column)
+        parts = cell.split() if isinstance(cell, str) else cell
+        if not isinstance(parts, list) or not parts:
+            raise self.refuse(f"found {cell!r} in '{column}', expected a list, or words by spaces")
+        return [str(part) for part in parts]
 
 
 def refuse(path: Path, line: int, found: str) -> DataError:
-    """Return the error for a malformed line: file, line number, what is wrong, what to do."""
     return DataError(
         f"{path}: line {line}: {found}. Correct the line, or the model file (--set data...)."
     )
 
 
 def check_file(path: Path) -> None:
-    """Refuse a file that is not there or is empty.
-
-    Raises:
-        DataError: see above.
-    """
+    """Raise DataError if a file is missing or empty."""
     if path.is_dir():
         raise DataError(f"{path}: found a folder, expected a file.")
     if not path.is_file():
@@ -78,9 +96,9 @@ def read_records(path: Path, data: DataConfig) -> Iterator[Record]:
     check_file(path)
     match data.format:
         case "parquet":
-            return _read_parquet(path)
+            return read_parquet(path)
         case "jsonl":
-            return _read_json_lines(path)
+            return read_json_lines(path)
         case "conll":
             return _read_columns(path, data)
         case _:
@@ -91,7 +109,7 @@ def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[in
     """Yield line number and cells of each row of a delimited file; blank lines are skipped.
 
     Raises:
-        DataError: a quote is not closed, or stands where none may.
+        DataError: a quote is unbalanced.
     """
     if not quoted:
         for line in read_lines(path):
@@ -108,7 +126,7 @@ def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[in
                 yield start, cells
             start = reader.line_num + 1
     except csv.Error as err:
-        raise refuse(path, start, f"the quotes of this row do not fit ({err})") from err
+        raise refuse(path, start, f"unbalanced quotes in this row ({err})") from err
 
 
 def _read_delimited(path: Path, data: DataConfig) -> Iterator[Record]:
@@ -121,20 +139,20 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[Record]:
         twice = next(name for name in names if names.count(name) > 1)
         raise refuse(path, first_line, f"the header names '{twice}' twice")
     if not data.header:
-        yield Record(dict(zip(names, first, strict=True)), [first_line])
+        yield Record(dict(zip(names, first, strict=True)), [first_line], path)
     width = len(names)
     for line, cells in rows:
         if len(cells) != width:
             found = f"found {len(cells)} columns separated by {separator!r}, expected {width}"
             raise refuse(path, line, f"{found} as in line {first_line}")
         if data.format == "tsv" and any("\n" in cell for cell in cells):
-            # in a TSV a lone quote is more likely than a text of several lines
+            # in a TSV a stray quote is more likely than a text of several lines
             found = "found a quote that is not closed in its line, with quoted: true"
             raise refuse(path, line, found)
-        yield Record(dict(zip(names, cells, strict=True)), [line])
+        yield Record(dict(zip(names, cells, strict=True)), [line], path)
 
 
-def _read_json_lines(path: Path) -> Iterator[Record]:
+def read_json_lines(path: Path) -> Iterator[Record]:
     for line in read_lines(path):
         if not line.text.strip():
             continue
@@ -145,10 +163,10 @@ def _read_json_lines(path: Path) -> Iterator[Record]:
         if not isinstance(value, dict):
             found = f"found a JSON {type(value).__name__}"
             raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
-        yield Record(value, [line.number])
+        yield Record(value, [line.number], path)
 
 
-def _read_parquet(path: Path) -> Iterator[Record]:
+def read_parquet(path: Path) -> Iterator[Record]:
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -158,17 +176,17 @@ def _read_parquet(path: Path) -> Iterator[Record]:
             for batch in file.iter_batches(ROWS_A_BATCH):
                 for cells in batch.to_pylist():
                     number += 1
-                    yield Record(cells, [number])
+                    yield Record(cells, [number], path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as err:
         raise DataError(
-            f"{path}: not a parquet file that can be read ({err}). Write or copy the file again."
+            f"{path}: not a readable parquet file ({err}). Write or copy the file again."
         ) from err
 
 
 def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
-    """Yield the sentences of a column file; marks of documents belong to the sentence behind."""
+    """Yield the sentences of a column file; a document mark belongs to the next sentence."""
     width = 0
-    record = Record({}, [])
+    record = Record({}, [], path)
     for line in read_lines(path):
         record.block.append(line)
         cells = _split(line, data)
@@ -183,13 +201,13 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
             record.lines.append(line.number)
         elif record.lines and not line.text.strip():
             yield record
-            record = Record({}, [])
+            record = Record({}, [], path)
     if record.lines:
         yield record
 
 
 def _split(line: Line, data: DataConfig) -> list[str]:
-    """Return the columns of a token; none of a blank line, a comment or a mark of a document."""
+    """Return the columns of a token; none of a blank line, a comment or a document mark."""
     cells = line.text.split()
     if not cells or cells[0] == DOCUMENT_START:
         return []

@@ -30,22 +30,20 @@ class _Answer(NamedTuple):
 def read_squad(
     path: Path, *, locate: Locator, labelled: bool = True, unanswerable: bool = False
 ) -> list[Question]:
-    """Read the questions of a file in their order.
+    """Read the questions of a file in order.
 
-    An answer is looked for where the file says that it begins. Where other text stands there, the
-    nearest place with the answer's text is taken. A question of whose answers none stands in the
-    paragraph keeps them, but has no place. Both are counted and logged.
+    If an answer's text is not at its offset, the nearest occurrence is taken. A question with no
+    answer in the paragraph keeps its answers without a place. Both are counted and logged.
 
     Args:
         path: the file.
-        locate: says where the tokens of a paragraph stand.
-        labelled: whether the file has answers; if not, those that it has are not read.
+        locate: returns the offsets of a paragraph's tokens.
+        labelled: whether to read the answers.
         unanswerable: whether a question may have no answer.
 
     Raises:
-        DataError: the file is missing, is no JSON, or is laid out otherwise; two questions have
-            the same id; a paragraph or a question has no words; a question has no answer where it
-            should. Names the place in the file.
+        DataError: the file is missing or malformed, two questions have one id, a paragraph or a
+            question has no words, or a question lacks an answer. Names the place in the file.
     """
     questions: list[Question] = []
     seen: set[str] = set()
@@ -78,12 +76,7 @@ def read_squad(
 
 
 def cut_passage(question: Question, max_tokens: int) -> Question:
-    """Return a question on the first tokens of its passage alone.
-
-    Args:
-        question: whose answer, if it has one, lies in them.
-        max_tokens: tokens that are kept, at least 1.
-    """
+    """Return a question on the first tokens of its passage, which contain its answer, if any."""
     passage = question.passage
     if len(passage.ends) <= max_tokens:
         return question
@@ -95,9 +88,7 @@ def cut_passage(question: Question, max_tokens: int) -> Question:
 def fit_question(question: Question, max_tokens: int | None) -> Question | None:
     """Return a question on the first tokens of its passage; None if it teaches nothing.
 
-    Args:
-        question: with answers.
-        max_tokens: tokens that are kept; None: all.
+    `max_tokens`: None keeps all.
     """
     is_found = question.answers is not None and (not question.answers or question.last is not None)
     if not is_found:
@@ -110,18 +101,18 @@ def fit_question(question: Question, max_tokens: int | None) -> Question | None:
 def _read_passages(
     path: Path, locate: Locator
 ) -> Iterator[tuple[Passage, str, list[dict[str, Any]]]]:
-    """Yield each paragraph with its place in the file and its questions as they stand there."""
+    """Yield each paragraph, its place in the file, and its questions as JSON."""
     number = 0
     for article, about in enumerate(_take_records(_load(path), "data", path, "")):
         where = f"data[{article}]"
         for idx, paragraph in enumerate(_take_records(about, "paragraphs", path, where)):
             place = f"{where}.paragraphs[{idx}]"
             text = _take(paragraph, "context", str, path, place)
-            stretches = locate(text)
-            if not stretches:
+            offsets = locate(text)
+            if not offsets:
                 raise _refuse(path, place, "found a context without words, expected some")
             number += 1
-            bounds = np.array(stretches, dtype=np.int32)
+            bounds = np.array(offsets, dtype=np.int32)
             passage = Passage(article + 1, number, text, bounds[:, 0], bounds[:, 1])
             yield passage, place, _take_records(paragraph, "qas", path, place)
 
@@ -145,20 +136,19 @@ def _load(path: Path) -> dict[str, Any]:
 def _take(
     record: dict[str, Any], key: str, sort: type, path: Path, where: str
 ) -> Any:  # Any: the caller knows which sort it asked for
-    """Return the value of a key, which must be there and of some sort."""
+    """Return the value of a required key of a type."""
     if key not in record:
         keys = ", ".join(f"'{name}'" for name in sorted(record)) or "none"
         raise _refuse(path, where, f"found the keys {keys}, expected '{key}' among them")
-    value: Any = record[key]  # whatever JSON has there
+    value: Any = record[key]  # JSON
     place = f"{where}.{key}".removeprefix(".")
-    # true and false are numbers in Python, and not here
+    # bool is a subclass of int
     if not isinstance(value, sort) or (sort is int and isinstance(value, bool)):
         raise _refuse(path, place, f"found {_name_sort(value)}, expected {SORTS[sort]}")
     return value
 
 
 def _take_records(record: dict[str, Any], key: str, path: Path, where: str) -> list[dict[str, Any]]:
-    """Return the value of a key, which must be a list of records."""
     items: list[dict[str, Any]] = _take(record, key, list, path, where)
     for idx, item in enumerate(items):
         if not isinstance(item, dict):
@@ -193,7 +183,7 @@ def _read_answers(
 
 
 def _find(answer: _Answer, text: str) -> _Answer | None:
-    """Return the answer at the place nearest to the one given; None where it is nowhere."""
+    """Return the answer at the place nearest to the given one; None if it does not occur."""
     if answer.start >= 0 and text.startswith(answer.text, answer.start):
         return answer
     place, nearest = text.find(answer.text), None
@@ -205,7 +195,7 @@ def _find(answer: _Answer, text: str) -> _Answer | None:
 
 
 def _align(answer: _Answer, passage: Passage) -> tuple[int, int] | tuple[None, None]:
-    """Return the first and the last token that an answer touches; none where it is only space."""
+    """Return the first and the last token that an answer touches; none if it is white space."""
     first = int(np.searchsorted(passage.ends, answer.start, side="right"))
     end = answer.start + len(answer.text)
     last = int(np.searchsorted(passage.starts, end, side="left")) - 1

@@ -1,15 +1,12 @@
-"""Read tab-separated files in which nothing is quoted (GLUE)."""
+"""Read tab-separated files without quoting (GLUE)."""
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
-from nlp_core.data.readers.example import Example
-from nlp_core.data.readers.lines import Line, read_lines, refuse
+from nlp_core.data.readers.example import NOTHING, Example
+from nlp_core.data.readers.lines import Line, parse_number, read_lines, refuse
 from nlp_core.errors import DataError
-
-NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
 def read_tsv(
@@ -19,23 +16,23 @@ def read_tsv(
     label: str | None,
     columns: Sequence[str] | None = None,
     label_separator: str | None = None,
-    symbols: Mapping[str, str] = NO_COLUMNS,
-    numbers: Mapping[str, str] = NO_COLUMNS,
+    symbols: Mapping[str, str] = NOTHING,
+    numbers: Mapping[str, str] = NOTHING,
 ) -> list[Example]:
     """Read the rows of a TSV file.
 
     Args:
         path: the file.
         texts: names of one or two text columns.
-        label: name of the label column; None: the file has no labels.
-        columns: names of the columns if the file has no header line.
-        label_separator: what stands between the labels of a cell; None: each has one label.
-        symbols: what columns of symbols between spaces become, and the name of each in the file.
+        label: name of the label column; None without labels.
+        columns: names of the columns if the file has no header.
+        label_separator: separates the labels of a cell; None: one label each.
+        symbols: names of columns of symbols, separated by spaces, by the name of the result.
         numbers: the same of columns of finite numbers.
 
     Raises:
-        DataError: the header lacks a column, a line has another number of columns than it, what
-            should be a number is none, or a label between separators is empty or stands twice.
+        DataError: a column is missing, a line has another number of columns than the header, a
+            number is none, or a label of several is empty or repeated.
     """
     lines = read_lines(path)
     names = list(columns) if columns else next(lines).text.split("\t")
@@ -50,18 +47,17 @@ def read_tsv(
     for line in lines:
         parts = split_columns(line, path, len(names))
         found = [parts[place[name]] for name in texts]
+        extras: dict[str, list[str] | list[float]] = {
+            key: parts[place[name]].split() for key, name in symbols.items()
+        }
+        for key, name in numbers.items():
+            extras[key] = parse_numbers(parts[place[name]], name, line, path)
         example = Example(
             line.number,
             found[0],
             found[1] if len(found) > 1 else None,
             parts[place[label]] if label else None,
-            extras={
-                **{key: parts[place[name]].split() for key, name in symbols.items()},
-                **{
-                    key: parse_numbers(parts[place[name]], name, line, path)
-                    for key, name in numbers.items()
-                },
-            },
+            extras=extras,
         )
         examples.append(example)
     if label_separator is None:
@@ -70,40 +66,21 @@ def read_tsv(
 
 
 def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
-    """Return the numbers of a cell, between spaces.
-
-    Args:
-        cell: its text.
-        name: its column, for the error message.
-        line: its line.
-        path: the file.
-
-    Raises:
-        DataError: there is none, or one is no finite number.
-    """
-    numbers = []
-    for text in cell.split() or [""]:
-        try:
-            value = float(text) if "_" not in text else math.nan
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            message = f"found '{text}' in the column '{name}', expected a finite number"
-            raise refuse(path, line.number, message)
-        numbers.append(value)
+    """Return the finite numbers of a cell, separated by spaces; there must be one at least."""
+    texts = cell.split() or [""]
+    numbers = [parse_number(text) for text in texts]
+    for text, value in zip(texts, numbers, strict=True):
+        if math.isnan(value):
+            found = f"found '{text}' in the column '{name}', expected a finite number"
+            raise refuse(path, line.number, found)
     return numbers
 
 
 def split_labels(example: Example, separator: str, path: Path) -> Example:
-    """Return an example whose cell of several labels is taken apart; an empty cell has none.
-
-    Args:
-        example: an example whose `label` is the whole cell.
-        separator: what stands between labels; spaces around a label do not count.
-        path: the file, for the error message.
+    """Return an example with its label cell split; an empty cell has no labels.
 
     Raises:
-        DataError: a label is empty or stands twice.
+        DataError: a label is empty or repeated.
     """
     if example.label is None:
         return example
@@ -120,11 +97,6 @@ def split_labels(example: Example, separator: str, path: Path) -> Example:
 
 
 def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
-    """Return the columns of a line.
-
-    Raises:
-        DataError: there are more or fewer than `num_columns`.
-    """
     parts = line.text.split("\t")
     if len(parts) != num_columns:
         raise refuse(

@@ -1,4 +1,4 @@
-"""Read word vectors: in text form, a word and its numbers a line, or out of an encoder."""
+"""Read word vectors from a text file, a word and its numbers per line, or from an encoder."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,32 +11,24 @@ from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.errors import DataError
 
 INSIDE_WORD = "##"
-"""How a piece begins that goes on with a word."""
+"""Prefix of continuation pieces."""
 PLACES = 4
-"""Decimal places of a projected number: fewer than those in which two machines differ."""
+"""Decimal places of a projected number; two machines differ only in later ones."""
 
 
 class VectorTable(NamedTuple):
-    """Words and their vectors.
-
-    Attributes:
-        words: V distinct words in the order of the file.
-        vectors: V rows of `dim` numbers.
-    """
+    """V distinct words in the order of the file, and their vectors [V, D]."""
 
     words: list[str]
     vectors: NDArray[np.float32]
 
 
 def read_vectors(path: Path, *, dim: int) -> VectorTable:
-    """Read a table of word vectors.
-
-    Args:
-        path: the file.
-        dim: numbers of each word.
+    """Read a text file of word vectors.
 
     Raises:
-        DataError: a line has another number of numbers, one that is not finite, or a word again.
+        DataError: a line has another number of numbers than `dim`, one that is not finite, or a
+            repeated word.
     """
     vectors = np.empty((_count_lines(path), dim), dtype=np.float32)
     words: dict[str, int] = {}
@@ -46,31 +38,30 @@ def read_vectors(path: Path, *, dim: int) -> VectorTable:
         if not np.isfinite(vectors[row]).all():
             raise refuse(path, line.number, "a number is not finite")
         if word in words:
-            raise refuse(path, line.number, f"the word '{word}' stands on line {words[word]} too")
+            raise refuse(path, line.number, f"the word '{word}' is also on line {words[word]}")
         words[word] = line.number
     return VectorTable(list(words), vectors)
 
 
 def read_piece_vectors(path: Path, tensor: str, pieces: Path, *, dim: int) -> VectorTable:
-    """Read the vectors of whole words out of an encoder's table of embeddings.
+    """Read the vectors of whole words from an encoder's embedding table.
 
-    Pieces that go on with a word and special ones ([CLS]) are left out. What is left is projected
-    onto its principal components, so that tables of several widths hold the same in more or less
-    detail, and the first columns of a wide one are the narrow one.
+    Continuation pieces and special ones ([CLS]) are left out. The rest is projected onto its
+    principal components, so that the first columns of a wide table are the narrow table.
 
     Args:
-        path: the weights, in the form of safetensors.
-        tensor: name of the table [V, D] among them.
-        pieces: the V pieces, one a line.
+        path: the weights, in safetensors.
+        tensor: name of the table [V, D].
+        pieces: a file of the V pieces, one per line.
         dim: principal components, at most D.
 
     Raises:
-        DataError: there is no such table, or not as many pieces as it has rows.
+        DataError: there is no such table, or its size is not that of `pieces`.
 
     Source: Raunak et al. 2019 (effective dimensionality reduction for word embeddings), section 2,
-        of which the projection alone.
+        only the projection.
     """
-    from sklearn.decomposition import PCA  # a second to load, for this alone
+    from sklearn.decomposition import PCA  # takes a second to load
 
     try:
         with safe_open(path, framework="numpy") as file:
@@ -84,7 +75,7 @@ def read_piece_vectors(path: Path, tensor: str, pieces: Path, *, dim: int) -> Ve
             f"expected {len(names)} rows, the pieces of {pieces.name}, and at least {dim} columns."
         )
     rows = [row for row, name in enumerate(names) if _is_word(name)]
-    # flips the signs of the components to a rule of its own, so that they are the same every time
+    # PCA fixes the signs of the components by a rule, so they are the same every time
     components = PCA(n_components=dim, svd_solver="covariance_eigh").fit_transform(table_VD[rows])
     return VectorTable([names[row] for row in rows], components.round(PLACES).astype(np.float32))
 
@@ -108,4 +99,4 @@ def _split(line: Line, path: Path, dim: int) -> tuple[str, list[float]]:
     try:
         return word, [float(part) for part in parts]
     except ValueError as err:
-        raise refuse(path, line.number, f"found a number that is none ({err})") from err
+        raise refuse(path, line.number, f"found no number ({err})") from err

@@ -11,11 +11,7 @@ NUM_COLUMNS = 3
 
 
 def read_wikiqa(path: Path) -> list[Example]:
-    """Read questions and candidates; equal questions that follow each other are one group.
-
-    Raises:
-        DataError: a line has not exactly three columns.
-    """
+    """Read questions and candidates; consecutive equal questions are one group."""
     examples: list[Example] = []
     group = -1
     for line in read_lines(path):

@@ -1,4 +1,4 @@
-"""Decode a linear-chain random field, as the head crf_tagging does, in 64-bit floats.
+"""Decode a linear-chain CRF, as the head crf_tagging does, in 64-bit floats.
 
 Shape letters: B batch, T tokens, L labels; I the labels of the token before.
 """
@@ -8,20 +8,12 @@ from pathlib import Path
 import numpy as np
 
 MARGIN = 1e-9
-"""What rounding may add to a difference of scores, and much more."""
+"""Far more than rounding may add to a difference of scores."""
 MANY_LABELS = 32
-"""So many that it pays to leave out those that are on no best path."""
+"""From this many on it pays to skip labels that are on no best path."""
 
 
-class Field:
-    """The scores of pairs of labels.
-
-    Args:
-        start_L: of the first label.
-        end_L: of the last label.
-        transition_IL: from the label of a row to that of a column.
-    """
-
+class CRF:
     def __init__(self, start_L: np.ndarray, end_L: np.ndarray, transition_IL: np.ndarray) -> None:
         self._start_L, self._end_L = start_L, end_L
         self._transition_IL = transition_IL
@@ -34,28 +26,26 @@ class Field:
         self._odds_LI = np.ascontiguousarray(self._odds_IL.T)
 
     @classmethod
-    def read(cls, path: Path) -> "Field":
-        """Read a file of [L + 2, L]: start, end, and the transitions from the label of a row."""
+    def read(cls, path: Path) -> "CRF":
+        """Read a file of [L + 2, L]: start, end, and the transitions from each row's label."""
         found = np.load(path, allow_pickle=False).astype(np.float64)
         return cls(found[0], found[1], found[2:])
 
     def decode(
         self, scores_BTL: np.ndarray, sizes_B: np.ndarray
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return the likeliest labels of each sentence, and the probability of each of them.
+        """Return the best path of each sentence and the marginal probability of its labels.
 
-        Args:
-            scores_BTL: of each label at each token.
-            sizes_B: tokens of each sentence, at least 1.
+        `sizes_B`: tokens of each sentence, at least 1.
         """
         emission_TBL = scores_BTL.transpose(1, 0, 2).astype(np.float64)
         odds_TBL = self._find_marginals(emission_TBL, sizes_B)
         paths = self._find_best_paths(emission_TBL, sizes_B)
-        chances = [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(paths)]
-        return paths, chances
+        probs = [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(paths)]
+        return paths, probs
 
     def _find_best_paths(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> list[np.ndarray]:
-        """Return the labels of the highest score (Viterbi) of each sentence."""
+        """Return the Viterbi path of each sentence."""
         is_large = len(self._start_L) >= MANY_LABELS
         is_ragged = bool((sizes_B < len(emission_TBL)).any())
         score_BL = emission_TBL[0] + self._start_L
@@ -69,7 +59,7 @@ class Field:
             score_BL = np.stack(scores)[sizes_B - 1, np.arange(len(sizes_B))]
         label_B = (score_BL + self._end_L).argmax(-1)
         labels = [label_B]
-        # the maximum is looked for again where the path is: cheaper than to keep all of them
+        # the maximum is computed again along the path: cheaper than keeping all of them
         for idx in reversed(range(len(scores) - 1)):
             before_B = (scores[idx] + self._transition_LI[label_B]).argmax(-1)
             label_B = np.where(idx < sizes_B - 1, before_B, label_B) if is_ragged else before_B
@@ -78,22 +68,22 @@ class Field:
         return [path[:size] for path, size in zip(path_BT, sizes_B.tolist(), strict=True)]
 
     def _find_rivals(self, score_BL: np.ndarray, is_on_B: np.ndarray) -> np.ndarray:
-        """Return the labels that the best path of some sentence that goes on may go on from.
+        """Return the labels that a best path can continue from, in any unfinished sentence.
 
-        A label whose best step is worse than another one's worst is on no best path; the maximum
-        over those that are left is the maximum over all.
+        A label whose best step is worse than another one's worst is on no best path; so the maximum
+        over the rest is the maximum over all.
         """
         least_B = (score_BL + self._worst_step_I).max(-1) - MARGIN
         least_B[~is_on_B] = np.inf
         is_kept_BL = score_BL + self._best_step_I >= least_B[:, None]
         kept = np.flatnonzero(is_kept_BL.any(0))
-        # scores that are no numbers, of a graph that overflowed, compare with nothing
+        # nan scores of a graph that overflowed compare with nothing
         return kept if len(kept) else np.arange(len(self._start_L))
 
     def _find_marginals(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> np.ndarray:
         """Return the probability of each label at each token, [T, B, L].
 
-        The forward and the backward algorithm in probabilities that are scaled anew at each token.
+        Forward-backward in probabilities that are rescaled at each token.
         """
         weight_TBL = np.exp(emission_TBL - emission_TBL.max(-1, keepdims=True))
         before_BL = _scale(weight_TBL[0] * self._start_odds_L)

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from reglue_runtime import field
-from reglue_runtime.field import Field
+from reglue_runtime.crf import CRF
 
 Numbers = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ def test_paths_and_probabilities_are_those_of_all_paths(
         scores_BTL = rng.normal(size=(3, 4, num_labels))
         for row, size in enumerate(sizes):
             scores_BTL[row, size:] = 0.0
-        found, chances = Field(start_L, end_L, pairs_IL).decode(scores_BTL, sizes)
+        found, chances = CRF(start_L, end_L, pairs_IL).decode(scores_BTL, sizes)
         for row, size in enumerate(sizes):
             every = list(itertools.product(range(num_labels), repeat=int(size)))
             weights = np.array(
