@@ -21,8 +21,9 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.models.saving import load_shared_model
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.training import teaching
-from nlp_core.training.cell import prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import read_cell, train_cell
 from nlp_core.training.loop import Trainer
+from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach
 from tests.test_training import MODELS, KilledError, digests, layer, model
 from tests.tiny import make_recipe, write_task, write_vectors

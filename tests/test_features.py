@@ -20,9 +20,9 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.features import Featurizer, list_files
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
+from nlp_core.prediction.split_prediction import predict, score_predictions
 from nlp_core.report.cell import CellTask, read_predictions
 from nlp_core.training.cell import Cell, read_cell, train_cell
-from nlp_core.training.prediction import predict, score_predictions
 from tests.test_preprocess import build, put
 from tests.tiny import make_recipe, write_vectors
 

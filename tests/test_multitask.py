@@ -17,11 +17,12 @@ from nlp_core.kinds import Kind
 from nlp_core.models.features import Featurizer
 from nlp_core.models.saving import load_shared_model
 from nlp_core.objectives.smoothness import Smart
+from nlp_core.prediction.split_prediction import predict
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
-from nlp_core.training.prediction import predict
+from nlp_core.training.run import prepare_tasks
 from tests.test_training import check_resume, digests
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder

@@ -25,10 +25,10 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
+from nlp_core.prediction.split_prediction import predict
+from nlp_core.prediction.threshold import find_threshold
 from nlp_core.report.cell import CellTask, read_predictions
 from nlp_core.training.cell import Cell, read_cell, train_cell
-from nlp_core.training.prediction import predict
-from nlp_core.training.threshold import find_threshold
 from tests.tiny import make_recipe, write_vectors
 
 METRICS = ["f1", "exact_match"]

@@ -23,11 +23,12 @@ from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
 from nlp_core.objectives import Objective
-from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
+from nlp_core.prediction.split_prediction import predict
+from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
-from nlp_core.training.prediction import predict
+from nlp_core.training.run import prepare_tasks
 from tests.tiny import make_recipe, write_task, write_vectors
 
 

@@ -17,7 +17,8 @@ from nlp_core.data.split_column import TextColumn, WordText
 from nlp_core.data.user_split import fit_questions, list_answers, read_questions
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import SPAN
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.test_cli_train import Typed
 from tests.tiny_encoder import write_encoder
 
@@ -93,7 +94,7 @@ def test_a_file_is_guessed_learnt_and_answered(
         assert found["prediction"] in context
         right += found["prediction"] == (item["answers"][0]["text"] if item["answers"] else "")
     assert right >= 27
-    predictor = Predictor.load(folder / "out")
+    predictor = Predictor(TrainedModel.open(folder / "out"))
     measured = predictor.measure(new)
     assert measured["exact_match"] == pytest.approx(100 * right / 30)
     context = asked["data"][0]["paragraphs"][1]["context"]

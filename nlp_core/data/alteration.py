@@ -32,6 +32,7 @@ def read_texts(task: Task, split: str, alteration: AlterationConfig | None) -> S
         DataError: there is no such split, or it has more than texts that could be altered.
     """
     found = task.read_split(split)
+    assert isinstance(found, Split), type(found)
     return found if alteration is None else alter_split(found, alteration)
 
 

@@ -184,7 +184,7 @@ class Task:
         """All labels of the first target: of intents and slots the intents."""
         return next(iter(self.targets.values()))
 
-    def read_split(self, name: str) -> Split:
+    def read_split(self, name: str) -> Examples:
         """Read one split.
 
         Raises:

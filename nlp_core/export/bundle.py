@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.export import ExportConfig, Variant
+from nlp_core.data.task import Examples
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
+from nlp_core.export.examples import read_examples
 from nlp_core.export.graph import build_graph
 from nlp_core.export.heads import check_heads, describe_heads
 from nlp_core.export.inputs import InputPlan, plan_inputs
 from nlp_core.export.parity import EXACT, Parity, compare
 from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
-from nlp_core.export.trained import TrainedModel, read_trained
 from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ PARITY = "parity.json"
 
 def export_model(
     trained: TrainedModel,
+    examples: Examples,
     target: Path,
     *,
     variant: Variant,
@@ -37,7 +40,8 @@ def export_model(
     """Write a bundle, and return how far it is from the trained model.
 
     Args:
-        trained: the model, with real examples.
+        trained: the model.
+        examples: real ones, on which both are compared.
         target: the folder to make.
         variant: how numbers are kept.
         max_drop: by how much the task's first metric may be worse than the trained model's, in
@@ -64,7 +68,7 @@ def export_model(
             graph = build_graph(trained.model, inputs)
             (folder / GRAPH).write_bytes(quantize(graph) if variant == "int8" else graph)
         _write_manifest(folder, trained, inputs, heads, variant)
-        parity = compare(trained, load_any(folder), max_drop)
+        parity = compare(trained, examples, load_any(folder), max_drop)
         write_json(folder / PARITY, parity.describe())
     log.info("export done folder=%s %s", target, parity.describe())
     return parity
@@ -81,11 +85,12 @@ def export_all(config: ExportConfig, target: Path) -> None:
         ConfigError: the model, or a variant, cannot be exported.
         ExportError: an exported model says something else than the trained one.
     """
-    trained = read_trained(Path(config.cell), seed=config.seed, task=config.task)
+    trained = TrainedModel.open(config.cell, seed=config.seed, task=config.task)
+    examples = read_examples(trained)
     with replacing_folder(target) as folder:
         for variant in config.variants:
             max_drop = None if variant in EXACT else config.max_drop
-            export_model(trained, folder / variant, variant=variant, max_drop=max_drop)
+            export_model(trained, examples, folder / variant, variant=variant, max_drop=max_drop)
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:

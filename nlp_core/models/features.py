@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.config.model import find_axes
-from nlp_core.config.reader import WHOLE_TEXTS
+from nlp_core.config.reader import PIECES, WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
@@ -290,6 +290,12 @@ def list_files(plan: ModelPlan) -> list[Path]:
         if name in layer.options
     }
     return [Path(name) for name in sorted(files)]
+
+
+def list_piece_columns(plan: ModelPlan) -> list[str]:
+    """Return the columns that a model cuts into pieces of its own, sorted."""
+    columns = set(plan.inputs.values())
+    return sorted(name for name in columns if name in WHOLE_TEXTS or name.endswith(PIECES))
 
 
 def find_source(column: str) -> str:

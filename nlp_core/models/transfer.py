@@ -48,7 +48,7 @@ def check_transfer(plan: ModelPlan, trained: ModelPlan) -> None:
             )
 
 
-def recall_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vocabulary]:
+def read_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vocabulary]:
     """Return the vocabularies of the layers of a model that a trained one has as well.
 
     Args:

@@ -1,7 +1,8 @@
-"""The splits that a model is trained on from one's own files, and what it can learn of them."""
+"""The user's files as a task: their splits, and the labels that can be predicted."""
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from nlp_core.data.readers.example import Question
 from nlp_core.data.store import FileColumn, StoredSplit
 from nlp_core.data.store_writer import store_file
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
-from nlp_core.data.task import Split
+from nlp_core.data.task import Examples, Split, Task
 from nlp_core.data.user_split import (
     build_question_split,
     fit_questions,
@@ -46,25 +47,72 @@ WRONG_AND_RIGHT = (
 """What a wrong and a right candidate may be called; heads and metrics take the last for right."""
 
 
-def read_splits(
-    files: Mapping[str, Path], data: DataConfig, pieces: list[str], seed: int
-) -> tuple[Mapping[str, StoredSplit | Split], dict[str, list[str]]]:
-    """Return the splits by name, and by target all labels that can be predicted.
+@dataclass(frozen=True)
+class UserTask(Task):
+    """A task that the user's files hold.
+
+    Attributes:
+        splits: by name, "train" and "dev" and where it is given "test".
+    """
+
+    splits: Mapping[str, Examples]
+
+    def read_split(self, name: str) -> Examples:
+        """Return one split."""
+        return self.splits[name]
+
+
+def read_user_task(
+    files: Mapping[str, Path], data: DataConfig, pieces: list[str], *, name: str, seed: int
+) -> UserTask:
+    """Read the user's files.
 
     Args:
         files: "train", and where they are given "dev" and "test".
         data: how they are read.
         pieces: columns that a pretrained encoder cuts into pieces of its own.
+        name: what messages call the task.
         seed: of the part of train that is held out where there is no "dev".
 
     Raises:
         DataError: a file is missing or malformed, or too small.
     """
+    splits: Mapping[str, StoredSplit | Split]
     if data.kind.has_passages:
-        return _read_question_splits(files, data, seed)
-    splits = {name: store_file(path, data, name, pieces) for name, path in files.items()}
-    splits = splits if "dev" in splits else splits | _hold_out(splits["train"], seed)
-    return splits, _list_labels(data, splits["train"])
+        splits, targets = _read_question_splits(files, data, seed)
+    else:
+        stored = {split: store_file(path, data, split, pieces) for split, path in files.items()}
+        stored = stored if "dev" in stored else stored | _hold_out(stored["train"], seed)
+        splits, targets = stored, _list_labels(data, stored["train"])
+    for split, examples in splits.items():
+        log.info("train split name=%s rows=%d", split, len(examples))
+    return build_user_task(data, targets, name, splits)
+
+
+def build_user_task(
+    data: DataConfig, targets: dict[str, list[str]], name: str, splits: Mapping[str, Examples]
+) -> UserTask:
+    """Return the task that some splits of the user's files hold.
+
+    Args:
+        data: how they are read.
+        targets: by target (label, labels, tags) all labels; none for values.
+        name: what messages call it.
+        splits: the examples, by name.
+    """
+    return UserTask(
+        name=name,
+        kind=data.kind,
+        targets=targets,
+        metrics=data.metrics_or_usual,
+        select_split="dev",
+        report_split="test" if "test" in splits else "dev",
+        scheme=data.target_scheme,
+        footnotes=[],
+        digest="",
+        folder=Path(),
+        splits=splits,
+    )
 
 
 def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
