@@ -98,7 +98,7 @@ def make_graph(layer: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_split(words: list[str]) -> Split:
-    text = TextColumn(words, np.array([0, len(words)]))
+    text = TextColumn.build(words, np.array([0, len(words)]))
     return Split("one", np.arange(1), {"tokens": text}, {"label": [None]}, None)
 
 

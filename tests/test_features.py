@@ -113,10 +113,9 @@ def train(cell: Cell) -> dict[str, float]:
     files = {path: path.read_bytes() for path in list_files(cell.plan)}
     for path in files:
         path.unlink()
-    model, featurizer = load_model(
-        folder / "seed-1", cell.plan, kind=cell.task.kind, init=cell.init
-    )
-    split = featurizer.encode(cell.task.read_split("test"))
+    kinds = {None: cell.task.kind}
+    model, featurizers = load_model(folder / "seed-1", cell.plan, kinds=kinds, init=cell.init)
+    split = featurizers[None].encode(cell.task.read_split("test"))
     found = predict(model, split, cell.task.targets)
     for path, content in files.items():
         path.write_bytes(content)

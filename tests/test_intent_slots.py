@@ -126,7 +126,10 @@ def test_saved_model_predicts_both_targets_as_the_trained_one(project: Path) -> 
     write_graph()
     cell = read_cell("tiny", make_params())
     folder = train_cell(cell)
-    model, featurizer = load_model(folder / "seed-1", cell.plan, kind=INTENT_SLOTS, init=cell.init)
+    model, featurizers = load_model(
+        folder / "seed-1", cell.plan, kinds={None: INTENT_SLOTS}, init=cell.init
+    )
+    featurizer = featurizers[None]
     assert featurizer.targets == cell.task.targets
     found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.targets)
     rows = pq.read_table(folder / "seed-1/predictions/tiny_intent_slots.parquet").to_pylist()

@@ -318,7 +318,10 @@ def check_scores(path: Path, *, unanswerable: bool) -> None:
 
 def check_saved(cell: Cell, folder: Path) -> None:
     """The model that is read back, with its threshold, predicts as the trained one."""
-    model, featurizer = load_model(folder / "seed-1", cell.plan, kind=SPAN, init=cell.init)
+    model, featurizers = load_model(
+        folder / "seed-1", cell.plan, kinds={None: SPAN}, init=cell.init
+    )
+    featurizer = featurizers[None]
     found = predict(model, featurizer.encode(cell.task.read_split("dev")), featurizer.targets)
     rows = pq.read_table(folder / "seed-1/predictions/tiny.parquet").to_pylist()
     rows = [row for row in rows if (row["split"], row["selection"]) == ("dev", "honest")]

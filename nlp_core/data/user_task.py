@@ -1,32 +1,30 @@
 """The user's files as a task: their splits, and the labels that can be predicted."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.readers.example import Question
-from nlp_core.data.store import FileColumn, StoredSplit
-from nlp_core.data.store_writer import store_file
-from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
-from nlp_core.data.task import Examples, Split, Task
-from nlp_core.data.user_split import (
+from nlp_core.data.holdout import draw_held_out
+from nlp_core.data.label_column import LabelColumn
+from nlp_core.data.question_file import (
+    Targets,
     build_question_split,
-    fit_questions,
-    list_answers,
+    read_question_splits,
     read_questions,
 )
+from nlp_core.data.readers.user import read_examples
+from nlp_core.data.store import store_file
+from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
+from nlp_core.data.task import Split, Task
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
 
 log = logging.getLogger(__name__)
 
-HELD_OUT_SHARE = 0.1
-MOST_HELD_OUT = 20_000
 FEW_TAGS = 2
 MANY_LABELS = 20
 WRONG_AND_RIGHT = (
@@ -55,9 +53,9 @@ class UserTask(Task):
         splits: by name, "train" and "dev" and where it is given "test".
     """
 
-    splits: Mapping[str, Examples]
+    splits: Mapping[str, Split]
 
-    def read_split(self, name: str) -> Examples:
+    def read_split(self, name: str) -> Split:
         """Return one split."""
         return self.splits[name]
 
@@ -77,20 +75,21 @@ def read_user_task(
     Raises:
         DataError: a file is missing or malformed, or too small.
     """
-    splits: Mapping[str, StoredSplit | Split]
+    splits: Mapping[str, Split]
     if data.kind.has_passages:
-        splits, targets = _read_question_splits(files, data, seed)
+        splits, targets = read_question_splits(files, data, seed)
     else:
-        stored = {split: store_file(path, data, split, pieces) for split, path in files.items()}
-        stored = stored if "dev" in stored else stored | _hold_out(stored["train"], seed)
-        splits, targets = stored, _list_labels(data, stored["train"])
+        splits = {split: store_file(path, data, split, pieces) for split, path in files.items()}
+        if "dev" not in splits:
+            splits = splits | _hold_out(splits["train"], files["train"], seed)
+        targets = _list_labels(data, splits["train"], files["train"])
     for split, examples in splits.items():
         log.info("train split name=%s rows=%d", split, len(examples))
     return build_user_task(data, targets, name, splits)
 
 
 def build_user_task(
-    data: DataConfig, targets: dict[str, list[str]], name: str, splits: Mapping[str, Examples]
+    data: DataConfig, targets: dict[str, list[str]], name: str, splits: Mapping[str, Split]
 ) -> UserTask:
     """Return the task that some splits of the user's files hold.
 
@@ -115,7 +114,39 @@ def build_user_task(
     )
 
 
-def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
+def read_user_split(
+    path: Path, data: DataConfig, name: str, targets: Targets, pieces: Collection[str] = ()
+) -> Split:
+    """Read a file with labels that a model is measured on.
+
+    Args:
+        path: the file.
+        data: how it is read.
+        name: of the split.
+        targets: by target what the model was trained to predict.
+        pieces: columns that a pretrained encoder cuts into pieces of its own.
+
+    Raises:
+        DataError: the file is missing or malformed.
+    """
+    if not data.kind.has_passages:
+        return store_file(path, data, name, pieces)
+    return build_question_split(name, read_questions(path, data, targets=targets), data)
+
+
+def check_form(path: Path, data: DataConfig) -> None:
+    """Refuse a file that is not of the form that is read, as far as its first example shows it.
+
+    Raises:
+        DataError: the file is missing or malformed.
+    """
+    if data.kind.has_passages:
+        read_questions(path, data)
+    else:
+        next(read_examples(path, data), None)
+
+
+def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[str]]:
     """Return by target all labels of a training file, with every tag that its entities can have.
 
     Labels that look wrong are warned of.
@@ -125,12 +156,12 @@ def _list_labels(data: DataConfig, train: StoredSplit) -> dict[str, list[str]]:
             that do not say which is right.
     """
     targets = {}
-    for name, lines in train.lines.items():
-        found = targets[name] = sorted(lines)
+    for name, labels in train.targets.items():
+        found = targets[name] = sorted(labels.lines) if isinstance(labels, LabelColumn) else []
         column = data.tag_column if name == TAGS else data.label
-        where = f"{train.path}: found {{}} in the column '{column}'"
+        where = f"{path}: found {{}} in the column '{column}'"
         hint = "is it the column of the label? See data of the model file"
-        if len(found) < 2 and isinstance(train.targets[name], FileColumn):
+        if len(found) < 2 and isinstance(labels, LabelColumn):
             one = f"the label '{found[0]}' alone" if found else "no labels"
             raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
         if data.kind.is_grouped:
@@ -155,64 +186,18 @@ def _is_right(label: str) -> bool:
     return label.lower() in {right for _, right in WRONG_AND_RIGHT}
 
 
-def _read_question_splits(
-    files: Mapping[str, Path], data: DataConfig, seed: int
-) -> tuple[dict[str, Split], dict[str, list[str]]]:
-    path = files["train"]
-    train = read_questions(path, data)
-    targets = list_answers(train)
-    found = {
-        name: read_questions(other, data, targets=targets)
-        for name, other in files.items()
-        if name != "train"
-    }
-    if "dev" not in found:
-        train, found["dev"] = _hold_out_passages(train, path, seed)
-    found["train"] = fit_questions(train, data, path)
-    if left_out := len(train) - len(found["train"]):
-        log.warning("train left out questions without an answer in their context num=%d", left_out)
-    splits = {name: build_question_split(name, rows, data) for name, rows in found.items()}
-    return splits, targets
-
-
-def _hold_out_passages(
-    questions: list[Question], path: Path, seed: int
-) -> tuple[list[Question], list[Question]]:
-    """Cut the questions on a tenth of the passages off."""
-    numbers = sorted({question.passage.number for question in questions})
-    dev = {numbers[idx] for idx in np.flatnonzero(_draw_held_out(len(numbers), seed))}
-    if not 0 < len(dev) < len(numbers):
-        raise DataError(
-            f"{path}: found one context with questions, expected two at least, one of which is "
-            "held out to choose the epoch. Give more of them, or --dev."
-        )
-    parts: tuple[list[Question], list[Question]] = ([], [])
-    for question in questions:
-        parts[question.passage.number in dev].append(question)
-    log.info("train no --dev, so %d of %d questions are held out", len(parts[1]), len(questions))
-    return parts
-
-
-def _hold_out(train: StoredSplit, seed: int) -> dict[str, StoredSplit]:
+def _hold_out(train: Split, path: Path, seed: int) -> dict[str, Split]:
     """Cut a tenth of train out as dev, whole questions when there are questions."""
     units = len(train) if train.group is None else int(train.group.max()) + 1
     if units < 2:
         raise DataError(
-            f"{train.path}: found one {'row' if train.group is None else 'question'}, expected two "
+            f"{path}: found one {'row' if train.group is None else 'question'}, expected two "
             "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
         )
-    is_dev = _draw_held_out(units, seed)
+    is_dev = draw_held_out(units, seed)
     is_dev = is_dev if train.group is None else is_dev[train.group]
     log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
     return {
         "train": train.subset("train", np.flatnonzero(~is_dev)),
         "dev": train.subset("dev", np.flatnonzero(is_dev)),
     }
-
-
-def _draw_held_out(units: int, seed: int) -> NDArray[np.bool_]:
-    """Return which of some rows, questions or passages are held out."""
-    size = min(max(round(units * HELD_OUT_SHARE), 1), MOST_HELD_OUT)
-    is_dev = np.zeros(units, dtype=np.bool_)
-    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
-    return is_dev

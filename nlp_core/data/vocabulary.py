@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from nlp_core.data.feature import Feature, Spellings, TokenIds
-from nlp_core.data.split_column import Column, NumberColumn, RawText, Text, WordText
+from nlp_core.data.split_column import Column, NumberColumn, RawText, TextColumn, WordText
 from nlp_core.errors import DataError, suggest
 
 PADDING = 0
@@ -269,7 +269,7 @@ class CharacterVocabulary:
         return Spellings(*require_text(column).spell(self.encode))
 
 
-def require_text(column: Column) -> Text:
+def require_text(column: Column) -> TextColumn:
     """Return the column, which holds text: the plan has seen to that."""
     assert not isinstance(column, NumberColumn | RawText | WordText), type(column)
     return column

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.export import ExportConfig, Variant
-from nlp_core.data.task import Examples
+from nlp_core.data.task import Split
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.examples import read_examples
@@ -30,7 +30,7 @@ PARITY = "parity.json"
 
 def export_model(
     trained: TrainedModel,
-    examples: Examples,
+    examples: Split,
     target: Path,
     *,
     variant: Variant,

@@ -73,4 +73,4 @@ class TorchSubject:
 
 def _build_column(lists: Sequence[Sequence[str]]) -> TextColumn:
     offsets = np.cumsum([0, *map(len, lists)])
-    return TextColumn(list(chain.from_iterable(lists)), offsets)
+    return TextColumn.build(list(chain.from_iterable(lists)), offsets)

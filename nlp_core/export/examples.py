@@ -3,22 +3,21 @@
 They are those of the split that a cell's table reports, or of a file of the user's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nlp_core.config.reader import SYMBOLS
-from nlp_core.data.store import StoredSplit
-from nlp_core.data.task import Examples, Split
-from nlp_core.data.user_split import read_user_split
+from nlp_core.data.task import Split
+from nlp_core.data.user_task import read_user_split
 from nlp_core.errors import ConfigError
 from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.trained_model import TrainedModel
 
 
-def read_examples(trained: TrainedModel, file: Path | None = None) -> Examples:
+def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
     """Read real examples for a model.
 
     Args:
@@ -44,7 +43,7 @@ def read_examples(trained: TrainedModel, file: Path | None = None) -> Examples:
     return read_user_split(file, trained.data, "test", trained.featurizer.targets, pieces)
 
 
-def list_examples(trained: TrainedModel, split: Examples, rows: np.ndarray) -> list[dict[str, Any]]:
+def list_examples(trained: TrainedModel, split: Split, rows: np.ndarray) -> list[dict[str, Any]]:
     """Return examples as a caller of the exported model gives them: texts where there are any.
 
     Args:
@@ -52,26 +51,11 @@ def list_examples(trained: TrainedModel, split: Examples, rows: np.ndarray) -> l
         split: the examples.
         rows: which ones.
     """
-    if isinstance(split, Split):
-        return list(_list_columns(trained, split, rows))
-    assert isinstance(split, StoredSplit), type(split)
-    part = split.subset(split.name, rows)
-    columns: dict[str, list[Any]] = {
-        name: column.list_rows()
-        for name, column in part.texts.items()
-        if not part.raw or name.startswith(SYMBOLS)
-    }
-    if part.raw:
-        raw = part.read_raw()
-        given = [raw.first] if raw.second is None else [raw.first, raw.second]
-        columns |= {name: list(item) for name, item in zip(trained.texts, given, strict=True)}
-    columns |= {name: column.list_rows() for name, column in part.numbers.items()}
-    values = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in values]
+    return list(_make_examples(trained.texts, split, rows))
 
 
-def _list_columns(
-    trained: TrainedModel, split: Split, rows: np.ndarray
+def _make_examples(
+    names: Sequence[str], split: Split, rows: np.ndarray
 ) -> Iterator[dict[str, Any]]:
     raw = [] if split.raw is None else [split.raw.first, split.raw.second]
     for row in rows.tolist():
@@ -83,7 +67,7 @@ def _list_columns(
         for name, column in split.texts.items():
             if name.startswith(SYMBOLS) or not raw:
                 example[name] = column.row(row)
-        for name, given in zip(trained.texts, raw, strict=False):
+        for name, given in zip(names, raw, strict=False):
             if given is not None:
                 example[name] = given[row]
         for name, numbers in split.numbers.items():

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nlp_core.data.task import Examples
+from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export.answer import (
     Answer,
@@ -59,7 +59,7 @@ class Parity(NamedTuple):
 
 
 def compare(
-    trained: TrainedModel, examples: Examples, bundle: Bundle, max_drop: float | None
+    trained: TrainedModel, examples: Split, bundle: Bundle, max_drop: float | None
 ) -> Parity:
     """Compare an exported model with the trained one, on real examples.
 
@@ -100,7 +100,7 @@ def compare(
 
 
 def _ask_bundle(
-    trained: TrainedModel, examples: Examples, bundle: Bundle, rows: np.ndarray
+    trained: TrainedModel, examples: Split, bundle: Bundle, rows: np.ndarray
 ) -> list[Answers]:
     predictions = bundle.predict(list_examples(trained, examples, rows))
     return read_predictions(predictions, trained.featurizer.targets)
@@ -117,7 +117,7 @@ def _check_alone(
 
 
 def _measure(
-    trained: TrainedModel, examples: Examples, answers: Sequence[Answers], metric: str
+    trained: TrainedModel, examples: Split, answers: Sequence[Answers], metric: str
 ) -> float:
     joined = join_predictions(examples, answers, trained.featurizer.targets)
     return score_predictions(trained.task, joined)[metric]

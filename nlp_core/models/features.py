@@ -18,8 +18,8 @@ from nlp_core.config.reader import PIECES, WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
-from nlp_core.data.split_column import Column, Rows, Text, TextColumn
-from nlp_core.data.task import Examples, Task
+from nlp_core.data.split_column import Column, Rows, TextColumn
+from nlp_core.data.task import Split, Task
 from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.kinds import NEXT_WORD
@@ -99,7 +99,7 @@ class EncodedSplit:
         parts: which text each place of the input `texts` is of; None where no pairs are read so.
     """
 
-    split: Examples
+    split: Split
     features: dict[str, Feature]
     inputs: dict[str, Ragged]
     targets: dict[str, Ragged | Rows]
@@ -150,7 +150,7 @@ class Featurizer:
     targets: dict[str, list[str]]
 
     @classmethod
-    def build(cls, plan: ModelPlan, task: Task, train: Examples, init: Path) -> "Featurizer":
+    def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
         """Make the vocabularies from the training split of a task; see `build_all`."""
         return cls.build_all(plan, [(task, train)], init)[task.name]
 
@@ -158,7 +158,7 @@ class Featurizer:
     def build_all(
         cls,
         plan: ModelPlan,
-        trained: Sequence[tuple[Task, Examples]],
+        trained: Sequence[tuple[Task, Split]],
         init: Path,
         known: Mapping[str, Vocabulary] | None = None,
     ) -> dict[str, "Featurizer"]:
@@ -204,7 +204,7 @@ class Featurizer:
         assert isinstance(vocabulary, WordVocabulary), name
         return vocabulary
 
-    def encode(self, split: Examples) -> EncodedSplit:
+    def encode(self, split: Split) -> EncodedSplit:
         """Turn the texts and targets of a split into arrays.
 
         Raises:
@@ -244,7 +244,7 @@ class Featurizer:
         return found
 
 
-def _check_columns(plan: ModelPlan, task: Task, train: Examples) -> None:
+def _check_columns(plan: ModelPlan, task: Task, train: Split) -> None:
     for name, column in plan.inputs.items():
         if find_source(column) not in train.columns:
             raise ConfigError(
@@ -253,9 +253,8 @@ def _check_columns(plan: ModelPlan, task: Task, train: Examples) -> None:
             )
 
 
-def _shift(vocabulary: WordVocabulary, text: Text) -> Ragged:
+def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
     """Return for each token the id of the next one; -1 for the last one of a text."""
-    assert isinstance(text, TextColumn), type(text)
     ids = vocabulary.encode(text.tokens)
     ids[ids >= len(vocabulary)] = UNKNOWN  # a vector of its own, but no row to be predicted by
     following = np.append(ids[1:], IGNORED)

@@ -14,7 +14,7 @@ from nlp_core.data.corpus_task import DocumentSplit
 from nlp_core.data.masked_text import MEASURED_WINDOWS, RULE, SEED, MaskedText, mask_text
 from nlp_core.data.masking import MaskingRule
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.data.task import Examples, Split
+from nlp_core.data.task import Split
 from nlp_core.data.window import NUM_SPECIAL, cut_windows, encode_documents
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import ConfigError, DataError
@@ -69,7 +69,7 @@ class MaskedSplit(EncodedSplit):
         )
 
 
-def encode_split(featurizer: Featurizer, split: Examples) -> EncodedSplit:
+def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
     """Turn a split into arrays, by its columns or, of documents, by their windows.
 
     Raises:

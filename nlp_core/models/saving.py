@@ -60,24 +60,6 @@ def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
 
 
 def load_model(
-    folder: Path, plan: ModelPlan, *, kind: Kind, init: Path
-) -> tuple[GraphModel, Featurizer]:
-    """Read a trained model of one task back.
-
-    Args:
-        folder: a seed's folder of a finished cell.
-        plan: the model file that the cell was trained with.
-        kind: kind of its task.
-        init: folder of the vectors it started from.
-
-    Raises:
-        DataError: a file is missing, or the weights are those of another model file.
-    """
-    model, featurizers = load_shared_model(folder, plan, kinds={None: kind}, init=init)
-    return model, featurizers[None]
-
-
-def load_shared_model(
     folder: Path, plan: ModelPlan, *, kinds: Mapping[str | None, Kind], init: Path
 ) -> tuple[GraphModel, dict[str | None, Featurizer]]:
     """Read a trained model back, with what reads the texts of each of its tasks.

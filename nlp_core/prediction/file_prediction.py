@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
+from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.records import Record, read_records, refuse
 from nlp_core.data.readers.user import UserExample, parse_record
-from nlp_core.data.user_split import read_questions
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_text
 from nlp_core.prediction.prediction import Prediction

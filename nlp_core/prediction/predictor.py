@@ -13,13 +13,13 @@ from nlp_core.blocks import SEQUENCE, VECTOR
 from nlp_core.config.reader import SYMBOLS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
+from nlp_core.data.question_file import build_question_split
 from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.user import UserExample, cut_texts, list_candidates, locate_text
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
-from nlp_core.data.user_split import build_question_split, read_user_split
-from nlp_core.data.user_task import build_user_task
+from nlp_core.data.user_task import build_user_task, read_user_split
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
 from nlp_core.kinds import ANSWERS
@@ -270,7 +270,7 @@ class Predictor:
         extras = {name: [example.extras[name] for example in examples] for name in self.data.extras}
         symbols = {name: rows for name, rows in extras.items() if name.startswith(SYMBOLS)}
         columns = {
-            name: TextColumn([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
+            name: TextColumn.build([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
             for name, rows in (texts | symbols).items()
         }
         numbers = {

@@ -22,7 +22,7 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan, plan_model, read_plan
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
-from nlp_core.models.saving import load_shared_model
+from nlp_core.models.saving import load_model
 
 CELL = "cell.json"
 SEED = "seed-"
@@ -65,7 +65,7 @@ class TrainedFolder(NamedTuple):
         }
         if self.data is not None:
             kinds = {None: self.data.kind}
-        return load_shared_model(self.weights, self.plan, kinds=kinds, init=self.init)
+        return load_model(self.weights, self.plan, kinds=kinds, init=self.init)
 
     def build_task(self, task: str | None, targets: dict[str, list[str]]) -> Task:
         """Return what the model predicts.

@@ -16,7 +16,7 @@ from nlp_core.data.soft_labels import (
     join_columns,
     join_members,
 )
-from nlp_core.data.task import Examples, Split, Task, read_task
+from nlp_core.data.task import Split, Task, read_task
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json
 from nlp_core.kinds import TAGS
@@ -35,7 +35,7 @@ class Taught(NamedTuple):
         lesson: what the teachers said of them; None: nothing.
     """
 
-    train: Examples
+    train: Split
     lesson: Lesson | None
 
 
@@ -57,7 +57,6 @@ def read_lesson(
     parts = [part for part in parts if part.task == task.name]
     if config is None or not parts:
         return Taught(train, None)
-    assert isinstance(train, Split), type(train)
     pieces: dict[tuple[str, str, AlterationConfig | None], list[SoftLabels]] = {}
     for part in parts:
         _check_part(part, parts[0], task)
