@@ -22,7 +22,7 @@ LARGEST = float(np.finfo(np.float32).max)
 """The largest number of a graph, which reckons in 32 bits."""
 
 
-class Featurizer:
+class BundleFeaturizer:
     """Make the arrays of a graph.
 
     Args:
@@ -61,9 +61,9 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
     if note["source"] == "numbers":
         return partial(_read_numbers, name=name, column=column, width=note["width"])
     if note["source"] == "gazetteer":
-        from reglue_runtime.gazetteer import Gazetteer
+        from reglue_runtime.gazetteer import PhraseMatcher
 
-        gazetteer = Gazetteer.read(folder / note["file"], lowercase=note["lowercase"])
+        gazetteer = PhraseMatcher.read(folder / note["file"], lowercase=note["lowercase"])
         return lambda examples: {name: gazetteer.find(_list_tokens(examples, column))}
     from reglue_runtime.windows import build_windows
 

@@ -56,7 +56,7 @@ def match_phrases(
             place += 1
 
 
-class Gazetteer:
+class PhraseMatcher:
     """Find phrases in texts.
 
     Args:
@@ -69,7 +69,7 @@ class Gazetteer:
         self.lowercase = lowercase
 
     @classmethod
-    def read(cls, path: Path, *, lowercase: bool) -> "Gazetteer":
+    def read(cls, path: Path, *, lowercase: bool) -> "PhraseMatcher":
         """Read entries whose weights are written as text, so that no place is rounded away."""
         note = json.loads(path.read_text(encoding="utf-8"))["entries"]
         entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note]

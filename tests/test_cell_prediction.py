@@ -3,11 +3,13 @@
 import csv
 import json
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
+import torch
 
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_registry
@@ -174,3 +176,16 @@ def test_a_model_of_ones_own_goes_on_from_a_cell(project: Path, tmp_path: Path) 
         main([*call, "--init", f"{CELLS}/sst2_tiny/seed-{seed}"])
         found = Predictor(TrainedModel.open(tmp_path / "new")).predict(["w5", "w6"])
         assert [item.prediction for item in found] == said
+
+
+def test_a_cell_is_opened_by_its_own_folder_alone(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(project / CELLS / "rte_tiny", tmp_path / "rte_tiny")
+    shutil.copytree(project / "zoo", tmp_path / "zoo")
+    monkeypatch.chdir(tmp_path)
+    one, other = (TrainedModel.open("rte_tiny", seed=seed) for seed in (1, 2))
+    assert (one.name, one.task.name, one.task.report_split) == ("rte_tiny", "rte", "dev")
+    assert one.featurizer.targets == other.featurizer.targets == {"label": [EARLIER, LATER]}
+    first, second = (item.model.state_dict() for item in (one, other))
+    assert any(not torch.equal(first[name], second[name]) for name in first)

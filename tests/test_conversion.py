@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nlp_core.cli import main
 from nlp_core.data.conversion import Conversion, Form
-from nlp_core.data.tagging_scheme import PREFIXES, Span, read_spans, write_tags
+from nlp_core.data.tagging_scheme import PREFIXES, Entity, read_spans, write_tags
 from nlp_core.errors import DataError
 
 SCHEMES = sorted(PREFIXES)
@@ -25,13 +25,13 @@ TAGS = {
 
 
 @st.composite
-def sentences(draw: st.DrawFn) -> tuple[list[str], list[Span]]:
-    spans: list[Span] = []
+def sentences(draw: st.DrawFn) -> tuple[list[str], list[Entity]]:
+    spans: list[Entity] = []
     position = 0
     for _ in range(draw(st.integers(0, 4))):
         start = position + draw(st.integers(0, 2))
         position = start + draw(st.integers(1, 3))
-        spans.append(Span(start, position, draw(st.sampled_from(["LOC", "PER", "X-Y"]))))
+        spans.append(Entity(start, position, draw(st.sampled_from(["LOC", "PER", "X-Y"]))))
     length = max(position + draw(st.integers(0, 2)), 1)
     words = st.sampled_from(["a", "#", "O", "B-LOC", "\u00e9\u00a0\u2028", "-", '"', "1"])
     return draw(st.lists(words, min_size=length, max_size=length)), spans
@@ -75,7 +75,7 @@ def test_there_and_back_gives_the_same_bytes(form: Form, data: st.DataObject) ->
 
 @given(sentences(), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
 def test_the_entities_stay_what_they_are(
-    sentence: tuple[list[str], list[Span]],
+    sentence: tuple[list[str], list[Entity]],
     source: str,
     target: str,
 ) -> None:

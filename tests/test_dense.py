@@ -92,7 +92,7 @@ def test_scaling_by_hand_and_after_storing() -> None:
     column = NumberColumn(np.array([[1.0, 5.0, 1e-9], [3.0, 5.0, 3e-9]]), None)
     learnt = NumberVocabulary.learn([column], {"width": 3}, Path("nowhere"))
     note = json.loads(format_json(learnt.describe()))
-    for vocabulary in (learnt, NumberVocabulary.recall(note, {}, Path("nowhere"))):
+    for vocabulary in (learnt, NumberVocabulary.from_note(note, {}, Path("nowhere"))):
         (found,) = vocabulary.read(column).take(np.array([1, 0]))
         np.testing.assert_allclose(found, [[1, 0, 1], [-1, 0, -1]], rtol=1e-6)
         assert found.dtype == np.float32

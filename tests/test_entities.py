@@ -18,7 +18,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.readers.entities import EntityError, find_tokens, parse_entities
 from nlp_core.data.readers.user import read_examples
-from nlp_core.data.tagging_scheme import Span, find_spans, write_tags
+from nlp_core.data.tagging_scheme import Entity, find_spans, write_tags
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGGING, TAGS
 from nlp_core.prediction.predictor import Predictor
@@ -101,7 +101,7 @@ def test_entities_are_learnt_and_predicted_as_they_stand(suffix: str) -> None:
     (told,) = load("bundle").predict([rows[0]["text"]])
     (found,) = Predictor(TrainedModel.open("out")).predict([rows[0]["text"]])
     assert told["tags"] == found.prediction
-    assert found.entities == [Span(*span) for span in rows[0]["entities"]]
+    assert found.entities == [Entity(*span) for span in rows[0]["entities"]]
     assert isinstance(found.confidence, list)
     assert [0 < chance <= 1 for chance in found.confidence] == [True] * len(found.entities)
 
@@ -146,7 +146,7 @@ def test_an_encoder_reads_such_texts_too(place: Path) -> None:
     quick = ["--lr", "0.02", "--epochs", "10", "--batch-size", "8"]
     main(["train", "m.json", "--train", str(path), "-o", "out", "--init", str(encoder), *quick])
     said = Predictor(TrainedModel.open("out")).predict(["the bad film!", "!", ""])
-    assert said[0].entities == [Span(4, 7, "N")]
+    assert said[0].entities == [Entity(4, 7, "N")]
     assert said[2].entities == []
 
 
@@ -184,15 +184,15 @@ def test_what_is_no_entity_is_refused(cell: object) -> None:
 def test_borders_in_white_space_do_not_count_and_those_inside_of_tokens_do() -> None:
     text = "see  New York-based 10mg"
     stretches = locate_plain_words(text)
-    found = find_tokens(text, stretches, [Span(3, 13, "LOC")])
-    assert found == ([Span(1, 3, "LOC")], 0)
-    assert find_tokens(text, stretches, [Span(20, 22, "N")]) == ([Span(5, 6, "N")], 1)
+    found = find_tokens(text, stretches, [Entity(3, 13, "LOC")])
+    assert found == ([Entity(1, 3, "LOC")], 0)
+    assert find_tokens(text, stretches, [Entity(20, 22, "N")]) == ([Entity(5, 6, "N")], 1)
     with pytest.raises(EntityError, match="'mg', which has a token that an entity before it has"):
-        find_tokens(text, stretches, [Span(22, 24, "U"), Span(20, 22, "N")])
+        find_tokens(text, stretches, [Entity(22, 24, "U"), Entity(20, 22, "N")])
     with pytest.raises(EntityError, match="up to letter 25 of 24"):
-        find_tokens(text, stretches, [Span(20, 25, "N")])
+        find_tokens(text, stretches, [Entity(20, 25, "N")])
     with pytest.raises(EntityError, match="with a token in it"):
-        find_tokens(text, stretches, [Span(3, 5, "N")])
+        find_tokens(text, stretches, [Entity(3, 5, "N")])
 
 
 def test_wrong_entities_are_refused_with_their_line(

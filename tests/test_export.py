@@ -15,8 +15,8 @@ import pytest
 
 from nlp_core.errors import ConfigError, ExportError
 from nlp_core.export import bundle as exporting
-from nlp_core.export.examples import list_examples
 from nlp_core.export.program import load_any
+from nlp_core.export.real_examples import list_examples
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError, load
 from tests.tiny import write_task, write_vectors

@@ -78,7 +78,7 @@ def test_without_case_phrases_fall_together() -> None:
 
 def test_stored_phrases_are_those_of_the_file() -> None:
     gazetteer = Gazetteer.build([*ENTRIES, ("x", "city", 1e-9)], lowercase=True)
-    restored = Gazetteer.recall(gazetteer.describe(), {"lowercase": True}, Path("nowhere"))
+    restored = Gazetteer.from_note(gazetteer.describe(), {"lowercase": True}, Path("nowhere"))
     assert restored.entries == gazetteer.entries
     texts = ("a new york times", "york x")
     np.testing.assert_array_equal(read(restored, *texts), read(gazetteer, *texts))

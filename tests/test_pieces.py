@@ -113,14 +113,14 @@ def test_a_batch_holds_the_windows_of_its_own_rows_alone() -> None:
 def test_options_that_do_not_fit_the_encoder(options: Mapping[str, int], message: str) -> None:
     note = {"tokenizer": json.loads(make_tokenizer().to_str()), "config": TINY_ENCODER}
     with pytest.raises(ConfigError, match=message):
-        PieceVocabulary.recall(note, options, Path())
+        PieceVocabulary.from_note(note, options, Path())
 
 
 def test_positions_begin_behind_padding_in_some_encoders() -> None:
     config = {**TINY_ENCODER, "model_type": "roberta", "pad_token_id": 1}
     note = {"tokenizer": json.loads(make_tokenizer().to_str()), "config": config}
     with pytest.raises(ConfigError, match="expected at most 14"):
-        PieceVocabulary.recall(note, {"max_length": 16}, Path())
+        PieceVocabulary.from_note(note, {"max_length": 16}, Path())
 
 
 def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
 def test_what_is_stored_restores_the_vocabulary() -> None:
     vocabulary = make_vocabulary()
     options = {"max_length": 16, "stride": 4}
-    other = PieceVocabulary.recall(vocabulary.describe(), options, Path())
+    other = PieceVocabulary.from_note(vocabulary.describe(), options, Path())
     column = RawText(["good films"], None)
     assert other.read(column).ids.values.tolist() == vocabulary.read(column).ids.values.tolist()
     assert len(other) == len(PIECES)

@@ -9,8 +9,8 @@ import pytest
 from nlp_core.blocks import BLOCKS
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.store import store_file
 from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.user_store import store_file
 from nlp_core.errors import ConfigError
 from nlp_core.models.plugin import load_plugins
 from nlp_core.prediction.predictor import Predictor

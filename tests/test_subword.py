@@ -69,7 +69,7 @@ def test_pieces_are_the_same_in_another_process() -> None:
 def test_stored_pieces_are_the_learnt_ones() -> None:
     vocabulary = learn(WORDS, num_pieces=20)
     note = json.loads(format_json(vocabulary.describe()))
-    restored = SubwordVocabulary.recall(note, {}, NOWHERE)
+    restored = SubwordVocabulary.from_note(note, {}, NOWHERE)
     words = [*WORDS, "slow", "x"]
     assert restored.encode(words) == vocabulary.encode(words)
     assert len(restored) == len(vocabulary)

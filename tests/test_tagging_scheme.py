@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlp_core.data.tagging_scheme import (
-    Span,
+    Entity,
     TagError,
     convert_tags,
     list_tags,
@@ -13,19 +13,19 @@ from nlp_core.data.tagging_scheme import (
 
 
 @st.composite
-def entities(draw: st.DrawFn) -> list[Span]:
-    spans: list[Span] = []
+def entities(draw: st.DrawFn) -> list[Entity]:
+    spans: list[Entity] = []
     position = 0
     for _ in range(draw(st.integers(0, 4))):
         start = position + draw(st.integers(0, 2))
         position = start + draw(st.integers(1, 3))
-        spans.append(Span(start, position, draw(st.sampled_from(["LOC", "PER"]))))
+        spans.append(Entity(start, position, draw(st.sampled_from(["LOC", "PER"]))))
     return spans
 
 
 def test_iob1_entity_begins_with_i_and_with_b_only_behind_its_like() -> None:
     tags = ["I-PER", "I-PER", "B-PER", "O", "I-LOC", "I-ORG"]
-    expected = [Span(0, 2, "PER"), Span(2, 3, "PER"), Span(4, 5, "LOC"), Span(5, 6, "ORG")]
+    expected = [Entity(0, 2, "PER"), Entity(2, 3, "PER"), Entity(4, 5, "LOC"), Entity(5, 6, "ORG")]
     assert read_spans(tags, "IOB1") == expected
 
 
@@ -42,7 +42,7 @@ def test_iob1_becomes_bio_bioes_and_bilou() -> None:
 
 
 @given(entities(), st.sampled_from(["IOB1", "BIO", "BIOES", "BILOU"]))
-def test_written_tags_are_read_back(spans: list[Span], scheme: str) -> None:
+def test_written_tags_are_read_back(spans: list[Entity], scheme: str) -> None:
     length = spans[-1].end + 1 if spans else 2
     assert read_spans(write_tags(spans, length, scheme), scheme) == spans
 

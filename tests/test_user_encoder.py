@@ -11,7 +11,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.split_column import RawText, WordText
-from nlp_core.data.store import store_file
+from nlp_core.data.user_store import store_file
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import DataError
 from nlp_core.prediction.predictor import Predictor

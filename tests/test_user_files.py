@@ -16,8 +16,8 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.guess import count_rows, guess_data, guess_texts
 from nlp_core.data.readers.user import read_examples
-from nlp_core.data.store import open_store, write_store
 from nlp_core.data.task import Split
+from nlp_core.data.user_store import open_store, write_store
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, KINDS, RANKING, TAGGING
 from tests.user_files import write_conll
@@ -304,7 +304,7 @@ def test_only_the_most_frequent_words_are_kept(tmp_path: Path) -> None:
 def test_rarest_words_are_forgotten_on_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nlp_core.data.store.ROWS_A_CHUNK", 10)
+    monkeypatch.setattr("nlp_core.data.user_store.ROWS_A_CHUNK", 10)
     words = [f"w{number % 7} x{number}" for number in range(300)]
     path = put(tmp_path / "a.tsv", "text\tlabel\n" + "".join(f"{w}\ty\n" for w in words))
     column = store(tmp_path / "store", path, data(tokens="spaces", max_words=7)).texts["tokens"]
@@ -424,7 +424,7 @@ def measure_peak(folder: Path, rows: int) -> int:
 def test_memory_does_not_grow_with_the_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nlp_core.data.store.ROWS_A_CHUNK", 100)
+    monkeypatch.setattr("nlp_core.data.user_store.ROWS_A_CHUNK", 100)
     small, large = (measure_peak(tmp_path, rows) for rows in (400, 2400))
     # A text has 100 tokens, 290 characters; a row may take places for numbers, and no text.
     assert (large - small) / 2000 < 100, (small, large)

@@ -9,7 +9,7 @@ from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
 from nlp_core.config.export import Variant
 from nlp_core.export.bundle import export_model
-from nlp_core.export.examples import read_examples
+from nlp_core.export.real_examples import read_examples
 from nlp_core.prediction.trained_model import TrainedModel
 
 

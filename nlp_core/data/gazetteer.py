@@ -59,7 +59,9 @@ class Gazetteer:
         return cls.build(entries, lowercase=bool(options.get("lowercase", False)))
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path) -> "Gazetteer":
+    def from_note(
+        cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
+    ) -> "Gazetteer":
         """Restore the entries; the file is not read."""
         entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note["entries"]]
         return cls.build(entries, lowercase=bool(options.get("lowercase", False)))

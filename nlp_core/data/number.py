@@ -47,7 +47,7 @@ class NumberVocabulary:
         return cls(values.mean(0), np.where(std > 0, std, 1.0))
 
     @classmethod
-    def recall(
+    def from_note(
         cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
     ) -> "NumberVocabulary":
         """Restore mean and deviation."""

@@ -125,7 +125,7 @@ class PieceVocabulary:
         return cls._build(tokenizer, config, options, init)
 
     @classmethod
-    def recall(
+    def from_note(
         cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
     ) -> "PieceVocabulary":
         """Restore tokenizer and configuration; the weights are the model's own."""

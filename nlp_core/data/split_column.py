@@ -46,7 +46,7 @@ class TextColumn:
         numbers: of the tokens, flat, [total].
         starts: where each example begins, [N].
         lengths: tokens of each example, [N].
-        dropped: number of the words that were too rare to be told apart; None: there are none.
+        dropped: number of the words that were too rare to be kept; None: there are none.
     """
 
     lexicon: list[str]

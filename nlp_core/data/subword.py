@@ -54,7 +54,7 @@ class SubwordVocabulary:
         return cls(tokenizer.to_str(), tokenizer.get_vocab_size(), lowercase)
 
     @classmethod
-    def recall(
+    def from_note(
         cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
     ) -> "SubwordVocabulary":
         """Restore the tokenizer."""

@@ -12,7 +12,7 @@ CLOSED = {"BIOES": ("E", "S"), "BILOU": ("L", "U")}
 """Schemes that mark where an entity ends: the letters of its last token, and of its only one."""
 
 
-class Span(NamedTuple):
+class Entity(NamedTuple):
     """An entity.
 
     Attributes:
@@ -38,7 +38,7 @@ class TagError(DataError):
         self.index = index
 
 
-def read_spans(tags: list[str], scheme: str) -> list[Span]:
+def read_spans(tags: list[str], scheme: str) -> list[Entity]:
     """Return the entities of a sentence, in order.
 
     In IOB1 an entity begins with I-, and with B- only behind another of its type; in BIO always
@@ -48,43 +48,43 @@ def read_spans(tags: list[str], scheme: str) -> list[Span]:
         TagError: a tag has no such form, or cannot follow the one before it.
     """
     last, only = CLOSED.get(scheme, (None, None))
-    spans: list[Span] = []
+    spans: list[Entity] = []
     start, label = 0, ""
     for index, tag in enumerate([*tags, OUTSIDE]):
         prefix, kind = _parse_tag(index, tag, scheme)
         if not (prefix in ("I", last) and kind == label):
             _check_start(index, tag, label, scheme)
             if label:
-                spans.append(Span(start, index, label))
+                spans.append(Entity(start, index, label))
             start, label = index, kind
         if prefix in (last, only):
-            spans.append(Span(start, index + 1, label))
+            spans.append(Entity(start, index + 1, label))
             label = ""
     return spans
 
 
-def find_spans(tags: list[str]) -> list[Span]:
+def find_spans(tags: list[str]) -> list[Entity]:
     """Return the entities of predicted tags, which may break the rules of BIO and BIOES.
 
     An entity begins with B- or S-, or where the type is another than before, and ends with E- or S-
     or where that type ends.
     """
-    spans: list[Span] = []
+    spans: list[Entity] = []
     start, label = 0, ""
     for index, tag in enumerate([*tags, OUTSIDE]):
         prefix, _, kind = tag.partition("-")
         if label and (prefix in ("B", "S") or kind != label):
-            spans.append(Span(start, index, label))
+            spans.append(Entity(start, index, label))
             label = ""
         if kind and not label:
             start, label = index, kind
         if prefix in ("E", "S"):
-            spans.append(Span(start, index + 1, label))
+            spans.append(Entity(start, index + 1, label))
             label = ""
     return spans
 
 
-def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
+def write_tags(spans: list[Entity], length: int, scheme: str) -> list[str]:
     """Return the tags of a sentence's entities.
 
     Args:

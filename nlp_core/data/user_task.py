@@ -17,9 +17,9 @@ from nlp_core.data.question_file import (
     read_questions,
 )
 from nlp_core.data.readers.user import read_examples
-from nlp_core.data.store import store_file
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
+from nlp_core.data.user_store import store_file
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
 

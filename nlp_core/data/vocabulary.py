@@ -42,7 +42,7 @@ class Vocabulary(Protocol):
         """
 
     @classmethod
-    def recall(cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path) -> Self:
+    def from_note(cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path) -> Self:
         """Make the vocabulary from what `describe` returned."""
 
     def describe(self) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class WordVocabulary:
         return cls.build(count_words(columns), rules, table)
 
     @classmethod
-    def recall(
+    def from_note(
         cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
     ) -> "WordVocabulary":
         """Restore words and counts; a vector table is read again."""
@@ -254,7 +254,7 @@ class CharacterVocabulary:
         return cls.build(count_words(columns))
 
     @classmethod
-    def recall(
+    def from_note(
         cls, note: Mapping[str, Any], options: Mapping[str, Any], init: Path
     ) -> "CharacterVocabulary":
         """Restore the characters."""

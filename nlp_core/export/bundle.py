@@ -11,13 +11,13 @@ from nlp_core.config.export import ExportConfig, Variant
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
-from nlp_core.export.examples import read_examples
 from nlp_core.export.graph import build_graph
 from nlp_core.export.heads import check_heads, describe_heads
 from nlp_core.export.inputs import InputPlan, plan_inputs
 from nlp_core.export.parity import EXACT, Parity, compare
 from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
+from nlp_core.export.real_examples import read_examples
 from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM

@@ -13,9 +13,9 @@ from nlp_core.config.latency import EAGER, TEACHER, LatencyTableConfig
 from nlp_core.errors import DataError
 from nlp_core.export.bundle import PARITY
 from nlp_core.export.eager import TorchSubject
-from nlp_core.export.examples import list_examples, read_examples
 from nlp_core.export.latency import BundleSubject, Plan, Subject, Timing, time_models
 from nlp_core.export.program import load_any
+from nlp_core.export.real_examples import list_examples, read_examples
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError
 

@@ -82,7 +82,7 @@ def load_model(
     owners = {layer.name: layer for layer in raw_layers(plan) if layer.owner == layer.name}
     if set(owners) == set(note["layers"]):
         vocabularies = {
-            name: choose_vocabulary(owners[name]).recall(item, owners[name].options, init)
+            name: choose_vocabulary(owners[name]).from_note(item, owners[name].options, init)
             for name, item in note["layers"].items()
         }
         featurizers = {

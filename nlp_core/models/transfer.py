@@ -58,7 +58,7 @@ def read_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vo
     """
     notes = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["layers"]
     return {
-        layer.name: choose_vocabulary(layer).recall(notes[layer.name], layer.options, init)
+        layer.name: choose_vocabulary(layer).from_note(notes[layer.name], layer.options, init)
         for layer in raw_layers(plan)
         if layer.owner == layer.name and layer.name in notes
     }

@@ -5,7 +5,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from nlp_core.data.readers.user import UserExample
-from nlp_core.data.tagging_scheme import Span, find_spans
+from nlp_core.data.tagging_scheme import Entity, find_spans
 
 
 class Prediction(NamedTuple):
@@ -27,7 +27,7 @@ class Prediction(NamedTuple):
     confidence: float | list[float] | None
     probability: np.ndarray | None
     tags: list[str] | None = None
-    entities: list[Span] | None = None
+    entities: list[Entity] | None = None
 
 
 def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:
@@ -38,7 +38,9 @@ def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:
     tags = cast(list[str], prediction.prediction if prediction.tags is None else prediction.tags)
     # the one token of a text without words stands nowhere
     spans = find_spans(tags) if places else []
-    entities = [Span(places[start].start, places[end - 1].end, kind) for start, end, kind in spans]
+    entities = [
+        Entity(places[start].start, places[end - 1].end, kind) for start, end, kind in spans
+    ]
     if prediction.tags is not None:
         return prediction._replace(entities=entities)
     chances = cast(list[float], prediction.confidence)

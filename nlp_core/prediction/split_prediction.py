@@ -1,4 +1,4 @@
-"""What a model says of a split: for the choice of the epoch, and as a file for evaluation."""
+"""The predictions of a split: for the choice of the epoch, and as a file for evaluation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Open a trained model: a cell's folder, the folder of one of its seeds, or one of `reglue train`.
 
-What the files beside the weights say is enough: neither params.yaml nor the data are read.
+The files of the folder are enough: neither params.yaml nor the data are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ FORMAT_VERSION = 1
 
 
 class TrainedFolder(NamedTuple):
-    """What a folder says of its trained model; the weights are not read.
+    """The description of a trained model; the weights are not read.
 
     Attributes:
         name: of the cell, or of the folder.
         weights: folder of the weights and the vocabularies.
         init: folder of the vectors or the encoder that the vocabularies need; need not be there.
         plan: the model.
-        tasks: of a cell, what cell.json says of each task; none of a folder of `reglue train`.
+        tasks: of a cell, the entry of each task in cell.json; none of a folder of `reglue train`.
         data: how the user's files are read; None for a cell.
     """
 
@@ -203,7 +203,7 @@ def is_trained(folder: Path) -> bool:
 def read_trained_folder(
     folder: Path, seed: int | None = None, plugins: Sequence[Path] = ()
 ) -> TrainedFolder:
-    """Read what a folder says of its trained model; see `TrainedModel.open`.
+    """Read the description of a trained model; see `TrainedModel.open`.
 
     Raises:
         ConfigError: the cell has no such seed, or a plug-in is missing.

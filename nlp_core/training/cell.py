@@ -2,7 +2,7 @@
 
 A finished seed is kept in a work folder whose name is the digest of all that the cell depends on.
 So a killed cell resumes at its seed, and within the seed at the last checkpoint; a cell that is
-given one seed more trains that one alone. The cell's own folder appears whole, at the end.
+given one seed more trains only that one. The cell's own folder appears whole, at the end.
 """
 
 import logging
@@ -66,12 +66,12 @@ class Cell(Run):
 
     @property
     def key(self) -> str:
-        """Digest of what the weights of a seed depend on: not of what is said about them."""
+        """Digest of what the weights of a seed depend on."""
         files = {str(path): digest_file(path) for path in list_files(self.plan)}
         return digest_json(
             {
                 "numerics": self.numerics,
-                "model": _drop_words(read_mapping(Path(self.experiment.model))),
+                "model": _drop_description(read_mapping(Path(self.experiment.model))),
                 "recipe": self.recipe.describe(),
                 "data": [task.digest for task in self.tasks]
                 if len(self.tasks) > 1
@@ -172,8 +172,8 @@ def read_cell(name: str, params: Params) -> Cell:
     )
 
 
-def _drop_words(model: dict[str, Any]) -> dict[str, Any]:
-    """Return a model without what is said about it."""
+def _drop_description(model: dict[str, Any]) -> dict[str, Any]:
+    """Return a model without its description and its source."""
     return {key: value for key, value in model.items() if key not in ("description", "source")}
 
 

@@ -88,7 +88,7 @@ class Run(ABC):
 
     @abstractmethod
     def write_results(self, folder: Path, finished: FinishedSeed) -> None:
-        """Write predictions or metrics, and the description, beside the model and its history."""
+        """Write predictions or metrics, and the description, next to the model and its history."""
 
 
 def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Processes) -> None:
@@ -134,7 +134,7 @@ def prepare_tasks(
 
     Args:
         run: what is trained.
-        seed: of the run, which says where a run starts that starts from a trained model.
+        seed: of the run; a run that starts from a cell may start from the same seed of it.
     """
     taught = [read_lesson(task, run.recipe.distillation, run.soft_labels) for task in run.tasks]
     trained = [(task, item.train) for task, item in zip(run.tasks, taught, strict=True)]

@@ -1,7 +1,7 @@
 """Train a model on the user's files, into a folder that holds all that prediction needs.
 
-The folder appears whole, at the end. What was done when a run was killed lies beside it, in
-`<folder>.work`, under a digest of all that the weights depend on, and the same call goes on there.
+The folder appears whole, at the end. The checkpoint of a killed run is kept in `<folder>.work`,
+under a digest of all that the weights depend on, and the same call goes on from it.
 """
 
 import logging

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from nlp_core.data.tagging_scheme import Span
+from nlp_core.data.tagging_scheme import Entity
 from reglue_runtime.text import Stretch
 
 STARTS = ("start", "start_offset")
@@ -32,11 +32,11 @@ class TaggedStretches(NamedTuple):
         widened: how many began or ended inside of a token, and were taken for whole ones.
     """
 
-    spans: list[Span]
+    spans: list[Entity]
     widened: int
 
 
-def parse_entities(cell: Any) -> list[Span]:  # Any: a cell of JSON
+def parse_entities(cell: Any) -> list[Entity]:  # Any: a cell of JSON
     """Return the entities of a cell, by letters; an empty one has none.
 
     Raises:
@@ -52,7 +52,7 @@ def parse_entities(cell: Any) -> list[Span]:  # Any: a cell of JSON
     return [_parse_item(item) for item in cell]
 
 
-def _parse_item(item: Any) -> Span:  # Any: JSON
+def _parse_item(item: Any) -> Entity:  # Any: JSON
     if isinstance(item, list):
         return _build(*item, whole=item)
     if isinstance(item, dict):
@@ -61,7 +61,7 @@ def _parse_item(item: Any) -> Span:  # Any: JSON
     raise EntityError(f"found {item!r:.200}, {EXPECTED}")
 
 
-def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
+def _build(*parts: Any, whole: object) -> Entity:  # Any: JSON
     """Return an entity of a start, an end and a label."""
     if len(parts) == len(PARTS):
         start, end, label = parts
@@ -70,11 +70,11 @@ def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
         name = label.strip() if isinstance(label, str) else ""
         is_place = all(PLACE.fullmatch(str(letter)) for letter in (start, end))
         if name and is_place and int(start) < int(end):
-            return Span(int(start), int(end), name)
+            return Entity(int(start), int(end), name)
     raise EntityError(f"found {whole!r:.200}, {EXPECTED}, with the start before the end")
 
 
-def find_tokens(text: str, stretches: Sequence[Stretch], entities: list[Span]) -> TaggedStretches:
+def find_tokens(text: str, stretches: Sequence[Stretch], entities: list[Entity]) -> TaggedStretches:
     """Return entities by the tokens that they cover; white space at their borders does not count.
 
     Args:
@@ -85,7 +85,7 @@ def find_tokens(text: str, stretches: Sequence[Stretch], entities: list[Span]) -
     Raises:
         EntityError: one ends behind the text, has no token, or shares one with another.
     """
-    spans: list[Span] = []
+    spans: list[Entity] = []
     widened = 0
     for entity in sorted(entities):
         if entity.end > len(text):
@@ -107,5 +107,5 @@ def find_tokens(text: str, stretches: Sequence[Stretch], entities: list[Span]) -
                 "expected each token in one entity at most"
             )
         widened += stretches[first].start < entity.start or stretches[last].end > entity.end
-        spans.append(Span(first, last + 1, entity.label))
+        spans.append(Entity(first, last + 1, entity.label))
     return TaggedStretches(spans, widened)

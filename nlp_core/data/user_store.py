@@ -34,12 +34,12 @@ log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 DROPPED = 0
-"""Number of the words that were too rare to be told apart."""
+"""Number of the words that were too rare to be kept."""
 DROPPED_WORD = "\0"
 """The word of that number, which no text can hold."""
 NOTE = "note.json"
 RAW = "raw_"
-"""How the name of a column begins that holds a text as it stands, as one word."""
+"""Prefix of a column that holds the whole text, as one word."""
 ROWS_A_CHUNK = 8192
 LIVE_WORDS = 8
 """Words that are counted at once, in multiples of max_words; above it the rarest are forgotten."""
@@ -158,8 +158,8 @@ def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[s
         values.close()
     for column in columns:
         if column.close():
-            said = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
-            log.warning(said, path, data.max_words, column.name)
+            text = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
+            log.warning(text, path, data.max_words, column.name)
     note = {"rows": rows, "texts": read, "lines": targets.close()}
     note |= {"pieces": sorted(pieces), "raw": raw, "numbers": [item.name for item in numbers]}
     (folder / NOTE).write_text(json.dumps(note), encoding="utf-8")
@@ -205,7 +205,7 @@ class _ColumnWriter:
             self._flush()
 
     def close(self) -> bool:
-        """Write the lexicon and say whether words were dropped."""
+        """Write the lexicon and return whether words were dropped."""
         self._flush()
         self._forget(self.max_words)
         lexicon = [DROPPED_WORD, *self._numbers]
