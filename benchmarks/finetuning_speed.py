@@ -21,7 +21,7 @@ from pathlib import Path
 
 from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, WarmupLinearSchedule
 from nlp_core.data.batching import order_training_batches
-from nlp_core.data.task import Examples, Task, TextColumn, read_task
+from nlp_core.data.task import Split, Task, read_task
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
@@ -63,7 +63,7 @@ class Clock(transformers.TrainerCallback):
         self.last = time.process_time()
 
 
-def build_ours(task: Task, train: Examples, encoder: Path) -> Run:
+def build_ours(task: Task, train: Split, encoder: Path) -> Run:
     """Return our side."""
     seed_everything(1)
     plan = read_plan(MODEL)
@@ -98,11 +98,10 @@ def build_ours(task: Task, train: Examples, encoder: Path) -> Run:
     return run
 
 
-def build_theirs(task: Task, train: Examples, encoder: Path) -> Run:
+def build_theirs(task: Task, train: Split, encoder: Path) -> Run:
     """Return the side of Trainer."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     column = train.texts["tokens"]
-    assert isinstance(column, TextColumn), type(column)
     texts = [" ".join(column.row(row)) for row in range(len(train))]
     pieces = tokenizer(texts, truncation=True, max_length=128)
     labels = {name: idx for idx, name in enumerate(task.labels)}

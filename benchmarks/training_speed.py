@@ -19,7 +19,8 @@ from pathlib import Path
 
 from nlp_core.config.params import read_params
 from nlp_core.data.batching import order_training_batches
-from nlp_core.data.task import TAGS, read_task
+from nlp_core.data.task import read_task
+from nlp_core.kinds import TAGS
 from nlp_core.models.features import Batch, EncodedSplit, Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.training.cell import Cell, read_cell

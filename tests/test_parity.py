@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from nlp_core.data.task import Examples
+from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export import parity
 from nlp_core.export.answer import Answer, Answers
@@ -18,7 +18,7 @@ def answer(score: float) -> Answers:
     return {"label": Answer("0", np.array([score], dtype=np.float32))}
 
 
-EXAMPLES = cast(Examples, [{} for _ in range(6)])
+EXAMPLES = cast(Split, [{} for _ in range(6)])
 
 
 def make_trained(metric: str, size: int = 6) -> TrainedModel:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.task import Examples, read_task
+from nlp_core.data.task import Split, read_task
 from nlp_core.export.bundle import export_model
 from nlp_core.export.parity import Parity
 from nlp_core.models.features import Featurizer
@@ -57,7 +57,7 @@ def make_trained(
     return TrainedModel(root, task.name, model, featurizer, task, data)
 
 
-def read_examples(trained: TrainedModel) -> Examples:
+def read_examples(trained: TrainedModel) -> Split:
     """Return the examples that the export of a model is checked on."""
     return trained.task.read_split(trained.task.report_split)
 

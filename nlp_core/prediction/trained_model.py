@@ -162,8 +162,9 @@ class TrainedModel:
     @property
     def max_tokens(self) -> int | None:
         """Tokens of a text that it reads; None: all."""
-        has_limit = self.data is not None and not self.task.kind.has_passages
-        return self.data.max_tokens if self.data is not None and has_limit else None
+        if self.data is None or self.task.kind.has_passages:
+            return None
+        return self.data.max_tokens
 
     def describe_data(self, file: Path | None = None) -> DataConfig:
         """Return how files are read that it predicts or is measured on.
