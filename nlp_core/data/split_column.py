@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from mmap import MADV_DONTNEED, mmap
 from typing import Protocol
 
 import numpy as np
@@ -83,6 +84,8 @@ class TextColumn:
         counts = np.zeros(len(self.lexicon), dtype=np.int64)
         for start in range(0, len(self.starts), ROWS_A_CHUNK):
             counts += np.bincount(self._read(start), minlength=len(counts))
+            if isinstance(self.numbers.base, mmap):
+                self.numbers.base.madvise(MADV_DONTNEED)  # no page of the file stays resident
         if self.dropped is not None:
             counts[self.dropped] = 0
         found = np.flatnonzero(counts)
