@@ -25,8 +25,9 @@ def serve(name: str, *, installed: bool) -> None:
     from steps import build_run
 
     from nlp_core.config.params import read_params
-    from nlp_core.training.cell import prepare_tasks, read_cell
+    from nlp_core.training.cell import read_cell
     from nlp_core.training.determinism import seed_everything
+    from nlp_core.training.run import prepare_tasks
 
     cell = read_cell(name, read_params(Path("params.yaml")))
     seed_everything(1)

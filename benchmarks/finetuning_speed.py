@@ -19,7 +19,7 @@ from pathlib import Path
 from steps import Run, Timing, build_run, time_in_turn
 
 from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, WarmupLinearSchedule
-from nlp_core.data.task import Examples, Task, TextColumn, read_task
+from nlp_core.data.task import Split, Task, read_task
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
@@ -55,7 +55,7 @@ class Clock(transformers.TrainerCallback):
         self.last = time.process_time()
 
 
-def build_ours(task: Task, train: Examples, encoder: Path) -> Run:
+def build_ours(task: Task, train: Split, encoder: Path) -> Run:
     seed_everything(1)
     plan = read_plan(MODEL)
     featurizer = Featurizer.build(plan, task, train, encoder)
@@ -63,10 +63,9 @@ def build_ours(task: Task, train: Examples, encoder: Path) -> Run:
     return build_run(model, task, featurizer.encode(train), RECIPE)
 
 
-def build_theirs(task: Task, train: Examples, encoder: Path) -> Run:
+def build_theirs(task: Task, train: Split, encoder: Path) -> Run:
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     column = train.texts["tokens"]
-    assert isinstance(column, TextColumn), type(column)
     texts = [" ".join(column.row(row)) for row in range(len(train))]
     pieces = tokenizer(texts, truncation=True, max_length=128)
     labels = {name: idx for idx, name in enumerate(task.labels)}

@@ -7,7 +7,7 @@ from typing import Protocol
 from reglue_runtime.decoding import Prediction, build_decoding
 from reglue_runtime.error import BundleError
 from reglue_runtime.example import Example, Given, Reader
-from reglue_runtime.featurizing import Arrays, Featurizer
+from reglue_runtime.featurizing import Arrays, BundleFeaturizer
 from reglue_runtime.manifest import PROGRAM, Manifest, read_manifest
 
 BATCH = 32
@@ -28,7 +28,7 @@ class Bundle:
     def __init__(self, folder: Path, manifest: Manifest, graph: Graph) -> None:
         self.manifest = manifest
         self._reader = Reader(manifest)
-        self._featurizer = Featurizer(manifest, folder)
+        self._featurizer = BundleFeaturizer(manifest, folder)
         self._graph = graph
         self._decodings = {
             note["output"]: build_decoding(note, manifest.tokenizer, folder)

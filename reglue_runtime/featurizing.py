@@ -23,7 +23,7 @@ LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a graph of 32-bit floats can read."""
 
 
-class Featurizer:
+class BundleFeaturizer:
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self._sources: list[Source] = [_build_source(note, folder) for note in manifest.inputs]
 
@@ -55,9 +55,9 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
     if note["source"] == "numbers":
         return partial(_read_numbers, name=name, column=column, width=note["width"])
     if note["source"] == "gazetteer":
-        from reglue_runtime.gazetteer import Gazetteer
+        from reglue_runtime.gazetteer import PhraseMatcher
 
-        gazetteer = Gazetteer.read(folder / note["file"], lowercase=note["lowercase"])
+        gazetteer = PhraseMatcher.read(folder / note["file"], lowercase=note["lowercase"])
         return lambda examples: {name: gazetteer.find(_list_tokens(examples, column))}
     from reglue_runtime.windows import build_windows
 

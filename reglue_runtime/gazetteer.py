@@ -50,13 +50,13 @@ def match_phrases(
             place += 1
 
 
-class Gazetteer:
+class PhraseMatcher:
     def __init__(self, phrases: Phrases, *, lowercase: bool) -> None:
         self.phrases = phrases
         self.lowercase = lowercase
 
     @classmethod
-    def read(cls, path: Path, *, lowercase: bool) -> "Gazetteer":
+    def read(cls, path: Path, *, lowercase: bool) -> "PhraseMatcher":
         """Read entries; their weights are strings, so that no digit is lost."""
         note = json.loads(path.read_text(encoding="utf-8"))["entries"]
         entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note]

@@ -25,7 +25,7 @@ ROWS = [[*row, f"x{idx}"] if row else row for idx, row in enumerate(ROWS)]
 
 
 def make_column(rows: list[list[str]]) -> TextColumn:
-    return TextColumn([word for row in rows for word in row], np.cumsum([0, *map(len, rows)]))
+    return TextColumn.build([word for row in rows for word in row], np.cumsum([0, *map(len, rows)]))
 
 
 def make_split(*columns: list[list[str]]) -> Split:

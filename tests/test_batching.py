@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlp_core.data.batching import (
+    LookedUp,
     Ragged,
     order_evaluation_batches,
     order_training_batches,
@@ -21,6 +22,15 @@ def test_every_row_comes_once_an_epoch(
     )
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
     assert max(len(batch) for batch in batches) <= batch_size
+
+
+def test_numbers_are_looked_up_when_a_batch_is_taken() -> None:
+    numbers = np.array([2, 0, 1, 1], dtype=np.int32)
+    rows = LookedUp(np.array([10, 11, 12]), np.array([3, 0, 1]), np.array([1, 1, 2]), numbers)
+    assert rows.take(np.array([0, 2]), padding=-1).tolist() == [[11, -1], [10, 11]]
+    assert rows.mask(np.array([1])).tolist() == [[True]]
+    empty = LookedUp(np.array([10]), np.array([0, 0]), np.array([0, 0]), numbers[:0])
+    assert empty.take(np.array([0, 1]), padding=-1).tolist() == [[-1], [-1]]
 
 
 def test_order_depends_on_seed_and_epoch_alone() -> None:

@@ -3,17 +3,20 @@
 import csv
 import json
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
+import torch
 
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_registry
 from nlp_core.config.user_data import describe_files
 from nlp_core.kinds import list_user_kinds
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.tiny_glue import ROOT, WORDS, train_group, write_group, write_trained
 
 CELLS = "artifacts/finetune/trial"
@@ -76,10 +79,10 @@ def test_a_file_is_predicted_by_the_name_of_its_task(
 
 
 def test_the_tasks_of_a_cell_share_its_weights_and_differ_in_what_they_say() -> None:
-    pairs = Predictor.load(f"{CELLS}/both_tiny", task="rte")
-    texts = Predictor.load(f"{CELLS}/both_tiny", task="cola")
+    pairs = Predictor(TrainedModel.open(f"{CELLS}/both_tiny", task="rte"))
+    texts = Predictor(TrainedModel.open(f"{CELLS}/both_tiny", task="cola"))
     assert pairs.labels == [EARLIER, LATER]
-    alone = Predictor.load(Path(f"{CELLS}/cola_tiny"))
+    alone = Predictor(TrainedModel.open(Path(f"{CELLS}/cola_tiny")))
     for word, one, single in zip(WORDS, texts.predict(WORDS), alone.predict(WORDS), strict=True):
         assert one.prediction == single.prediction == texts.labels[word >= "w6"]
         (pair,) = pairs.predict([(word, "x")])
@@ -171,5 +174,18 @@ def test_a_model_of_ones_own_goes_on_from_a_cell(project: Path, tmp_path: Path) 
     call = ["train", str(tmp_path / "m.json"), *files, "--lr", "1e-9", "--epochs", "1", "--force"]
     for seed, said in ((1, ["0", "1"]), (2, ["1", "0"])):
         main([*call, "--init", f"{CELLS}/sst2_tiny/seed-{seed}"])
-        found = Predictor.load(tmp_path / "new").predict(["w5", "w6"])
+        found = Predictor(TrainedModel.open(tmp_path / "new")).predict(["w5", "w6"])
         assert [item.prediction for item in found] == said
+
+
+def test_a_cell_is_opened_by_its_own_folder_alone(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(project / CELLS / "rte_tiny", tmp_path / "rte_tiny")
+    shutil.copytree(project / "zoo", tmp_path / "zoo")
+    monkeypatch.chdir(tmp_path)
+    one, other = (TrainedModel.open("rte_tiny", seed=seed) for seed in (1, 2))
+    assert (one.name, one.task.name, one.task.report_split) == ("rte_tiny", "rte", "dev")
+    assert one.featurizer.targets == other.featurizer.targets == {"label": [EARLIER, LATER]}
+    first, second = (item.model.state_dict() for item in (one, other))
+    assert any(not torch.equal(first[name], second[name]) for name in first)

@@ -13,12 +13,13 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.records import Record
+from nlp_core.data.user_task import read_user_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file
+from nlp_core.prediction.file_prediction import ROWS_A_CHUNK, _write_parquet
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training import loop
-from nlp_core.training.prediction_file import ROWS_A_CHUNK, _write_parquet
-from nlp_core.training.predictor import Predictor
-from nlp_core.training.user_splits import read_splits
 from tests.user_files import (
     QUICK,
     SMALL,
@@ -145,7 +146,7 @@ def test_numbers_and_ranks_are_learnt_from_tables(place: Path, template: str, su
         assert set(answers) <= {"0", "1"}
         return
     texts = list(rows[3].values())[:-1]
-    (alone,) = Predictor.load("out").predict([texts[0] if len(texts) == 1 else texts])
+    (alone,) = Predictor(TrainedModel.open("out")).predict([texts[0] if len(texts) == 1 else texts])
     assert alone.prediction == pytest.approx(float(answers[3]), abs=1e-5)
     assert alone.confidence is None
 
@@ -172,7 +173,7 @@ def test_a_label_and_tags_are_learnt_together(place: Path) -> None:
     line = (place / "p.tsv").read_text().splitlines()[1].split("\t")
     assert line[:3] == ["cheap bed in Rome", "O B-thing O B-city", "find hotel"]
     assert line[3:5] == ["find hotel", "O B-thing O B-city"]
-    (said,) = Predictor.load("out").predict(["fly to Oslo"])
+    (said,) = Predictor(TrainedModel.open("out")).predict(["fly to Oslo"])
     assert (said.prediction, said.tags) == ("book flight", ["O", "O", "B-city"])
 
 
@@ -192,7 +193,7 @@ def test_an_unknown_tagging_scheme_is_found_and_learnt(place: Path, scheme: str)
 
 
 def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
-    predictor = Predictor.load(trained / "out")
+    predictor = Predictor(TrainedModel.open(trained / "out"))
     texts = ["the soup", "", "a very very polite waiter and it was", "zzz", "Money !"]
     together = predictor.predict(texts)
     alone = [predictor.predict([text])[0] for text in texts]
@@ -206,7 +207,7 @@ def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
 
 def test_a_text_alone_is_not_taken_for_a_list_of_letters(trained: Path) -> None:
     with pytest.raises(ConfigError, match="found a text, expected a list"):
-        Predictor.load(trained / "out").predict("soup")
+        Predictor(TrainedModel.open(trained / "out")).predict("soup")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_a_damaged_folder_is_refused(
     shutil.copytree(trained / "out", "damaged")
     (place / "damaged" / name).write_bytes(content)
     with pytest.raises(DataError, match=wanted):
-        Predictor.load("damaged")
+        Predictor(TrainedModel.open("damaged"))
 
 
 def test_confusions_are_counted_on_request(
@@ -494,12 +495,13 @@ def test_the_right_candidate_is_known_by_its_label(
     path = write_rows(tmp_path / "b.csv", rows)
     section = {"kind": "ranking", "format": "csv", "texts": ["question", "answer"]}
     config = DataConfig.model_validate({**section, "label": "label"})
-    assert read_splits({"train": path}, config, [], 1)[1] == {"label": ordered}
+    task = read_user_task({"train": path}, config, [], name="a", seed=1)
+    assert task.targets == {"label": ordered}
     for row, name in zip(rows, ["entailment", "not_entailment"] * 20, strict=True):
         row["label"] = name
     write_rows(path, rows)
     with pytest.raises(DataError, match="expected 1 at a right candidate and 0 at a wrong one"):
-        read_splits({"train": path}, config, [], 1)
+        read_user_task({"train": path}, config, [], name="a", seed=1)
 
 
 def test_labels_that_come_late_have_a_column_for_them(tmp_path: Path) -> None:

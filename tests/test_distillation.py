@@ -18,11 +18,12 @@ from nlp_core.data.gather import gather_tasks
 from nlp_core.data.soft_labels import refuse_other_teachers
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
-from nlp_core.models.saving import load_shared_model
+from nlp_core.models.saving import load_model
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.training import teaching
-from nlp_core.training.cell import prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import read_cell, train_cell
 from nlp_core.training.loop import Trainer
+from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach
 from tests.test_training import MODELS, KilledError, digests, layer, model
 from tests.tiny import make_recipe, write_task, write_vectors
@@ -288,7 +289,7 @@ def test_altered_texts_are_labelled_by_the_teacher_alone(project: Path) -> None:
     assert len(run.train.split) == len(train) + len(more)
     texts = run.train.split.texts["tokens"]
     assert texts.row(len(train) + 3) == more.texts["tokens"].row(3)
-    model, featurizers = load_shared_model(
+    model, featurizers = load_model(
         Path("artifacts/finetune/sample/old/seed-1"),
         cell.plan,
         kinds={None: cell.task.kind},

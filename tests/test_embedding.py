@@ -17,10 +17,12 @@ from transformers import AutoModel
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_texts
+from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import ConfigError
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import read_plan
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import make_tokenizer, write_encoder
 from tests.user_files import QUICK, SMALL, write_pairs, write_slots, write_tsv
@@ -104,10 +106,10 @@ def test_what_a_head_reads_is_what_it_predicts_from(place: Path) -> None:
         value for name, value in weights.items() if name.startswith("heads") and value.ndim == 1
     )
     chances = torch.softmax(vectors @ weight.T + bias, 1)
-    place_of = Predictor.load("out").labels.index("food")
+    place_of = Predictor(TrainedModel.open("out")).labels.index("food")
     said = [float(row["confidence_of_food"]) for row in read_rows(place / "p.tsv")]
     np.testing.assert_allclose(chances[:, place_of].numpy(), said, atol=1e-4)
-    predictor = Predictor.load("out")
+    predictor = Predictor(TrainedModel.open("out"))
     texts = [row["text"] for row in read_rows(place / "a.tsv")][:7]
     for text, vector in zip(texts, predictor.embed(texts), strict=True):
         np.testing.assert_allclose(predictor.embed([text])[0], vector, atol=1e-6)
@@ -155,10 +157,13 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
 def test_a_grid_is_no_vector(place: Path) -> None:
     plan = read_plan(ROOT / "zoo/wikiqa/matchpyramid.json")
     data = DataConfig(kind="ranking", format="tsv", texts=["a", "b"], label="c")
-    found = Predictor(nn.Identity(), Featurizer(plan, {}, {"label": ["0", "1"]}), data)  # type: ignore[arg-type]
+    targets = {"label": ["0", "1"]}
+    featurizer, task = Featurizer(plan, {}, targets), build_user_task(data, targets, "m", {})
+    trained = TrainedModel(place, "m", nn.Identity(), featurizer, task, data)  # type: ignore[arg-type]
+    found = Predictor(trained)
     assert found.find_layer() == "pair"
     with pytest.raises(ConfigError, match="found 'grid_conv', a layer of grids"):
         found.find_layer("grid_conv")
     choices = data.model_copy(update={"choices": ["b", "d"]})
     with pytest.raises(ConfigError, match="chooses among candidates"):
-        found.read_as(choices).find_layer()
+        Predictor(trained, choices).find_layer()

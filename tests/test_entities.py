@@ -21,7 +21,8 @@ from nlp_core.data.readers.user import read_examples
 from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGGING, TAGS
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
 from reglue_runtime.span import Span, find_spans
 from reglue_runtime.text import locate_plain_words
@@ -100,7 +101,7 @@ def test_entities_are_learnt_and_predicted_as_they_stand(suffix: str) -> None:
     main(["test", "out", "--data", str(path)])
     main(["export", "out", "--data", str(path), "--to", "bundle"])
     (told,) = load("bundle").predict([rows[0]["text"]])
-    (found,) = Predictor.load("out").predict([rows[0]["text"]])
+    (found,) = Predictor(TrainedModel.open("out")).predict([rows[0]["text"]])
     assert told["tags"] == found.prediction
     assert found.entities == [Span(*span) for span in rows[0]["entities"]]
     assert isinstance(found.confidence, list)
@@ -146,7 +147,7 @@ def test_an_encoder_reads_such_texts_too(place: Path) -> None:
     main(["new", "tagging", "--train", str(path), "-o", "m.json", "--encoder", str(encoder)])
     quick = ["--lr", "0.02", "--epochs", "10", "--batch-size", "8"]
     main(["train", "m.json", "--train", str(path), "-o", "out", "--init", str(encoder), *quick])
-    said = Predictor.load("out").predict(["the bad film!", "!", ""])
+    said = Predictor(TrainedModel.open("out")).predict(["the bad film!", "!", ""])
     assert said[0].entities == [Span(4, 7, "N")]
     assert said[2].entities == []
 

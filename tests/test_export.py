@@ -15,13 +15,13 @@ import pytest
 
 from nlp_core.errors import ConfigError, ExportError
 from nlp_core.export import bundle as exporting
-from nlp_core.export.bundle import export_model
 from nlp_core.export.program import load_any
-from nlp_core.export.trained import TrainedModel
+from nlp_core.export.real_examples import list_examples
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError, load
 from tests.tiny import write_task, write_vectors
 from tests.tiny_encoder import write_encoder
-from tests.tiny_export import WORDS, make_trained
+from tests.tiny_export import WORDS, export, make_trained, read_examples
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = ["torch", "transformers", "pandas", "pyarrow", "pydantic", "nltk", "nlp_core", "onnx"]
@@ -61,7 +61,7 @@ def sentence(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainedModel, Pa
     """A classifier and its bundle."""
     root = tmp_path_factory.mktemp("sentence")
     trained = make_trained(root, write_task(root), write_vectors(root), WORDS)
-    export_model(trained, root / "bundle", variant="float32")
+    export(trained, root / "bundle", variant="float32")
     return trained, root / "bundle"
 
 
@@ -90,7 +90,11 @@ def test_a_bundle_predicts_texts_tokens_and_columns_alike(
 def test_each_example_gets_what_it_gets_alone(sentence: tuple[TrainedModel, Path]) -> None:
     trained, folder = sentence
     bundle = load(folder)
-    examples = [*trained.list_examples(np.arange(12)), {"text": ""}, {"text": "good " * 40}]
+    examples = [
+        *list_examples(trained, read_examples(trained), np.arange(12)),
+        {"text": ""},
+        {"text": "good " * 40},
+    ]
     together = bundle.predict(examples, batch_size=14)
     for example, found in zip(examples, together, strict=True):
         (alone,) = bundle.predict([example])
@@ -122,7 +126,7 @@ def test_an_export_gives_the_same_bytes_again(
     trained, folder = sentence
     (tmp_path / "again").mkdir()
     (tmp_path / "again/bundle.json").write_text("the one before")
-    export_model(trained, tmp_path / "again", variant="float32", force=True)
+    export(trained, tmp_path / "again", variant="float32", force=True)
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
@@ -150,7 +154,7 @@ assert started < 1.0, started
 def test_intents_slots_characters_and_pieces(tmp_path: Path) -> None:
     task = write_task(tmp_path, "intent_slots")
     trained = make_trained(tmp_path, task, write_vectors(tmp_path), JOINT)
-    parity = export_model(trained, tmp_path / "bundle", variant="float32")
+    parity = export(trained, tmp_path / "bundle", variant="float32")
     assert (parity.examples, parity.same_labels) == (20, 20)
     (found,) = load(tmp_path / "bundle").predict(["the good film is <unk>"])
     assert set(found) == {"label", "confidence", "scores", "slots"}
@@ -179,7 +183,7 @@ def test_an_encoder_reads_two_texts(tmp_path: Path) -> None:
     trained = make_trained(
         tmp_path, write_task(tmp_path, "tagging"), write_encoder(tmp_path), graph
     )
-    export_model(trained, tmp_path / "bundle", variant="float32")
+    export(trained, tmp_path / "bundle", variant="float32")
     (found,) = load(tmp_path / "bundle").predict([["good", "films"] * 7])
     assert len(found["tags"]) == 14
     assert found["tokens"][:2] == ["good", "films"]
@@ -210,7 +214,7 @@ APART: dict[str, Any] = {
 def test_an_encoder_reads_two_texts_apart_and_together(tmp_path: Path) -> None:
     task = write_task(tmp_path, "pair_regression")
     trained = make_trained(tmp_path, task, write_encoder(tmp_path), APART)
-    parity = export_model(trained, tmp_path / "bundle", variant="float32")
+    parity = export(trained, tmp_path / "bundle", variant="float32")
     assert parity.examples == 20
     files = [path.name for path in (tmp_path / "bundle").glob("*tokenizer.json")]
     assert files == ["encoder.tokenizer.json"]
@@ -261,8 +265,8 @@ def test_a_program_says_the_same_in_torch_and_only_there(
     trained, exported = sentence
     folders = [tmp_path / "program", tmp_path / "again"]
     for folder in folders:
-        parity = export_model(trained, folder, variant="program")
-        assert parity.same_labels == parity.examples == len(trained.examples)
+        parity = export(trained, folder, variant="program")
+        assert parity.same_labels == parity.examples == len(read_examples(trained))
     files = [sorted(path.read_bytes() for path in folder.iterdir()) for folder in folders]
     assert files[0] == files[1]
     assert str(ROOT).encode() not in (folders[0] / "model.pt2").read_bytes()
@@ -282,7 +286,7 @@ def test_a_program_reads_recurrent_layers_of_any_length(tmp_path: Path) -> None:
     ]
     graph = {**WORDS, "layers": layers}
     trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), graph)
-    export_model(trained, tmp_path / "program", variant="program")
+    export(trained, tmp_path / "program", variant="program")
     bundle = load_any(tmp_path / "program")
     texts = ["good", "good " * 70, ""]
     together = bundle.predict(texts)
@@ -295,7 +299,7 @@ def test_int8_is_written_where_it_loses_little_and_not_where_it_loses_more(
     sentence: tuple[TrainedModel, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained, folder = sentence
-    parity = export_model(trained, tmp_path / "int8", variant="int8", max_drop=30.0)
+    parity = export(trained, tmp_path / "int8", variant="int8", max_drop=30.0)
     assert parity.metric == "accuracy"
     nodes = {node.op_type for node in onnx.load(tmp_path / "int8/model.onnx").graph.node}
     assert "DynamicQuantizeLSTM" in nodes
@@ -310,13 +314,13 @@ def test_int8_is_written_where_it_loses_little_and_not_where_it_loses_more(
 
     monkeypatch.setattr(exporting, "quantize", break_graph)
     with pytest.raises(ExportError, match=r"worse than .* expected at most 0\.1; no bundle"):
-        export_model(trained, tmp_path / "worse", variant="int8", max_drop=0.1)
+        export(trained, tmp_path / "worse", variant="int8", max_drop=0.1)
     assert not (tmp_path / "worse").exists()
     monkeypatch.setattr(
         exporting, "build_graph", lambda *_: break_graph((folder / "model.onnx").read_bytes())
     )
     with pytest.raises(ExportError, match=r"predicts the same for \d+ of 20 examples"):
-        export_model(trained, tmp_path / "wrong", variant="float32")
+        export(trained, tmp_path / "wrong", variant="float32")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["int8"]
 
 
@@ -325,22 +329,22 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(
 ) -> None:
     trained, bundle = sentence
     with pytest.raises(ConfigError, match=r"found a bundle\. Choose another folder with --to, or"):
-        export_model(trained, bundle, variant="float32")
+        export(trained, bundle, variant="float32")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="found something other than a bundle"):
-        export_model(trained, tmp_path / "mine", variant="float32", force=True)
+        export(trained, tmp_path / "mine", variant="float32", force=True)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ConfigError, match="found something other than a bundle"):
-        export_model(trained, tmp_path / "file", variant="float32")
+        export(trained, tmp_path / "file", variant="float32")
     with pytest.raises(ConfigError, match="--max-drop: found none with int8"):
-        export_model(trained, tmp_path / "new", variant="int8")
+        export(trained, tmp_path / "new", variant="int8")
     with pytest.raises(ConfigError, match=r"float16: .* no device"):
-        export_model(trained, tmp_path / "new", variant="float16", max_drop=1.0)
+        export(trained, tmp_path / "new", variant="float16", max_drop=1.0)
     task = write_task(tmp_path, "tagging")
     graph = {**WORDS, "layers": WORDS["layers"][:2]}
     graph["heads"] = {"tags": {"head": "encoder_decoder_tagging", "inputs": ["lstm"]}}
     tagger = make_trained(tmp_path, task, write_vectors(tmp_path), graph)
     with pytest.raises(ConfigError, match="head 'tags': it predicts tags one by one"):
-        export_model(tagger, tmp_path / "new", variant="float32")
+        export(tagger, tmp_path / "new", variant="float32")
     assert not (tmp_path / "new").exists()

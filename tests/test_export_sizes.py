@@ -14,12 +14,11 @@ from nlp_core.blocks import BLOCKS, DynamicPooling, KMaxPooling, Pooling1D
 from nlp_core.data.split_column import TextColumn
 from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError
-from nlp_core.export.bundle import export_model
 from nlp_core.export.graph import trace
 from nlp_core.export.inputs import InputPlan, TensorPlan
 from reglue_runtime import load
 from tests.tiny import write_task, write_vectors
-from tests.tiny_export import WORDS, make_trained
+from tests.tiny_export import WORDS, export, make_trained
 
 TIMES = (1, 2, 3, 4, 5, 6, 8, 9, 10, 13, 40)
 PLAN = InputPlan(
@@ -99,14 +98,14 @@ def make_graph(layer: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_split(words: list[str]) -> Split:
-    text = TextColumn(words, np.array([0, len(words)]))
+    text = TextColumn.build(words, np.array([0, len(words)]))
     return Split("one", np.arange(1), {"tokens": text}, {"label": [None]}, None)
 
 
 def test_a_graph_of_windows_reads_texts_longer_than_its_sample(tmp_path: Path) -> None:
     graph = make_graph({"block": "pooling1d", "window": 9})
     trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), graph)
-    export_model(trained, tmp_path / "bundle", variant="float32")
+    export(trained, tmp_path / "bundle", variant="float32")
     bundle = load(tmp_path / "bundle")
     words = np.random.default_rng(0).choice(["good", "bad", "film", "sad", "nice"], 40).tolist()
     module = trained.model.eval()
@@ -122,5 +121,5 @@ def test_an_operator_that_onnx_has_not_is_refused(tmp_path: Path) -> None:
     graph = make_graph({"block": "kmax_pooling", "k": 3})
     trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), graph)
     with pytest.raises(ConfigError, match=r"has no ONNX operator \(.*sort"):
-        export_model(trained, tmp_path / "bundle", variant="float32")
+        export(trained, tmp_path / "bundle", variant="float32")
     assert not (tmp_path / "bundle").exists()

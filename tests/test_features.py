@@ -20,9 +20,9 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.models.features import Featurizer, list_files
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
+from nlp_core.prediction.split_prediction import predict, score_predictions
 from nlp_core.report.cell import CellTask, read_predictions
 from nlp_core.training.cell import Cell, read_cell, train_cell
-from nlp_core.training.prediction import predict, score_predictions
 from tests.test_preprocess import build, put
 from tests.tiny import make_recipe, write_vectors
 
@@ -113,10 +113,9 @@ def train(cell: Cell) -> dict[str, float]:
     files = {path: path.read_bytes() for path in list_files(cell.plan)}
     for path in files:
         path.unlink()
-    model, featurizer = load_model(
-        folder / "seed-1", cell.plan, kind=cell.task.kind, init=cell.init
-    )
-    split = featurizer.encode(cell.task.read_split("test"))
+    kinds = {None: cell.task.kind}
+    model, featurizers = load_model(folder / "seed-1", cell.plan, kinds=kinds, init=cell.init)
+    split = featurizers[None].encode(cell.task.read_split("test"))
     found = predict(model, split, cell.task.targets)
     for path, content in files.items():
         path.write_bytes(content)

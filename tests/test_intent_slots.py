@@ -18,9 +18,9 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
+from nlp_core.prediction.split_prediction import predict
 from nlp_core.report.cell import CellTask, read_predictions
 from nlp_core.training.cell import read_cell, train_cell
-from nlp_core.training.prediction import predict
 from tests.tiny import make_recipe, write_task, write_vectors
 
 GRAPH: dict[str, Any] = {
@@ -126,7 +126,10 @@ def test_saved_model_predicts_both_targets_as_the_trained_one(project: Path) -> 
     write_graph()
     cell = read_cell("tiny", make_params())
     folder = train_cell(cell)
-    model, featurizer = load_model(folder / "seed-1", cell.plan, kind=INTENT_SLOTS, init=cell.init)
+    model, featurizers = load_model(
+        folder / "seed-1", cell.plan, kinds={None: INTENT_SLOTS}, init=cell.init
+    )
+    featurizer = featurizers[None]
     assert featurizer.targets == cell.task.targets
     found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.targets)
     rows = pq.read_table(folder / "seed-1/predictions/tiny_intent_slots.parquet").to_pylist()

@@ -14,7 +14,11 @@ from nlp_core.data.readers.user import read_examples
 from nlp_core.data.task import read_task
 from nlp_core.kinds import KINDS, Kind
 from nlp_core.metrics import METRICS, measure
-from nlp_core.training.prediction import SplitPredictions, describe_predictions, write_predictions
+from nlp_core.prediction.split_prediction import (
+    SplitPredictions,
+    describe_predictions,
+    write_predictions,
+)
 from tests.test_preprocess import TASK, build, put
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,6 @@ from nlp_core.config.latency import LatencyTableConfig
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.export import timing
-from nlp_core.export.bundle import export_model
 from nlp_core.export.latency import Timing
 from nlp_core.report.latency import (
     MeasuredExport,
@@ -28,7 +27,7 @@ from nlp_core.report.results import read_results
 from stages import measure
 from tests.fabricated import make_project
 from tests.tiny import write_task, write_vectors
-from tests.tiny_export import WORDS, make_trained
+from tests.tiny_export import WORDS, export, make_trained, read_examples
 
 CONFIG: dict[str, Any] = {
     "exports": ["beta"],
@@ -188,22 +187,23 @@ def test_bundles_are_timed_beside_the_model_they_were_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), WORDS)
-    export_model(trained, tmp_path / "bundles/float32", variant="float32")
-    monkeypatch.setattr(timing, "read_trained", lambda *_, **__: trained)
-    export = ExportConfig(cell="artifacts/finetune/trial/beta", seed=2, variants=["float32"])
+    export(trained, tmp_path / "bundles/float32", variant="float32")
+    monkeypatch.setattr(timing.TrainedModel, "open", lambda *_, **__: trained)
+    monkeypatch.setattr(timing, "read_examples", lambda *_: read_examples(trained))
+    entry = ExportConfig(cell="artifacts/finetune/trial/beta", seed=2, variants=["float32"])
     config = LatencyTableConfig(**CONFIG)
-    runs = timing.time_export(export, tmp_path / "bundles", config)
+    runs = timing.time_export(entry, tmp_path / "bundles", config)
     assert [[item.name for item in run] for run in runs] == [["eager", "float32"]] * 2
     for item in (item for run in runs for item in run):
         assert 0 < item.model[50] <= item.model[90] <= item.model[99]
         assert item.whole[50] > item.model[50]
         assert item.model_rate > item.whole_rate > 0
-    assert timing.read_parity(tmp_path / "bundles/float32")["same_labels"] == len(trained.examples)
+    assert timing.read_parity(tmp_path / "bundles/float32")["same_labels"] == 20
     teacher = tmp_path / "bundles/float32"
-    beside = timing.time_export(export, tmp_path / "bundles", config, teacher)
+    beside = timing.time_export(entry, tmp_path / "bundles", config, teacher)
     assert [[item.name for item in run] for run in beside] == [["eager", "float32", "teacher"]] * 2
     with pytest.raises(DataError, match="float32"):
-        timing.time_export(export, tmp_path / "elsewhere", config)
+        timing.time_export(entry, tmp_path / "elsewhere", config)
 
 
 @pytest.mark.usefixtures("_unchecked_shapes")
@@ -213,7 +213,7 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
     trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), WORDS)
     folders = [tmp_path / variant for variant in ("float32", "program")]
     for folder in folders:
-        export_model(trained, folder, variant=folder.name)
+        export(trained, folder, variant=folder.name)
     texts, table = tmp_path / "texts.txt", tmp_path / "times.csv"
     texts.write_text("a good film\n\nthe awful 42\n")
     options = ["--texts", texts, "--csv", table, "--sentences", 3, "--batches", 1]

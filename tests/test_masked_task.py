@@ -22,9 +22,10 @@ from nlp_core.metrics import Predictions, measure
 from nlp_core.models.features import IGNORED
 from nlp_core.models.masked_split import HEADS, MaskedSplit, encode_split
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.checkpoint import save_tensors
 from nlp_core.training.loop import Trainer
+from nlp_core.training.run import prepare_tasks
 from tests.test_multitask import SMART
 from tests.test_training import check_resume
 from tests.tiny import make_recipe, write_task

@@ -22,9 +22,10 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.models.features import Batch
 from nlp_core.objectives import Lesson, Student
 from nlp_core.objectives.matching import compare_attention, compare_hidden
-from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
+from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
 from stages.distill import build_parser, main
 from tests.test_distillation import SMART

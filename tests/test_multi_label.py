@@ -22,8 +22,12 @@ from nlp_core.heads.loss import CROSS_ENTROPY, CrossEntropyConfig, FocalConfig, 
 from nlp_core.metrics import Predictions
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import ModelPlan
+from nlp_core.prediction.split_prediction import (
+    SplitPredictions,
+    score_predictions,
+    write_predictions,
+)
 from nlp_core.report.cell import CellTask, read_predictions
-from nlp_core.training.prediction import SplitPredictions, score_predictions, write_predictions
 from tests.test_accumulation import compare, set_heads
 from tests.test_preprocess import build, put
 from tests.test_training import project

@@ -14,7 +14,8 @@ from nlp_core.data.readers.user import read_examples
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import RANKING
 from nlp_core.metrics import Predictions, measure
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.test_cli_train import learn, read_rows
 from tests.user_files import WORDS
 
@@ -55,7 +56,7 @@ def test_the_right_choice_is_learnt_and_predicted_with_no_edit(place: Path) -> N
     assert len(rows) == 150
     assert np.mean([row["prediction"] == row["label"] for row in rows]) > 0.8
     assert all(0.5 <= row["confidence"] <= 1 for row in rows)
-    predictor = Predictor.load(place / "out")
+    predictor = Predictor(TrainedModel.open(place / "out"))
     texts = [rows[0][name] for name in ("premise", "choice1", "choice2")]
     (found,) = predictor.predict([texts])
     assert found.prediction == rows[0]["prediction"]

@@ -15,13 +15,14 @@ from nlp_core.data.gather import gather_tasks
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.kinds import Kind
 from nlp_core.models.features import Featurizer
-from nlp_core.models.saving import load_shared_model
+from nlp_core.models.saving import load_model
 from nlp_core.objectives.smoothness import Smart
+from nlp_core.prediction.split_prediction import predict
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
-from nlp_core.training.prediction import predict
+from nlp_core.training.run import prepare_tasks
 from tests.test_training import check_resume, digests
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder
@@ -280,7 +281,7 @@ def test_a_trained_model_predicts_by_the_name_of_the_task(project: Path) -> None
     cell = make_cell()
     folder = train_cell(cell) / "seed-1"
     kinds: dict[str | None, Kind] = {task.name: task.kind for task in cell.tasks}
-    model, featurizers = load_shared_model(folder, cell.plan, kinds=kinds, init=cell.init)
+    model, featurizers = load_model(folder, cell.plan, kinds=kinds, init=cell.init)
     trained, _, runs = prepare_tasks(cell)
     trained.load_state_dict(model.state_dict())
     for item in runs:

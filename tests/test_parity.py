@@ -6,10 +6,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export import parity
 from nlp_core.export.answer import Answer, Answers
-from nlp_core.export.trained import TrainedModel
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import Bundle
 
 
@@ -17,12 +18,14 @@ def answer(score: float) -> Answers:
     return {"label": Answer("0", np.array([score], dtype=np.float32))}
 
 
+EXAMPLES = cast(Split, [{} for _ in range(6)])
+
+
 def make_trained(metric: str, size: int = 6) -> TrainedModel:
     """Return what `compare` reads of a model of examples that grow longer."""
-    encoded = SimpleNamespace(lengths=np.arange(size)[::-1] + 1)
+    encoded = SimpleNamespace(lengths=np.arange(size)[::-1] + 1, split=EXAMPLES)
     found = SimpleNamespace(
         name="m",
-        examples=[{} for _ in range(size)],
         featurizer=SimpleNamespace(encode=lambda _: encoded, targets={"label": []}),
         task=SimpleNamespace(metrics=[metric]),
     )
@@ -39,7 +42,7 @@ def measure(monkeypatch: pytest.MonkeyPatch, trained: float, exported: float) ->
     monkeypatch.setattr(parity, "_ask_bundle", lambda *_: [found] * 6)
     scores = {0.0: trained, 1.0: exported}
     monkeypatch.setattr(
-        parity, "_measure", lambda _, answers, __: scores[float(answers[0]["label"].scores[0])]
+        parity, "_measure", lambda *args: scores[float(args[2][0]["label"].scores[0])]
     )
 
 
@@ -57,7 +60,7 @@ def test_a_bundle_of_fewer_bits_that_is_worse_is_refused(
 ) -> None:
     measure(monkeypatch, trained, exported)
     with pytest.raises(ExportError, match=r"worse than the trained model's .*at most 0\.3"):
-        parity.compare(make_trained(metric), BUNDLE, 0.3)
+        parity.compare(make_trained(metric), EXAMPLES, BUNDLE, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_a_bundle_of_fewer_bits_that_is_better_is_kept(
     monkeypatch: pytest.MonkeyPatch, metric: str, trained: float, exported: float
 ) -> None:
     measure(monkeypatch, trained, exported)
-    found = parity.compare(make_trained(metric), BUNDLE, 0.3)
+    found = parity.compare(make_trained(metric), EXAMPLES, BUNDLE, 0.3)
     assert (found.trained, found.exported) == (trained, exported)
 
 
@@ -87,16 +90,16 @@ def test_scores_are_compared_by_their_size_and_must_be_numbers(
 ) -> None:
     right, found = answer(trained), answer(exported)
     monkeypatch.setattr(parity, "ask_trained", lambda *_: [right] * 6)
-    monkeypatch.setattr(parity, "_ask_bundle", lambda *args: [found] * len(args[2]))
+    monkeypatch.setattr(parity, "_ask_bundle", lambda *args: [found] * len(args[3]))
     if is_same:
-        assert parity.compare(make_trained("rmse"), BUNDLE, None).same_labels == 6
+        assert parity.compare(make_trained("rmse"), EXAMPLES, BUNDLE, None).same_labels == 6
         return
     with pytest.raises(ExportError, match="no bundle was written"):
-        parity.compare(make_trained("rmse"), BUNDLE, None)
+        parity.compare(make_trained("rmse"), EXAMPLES, BUNDLE, None)
 
 
 def test_the_shortest_examples_are_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(_: object, __: object, rows: Any) -> list[Answers]:
+    def ask(_: object, __: object, ___: object, rows: Any) -> list[Answers]:
         if len(rows) == 1:  # the last is the shortest; padding in a batch hides its size
             return [answer(0.9 if rows[0] == 5 else 0.5)]
         return [answer(0.5)] * len(rows)
@@ -104,4 +107,4 @@ def test_the_shortest_examples_are_asked_alone(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(parity, "ask_trained", lambda *_: [answer(0.5)] * 6)
     monkeypatch.setattr(parity, "_ask_bundle", ask)
     with pytest.raises(ExportError, match="the same for 4 of 4 examples, with scores that differ"):
-        parity.compare(make_trained("rmse"), BUNDLE, None)
+        parity.compare(make_trained("rmse"), EXAMPLES, BUNDLE, None)

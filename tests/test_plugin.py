@@ -9,11 +9,12 @@ import pytest
 from nlp_core.blocks import BLOCKS
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.store_writer import store_file
 from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.user_store import store_file
 from nlp_core.errors import ConfigError
 from nlp_core.models.plugin import load_plugins
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.user_files import SMALL, write_tsv
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -79,12 +80,12 @@ def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
     assert "unknown block 'my_scale'" in capsys.readouterr().err
     main([*train, "--plugin", "my_block.py"])
     with pytest.raises(ConfigError, match=r"trained with the plug-in my_block.py .* --plugin"):
-        Predictor.load("out")
-    (prediction,) = Predictor.load("out", [plugin]).predict(["the soup"])
+        Predictor(TrainedModel.open("out"))
+    (prediction,) = Predictor(TrainedModel.open("out", plugins=[plugin])).predict(["the soup"])
     assert prediction.confidence is not None
     other = write(place / "other.py", SCALE.format(name="other_scale"))
     with pytest.raises(ConfigError, match=r"trained with the plug-in my_block\.py"):
-        Predictor.load("out", [other])
+        Predictor(TrainedModel.open("out", plugins=[other]))
     shutil.move(plugin, place / "moved.py")
     main(["test", "out", "--data", "a.tsv", "--plugin", "moved.py"])
 

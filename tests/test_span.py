@@ -25,10 +25,10 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
+from nlp_core.prediction.split_prediction import predict
+from nlp_core.prediction.threshold import find_threshold
 from nlp_core.report.cell import CellTask, read_predictions
 from nlp_core.training.cell import Cell, read_cell, train_cell
-from nlp_core.training.prediction import predict
-from nlp_core.training.threshold import find_threshold
 from tests.tiny import make_recipe, write_vectors
 
 METRICS = ["f1", "exact_match"]
@@ -318,7 +318,10 @@ def check_scores(path: Path, *, unanswerable: bool) -> None:
 
 def check_saved(cell: Cell, folder: Path) -> None:
     """The model that is read back, with its threshold, predicts as the trained one."""
-    model, featurizer = load_model(folder / "seed-1", cell.plan, kind=SPAN, init=cell.init)
+    model, featurizers = load_model(
+        folder / "seed-1", cell.plan, kinds={None: SPAN}, init=cell.init
+    )
+    featurizer = featurizers[None]
     found = predict(model, featurizer.encode(cell.task.read_split("dev")), featurizer.targets)
     rows = pq.read_table(folder / "seed-1/predictions/tiny.parquet").to_pylist()
     rows = [row for row in rows if (row["split"], row["selection"]) == ("dev", "honest")]

@@ -19,8 +19,8 @@ from nlp_core.models.features import Batch
 from nlp_core.objectives import Lesson, Student
 from nlp_core.objectives.distillation import compare_soft
 from nlp_core.objectives.divergence import mean_divergence
-from nlp_core.training.cell import prepare_tasks
 from nlp_core.training.determinism import seed_everything
+from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
 from tests.test_accumulation import set_heads
 from tests.test_training import make_cell, project

@@ -13,9 +13,9 @@ from nlp_core.cli import main
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.report.submission import SHEETS, format_answer, write_submission
 from nlp_core.training.cell import read_cell
-from nlp_core.training.trained_seed import load_seed
 from tests.tiny_glue import ROOT, ROWS, TASKS, train_group, write_group, write_trained
 
 NAMES = [
@@ -208,9 +208,9 @@ def test_a_cell_of_several_tasks_predicts_them_by_name(
         with pytest.raises(ConfigError, match=message):
             write_submission(Path("c.zip"), ["both_tiny", *ALL], params, tasks=tasks, **options)
     with pytest.raises(ConfigError, match="a corpus whose hidden pieces trained the encoder"):
-        load_seed(read_cell("both_tiny", params), 1, "tiny_corpus")
+        TrainedModel.open(read_cell("both_tiny", params).folder, task="tiny_corpus")
     with pytest.raises(ConfigError, match=r"found no task 'cole'\. Did you mean 'cola'"):
-        load_seed(read_cell("both_tiny", params), 1, "cole")
+        TrainedModel.open(read_cell("both_tiny", params).folder, task="cole")
     assert not Path("c.zip").exists()
 
 

@@ -22,7 +22,7 @@ NOWHERE = Path("nowhere")
 
 
 def learn(words: list[str], **options: object) -> SubwordVocabulary:
-    column = TextColumn(words, np.array([0, len(words)]))
+    column = TextColumn.build(words, np.array([0, len(words)]))
     return SubwordVocabulary.learn([column], options, NOWHERE)
 
 
@@ -60,7 +60,7 @@ def test_pieces_are_the_same_in_another_process() -> None:
     program = (
         "import sys, json, numpy as np; from nlp_core.data.subword import SubwordVocabulary as S;"
         "from nlp_core.data.split_column import TextColumn as C; w = json.loads(sys.argv[1]);"
-        "print(S.learn([C(w, np.array([0, len(w)]))], {'num_pieces': 200}, None).tokenizer)"
+        "print(S.learn([C.build(w, np.array([0, len(w)]))], {'num_pieces': 200}, None).tokenizer)"
     )
     arguments = [sys.executable, "-c", program, json.dumps(words)]
     found = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout

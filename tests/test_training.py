@@ -23,11 +23,12 @@ from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
 from nlp_core.objectives import Objective
-from nlp_core.training.cell import Cell, prepare_tasks, read_cell, train_cell
+from nlp_core.prediction.split_prediction import predict
+from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.checkpoint import load_tensors, save_tensors
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
-from nlp_core.training.prediction import predict
+from nlp_core.training.run import prepare_tasks
 from tests.tiny import make_recipe, write_task, write_vectors
 
 
@@ -318,7 +319,10 @@ def test_loss_that_is_not_finite_names_step_rate_and_checkpoint(project: Path) -
 def test_saved_model_predicts_as_the_trained_one(project: Path) -> None:
     cell = make_cell(project, "tagging")
     folder = train_cell(cell)
-    model, featurizer = load_model(folder / "seed-2", cell.plan, kind=TAGGING, init=cell.init)
+    model, featurizers = load_model(
+        folder / "seed-2", cell.plan, kinds={None: TAGGING}, init=cell.init
+    )
+    featurizer = featurizers[None]
     found = predict(model, featurizer.encode(cell.task.read_split("test")), cell.task.targets)
     rows = pq.read_table(folder / "seed-2/predictions/tiny_tagging.parquet").to_pylist()
     assert found.prediction == [row["prediction"] for row in rows if row["split"] == "test"]
@@ -328,7 +332,12 @@ def test_weights_of_another_model_are_refused(project: Path) -> None:
     folder = train_cell(make_cell(project, "classification"))
     other = read_plan(Path("zoo/tagging.json"))
     with pytest.raises(DataError, match="weights of another model"):
-        load_model(folder / "seed-1", other, kind=TAGGING, init=Path("data/processed/tiny_vectors"))
+        load_model(
+            folder / "seed-1",
+            other,
+            kinds={None: TAGGING},
+            init=Path("data/processed/tiny_vectors"),
+        )
 
 
 def test_head_must_serve_the_kind_of_the_task(project: Path) -> None:

@@ -12,8 +12,9 @@ from nlp_core.config.params import Params
 from nlp_core.data.gather import gather_tasks
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.training.cell import prepare_tasks, read_cell, train_cell
+from nlp_core.training.cell import read_cell, train_cell
 from nlp_core.training.determinism import seed_everything
+from nlp_core.training.run import prepare_tasks
 from tests.test_multitask import ENCODER, NAMES, PROPORTIONAL, WORDS
 from tests.test_training import digests
 from tests.tiny import make_recipe, write_task, write_vectors

@@ -11,10 +11,11 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.split_column import RawText, WordText
-from nlp_core.data.store_writer import store_file
+from nlp_core.data.user_store import store_file
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import DataError
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
 from tests.test_cli_train import fail, read_rows
 from tests.tiny import BAD, GOOD
@@ -108,7 +109,9 @@ def test_files_are_learnt_and_predicted_with_no_edit(
         "intent_slots": ["tokens"],
     }[template]
     given = [[row[name] for name in names] for row in rows[:3]]
-    found = Predictor.load("out").predict([row[0] if len(row) == 1 else row for row in given])
+    found = Predictor(TrainedModel.open("out")).predict(
+        [row[0] if len(row) == 1 else row for row in given]
+    )
     assert [item.prediction for item in found] == [row["prediction"] for row in rows[:3]]
 
 
@@ -121,7 +124,9 @@ def test_a_bundle_says_what_the_trained_folder_says(encoder: Path, template: str
     given = [[row[name] for name in names] for row in rows]
     examples = [row[0] if len(row) == 1 else row for row in given]
     found = load("bundle").predict(examples)
-    for own, other in zip(Predictor.load("out").predict(examples), found, strict=True):
+    for own, other in zip(
+        Predictor(TrainedModel.open("out")).predict(examples), found, strict=True
+    ):
         assert own.prediction == other.get("label", other.get("tags"))
 
 
@@ -148,7 +153,7 @@ def test_a_model_reads_both_texts_apart(encoder: Path, capsys: pytest.CaptureFix
     main(["predict", "out", "--data", "a.jsonl", "-o", "p.jsonl"])
     rows = read_rows(Path("p.jsonl"))
     given = [[row["premise"], row["hypothesis"]] for row in rows[:3]]
-    found = Predictor.load("out").predict(given)
+    found = Predictor(TrainedModel.open("out")).predict(given)
     assert [item.prediction for item in found] == [row["prediction"] for row in rows[:3]]
     cut = ["-o", "cut", "--set", "data.max_tokens=3"]
     assert "layers.one.max_length" in fail(capsys, "train", "m.json", *files, *cut)

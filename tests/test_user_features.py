@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from nlp_core.cli import main
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.user_data import DataConfig, describe_files
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.test_cli_train import Typed, fail, read_rows
 from tests.tiny_glue import ROOT
 
@@ -115,7 +116,7 @@ def test_a_bundle_of_such_a_model_says_the_same(
 
 def test_a_text_alone_is_not_enough(tagger: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Exception, match=r"reads features\.pos and token_dense\.weight beside"):
-        Predictor.load("out").predict(["w1 w2"])
+        Predictor(TrainedModel.open("out")).predict(["w1 w2"])
     Path("c.conll").write_text("w1 NN\nw2 VB\n\n")
     message = fail(capsys, "predict", "out", "--data", "c.conll", "-o", "p.conll")
     assert "c.conll: line 1: found no column '3'" in message

@@ -16,8 +16,8 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.guess import count_rows, guess_data, guess_texts
 from nlp_core.data.readers.user import read_examples
-from nlp_core.data.store import StoredSplit, read_store
-from nlp_core.data.store_writer import write_store
+from nlp_core.data.task import Split
+from nlp_core.data.user_store import open_store, write_store
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, KINDS, RANKING, TAGGING
 from tests.user_files import write_conll
@@ -35,10 +35,10 @@ def put(path: Path, text: str) -> Path:
     return path
 
 
-def store(folder: Path, path: Path, config: DataConfig) -> StoredSplit:
+def store(folder: Path, path: Path, config: DataConfig) -> Split:
     folder.mkdir()
     write_store(folder, path, config)
-    return read_store(folder, "train", path)
+    return open_store(folder, "train", path)
 
 
 def write_as(path: Path, *, header: bool = True) -> Path:
@@ -297,14 +297,14 @@ def test_only_the_most_frequent_words_are_kept(tmp_path: Path) -> None:
     column = store(tmp_path / "store", path, data(tokens="spaces", max_words=2)).texts["tokens"]
     assert column.count() == {"common": 200, "again": 200}
     assert len(column.lexicon) == 3
-    assert column.sizes.tolist() == [3] * 200
+    assert column.lengths.tolist() == [3] * 200
     assert column.list_rows()[7] == ["common", "again", column.lexicon[0]]
 
 
 def test_rarest_words_are_forgotten_on_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nlp_core.data.store_writer.ROWS_A_CHUNK", 10)
+    monkeypatch.setattr("nlp_core.data.user_store.ROWS_A_CHUNK", 10)
     words = [f"w{number % 7} x{number}" for number in range(300)]
     path = put(tmp_path / "a.tsv", "text\tlabel\n" + "".join(f"{w}\ty\n" for w in words))
     column = store(tmp_path / "store", path, data(tokens="spaces", max_words=7)).texts["tokens"]
@@ -424,7 +424,7 @@ def measure_peak(folder: Path, rows: int) -> int:
 def test_memory_does_not_grow_with_the_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nlp_core.data.store_writer.ROWS_A_CHUNK", 100)
+    monkeypatch.setattr("nlp_core.data.user_store.ROWS_A_CHUNK", 100)
     small, large = (measure_peak(tmp_path, rows) for rows in (400, 2400))
     # A text has 100 tokens, 290 characters; a row may take places for numbers, and no text.
     assert (large - small) / 2000 < 100, (small, large)

@@ -13,11 +13,12 @@ from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import guess_data
 from nlp_core.data.pieces import PieceVocabulary
+from nlp_core.data.question_file import fit_questions, list_answers, read_questions
 from nlp_core.data.split_column import TextColumn, WordText
-from nlp_core.data.user_split import fit_questions, list_answers, read_questions
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import SPAN
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.test_cli_train import Typed
 from tests.tiny_encoder import write_encoder
 
@@ -93,7 +94,7 @@ def test_a_file_is_guessed_learnt_and_answered(
         assert found["prediction"] in context
         right += found["prediction"] == (item["answers"][0]["text"] if item["answers"] else "")
     assert right >= 27
-    predictor = Predictor.load(folder / "out")
+    predictor = Predictor(TrainedModel.open(folder / "out"))
     measured = predictor.measure(new)
     assert measured["exact_match"] == pytest.approx(100 * right / 30)
     context = asked["data"][0]["paragraphs"][1]["context"]
@@ -177,7 +178,7 @@ def test_files_that_do_not_fit_are_refused(folder: Path) -> None:
 def test_a_long_question_leaves_its_passage_room(tmp_path: Path, question: str) -> None:
     pieces = PieceVocabulary.learn([], {"dim": 8, "max_length": 16}, write_encoder(tmp_path))
     words = [["a", "film"] * 40, question.split()]
-    columns = [TextColumn(item, np.array([0, len(item)])) for item in words]
+    columns = [TextColumn.build(item, np.array([0, len(item)])) for item in words]
     found = pieces.read(WordText(*columns))
     assert found.ids.lengths.max() == 16
     assert found.places is not None

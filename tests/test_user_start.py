@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.cli import main
-from nlp_core.training.predictor import Predictor
-from nlp_core.training.user_folder import open_user_folder
-from nlp_core.training.user_start import find_start
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
+from nlp_core.training.start import find_start
 from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder
 from tests.user_files import QUICK, make_texts, write_tsv
@@ -75,7 +75,7 @@ def test_a_model_goes_on_where_it_stopped_and_keeps_its_words(trained: Path) -> 
     assert "sauce" not in layers[1]
     start = find_start("old", [])
     assert start is not None
-    assert json.loads((trained / "new/run.json").read_text())["start"] == start.digest
+    assert json.loads((trained / "new/run.json").read_text())["start"] == start.digest(1)
 
 
 def test_the_same_call_gives_the_same_bytes_also_over_its_own_start(trained: Path) -> None:
@@ -103,7 +103,7 @@ def test_other_labels_get_a_fresh_head(trained: Path, capsys: pytest.CaptureFixt
         torch.testing.assert_close(new[name], old[name], rtol=0, atol=1e-6)
     heads = [name for name in new if name.startswith("heads.")]
     assert {new[name].shape[0] for name in heads} == {2}
-    assert Predictor.load("new").labels == ["False", "True"]
+    assert Predictor(TrainedModel.open("new")).labels == ["False", "True"]
 
 
 def test_a_new_layer_begins_anew_beside_those_that_go_on(
@@ -124,11 +124,11 @@ def test_vectors_of_words_that_were_never_met_go_along(trained: Path) -> None:
     main(["train", "m.json", *files, "-o", "old", *QUICK])
     go_on()
     shutil.rmtree("old")
-    said = [Predictor.load("new").predict([text])[0] for text in ("sauce", "nothing like it")]
-    assert said[0].confidence != said[1].confidence  # a vector of its own, none
+    first, other = Predictor(TrainedModel.open("new")).predict(["sauce", "nothing like it"])
+    assert first.confidence != other.confidence  # a vector of its own, none
     main(["train", "new/model.json", "--train", "a.tsv", "-o", "third", "--init", "new", *HARDLY])
-    again = Predictor.load("third").predict(["sauce"])[0]
-    assert again.confidence == pytest.approx(said[0].confidence, abs=1e-4)
+    again = Predictor(TrainedModel.open("third")).predict(["sauce"])[0]
+    assert again.confidence == pytest.approx(first.confidence, abs=1e-4)
 
 
 def test_an_encoder_goes_on_without_its_folder(trained: Path) -> None:
@@ -179,9 +179,9 @@ def test_a_folder_of_another_version_is_refused(
 def test_what_a_training_starts_from_is_a_part_of_its_name(trained: Path) -> None:
     found = find_start("old", [])
     assert found is not None
-    before = found.digest
-    assert found.plan.where == open_user_folder(Path("old"), []).plan.where
+    before = found.digest(1)
+    assert found.plan.where == "old/model.json"
     path = trained / "old/vocabulary.json"
     path.write_text(path.read_text().replace("tasty", "nasty"))
-    assert found.digest != before
+    assert found.digest(1) != before
     assert find_start("sentence-transformers/all-MiniLM-L6-v2", []) is None

@@ -14,7 +14,8 @@ from nlp_core.cli import main
 from nlp_core.data.vocabulary import read_vectors
 from nlp_core.data.word_vectors import TABLE, convert_vectors
 from nlp_core.errors import DataError
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 from tests.user_files import write_tsv
 
 WORDS = {"the": [0.5, -1.0, 2.0], "soup": [1.0, 0.25, 0.0], ". . .": [0.125, 3.0, -4.0]}
@@ -129,7 +130,7 @@ def test_a_folder_of_vectors_is_read_by_layers_that_name_no_table(
     main([*train, "-o", "out", "--set", "layers.lstm.hidden_dim=4"])
     (layer, *_) = json.loads((tmp_path / "out/model.json").read_text())["layers"]
     assert (layer["dim"], layer["vectors"]) == (3, TABLE)
-    said = Predictor.load("out").predict(["unseen", "other"])
+    said = Predictor(TrainedModel.open("out")).predict(["unseen", "other"])
     assert said[0].confidence != said[1].confidence  # words that training never saw
     manifest = json.loads((folder / "manifest.json").read_text())
     two = {**manifest["tables"], "50d": manifest["tables"][TABLE]}
@@ -151,11 +152,11 @@ def test_a_model_takes_its_vectors_with_it(tmp_path: Path) -> None:
     main([*train, "--vectors", "v.vec", "--set", "layers.lstm.hidden_dim=4"])
     (layer, *_) = json.loads((tmp_path / "out/model.json").read_text())["layers"]
     assert (layer["dim"], layer["vectors"]) == (3, TABLE)
-    before = Predictor.load("out").predict(["unseen", "other", "zzz"])
+    before = Predictor(TrainedModel.open("out")).predict(["unseen", "other", "zzz"])
     shutil.rmtree("cache")
     vectors.unlink()
     shutil.move("out", "moved")
-    after = Predictor.load("moved").predict(["unseen", "other", "zzz"])
+    after = Predictor(TrainedModel.open("moved")).predict(["unseen", "other", "zzz"])
     found = [tuple(item.probability.tolist()) for item in after if item.probability is not None]
     assert found == [tuple(i.probability.tolist()) for i in before if i.probability is not None]
     assert len(set(found)) == 3

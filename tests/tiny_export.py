@@ -6,11 +6,14 @@ from typing import Any
 
 import torch
 
-from nlp_core.data.task import read_task
-from nlp_core.export.trained import TrainedModel
+from nlp_core.config.user_data import DataConfig
+from nlp_core.data.task import Split, read_task
+from nlp_core.export.bundle import export_model
+from nlp_core.export.parity import Parity
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
+from nlp_core.prediction.trained_model import TrainedModel
 
 WORDS: dict[str, Any] = {
     "inputs": {"words": "tokens"},
@@ -50,5 +53,15 @@ def make_trained(
     model = build_model(plan, featurizer, kind=task.kind)
     for parameter in model.heads.parameters():
         torch.nn.init.normal_(parameter)  # transitions begin at 0, which says nothing of them
-    examples = task.read_split(task.report_split)
-    return TrainedModel(task.name, model, featurizer, task, tokenizer, None, examples)
+    data = DataConfig.model_construct(kind=task.kind, tokens=tokenizer, max_tokens=None)
+    return TrainedModel(root, task.name, model, featurizer, task, data)
+
+
+def read_examples(trained: TrainedModel) -> Split:
+    """Return the examples that the export of a model is checked on."""
+    return trained.task.read_split(trained.task.report_split)
+
+
+def export(trained: TrainedModel, target: Path, **options: Any) -> Parity:
+    """Write a bundle of a model."""
+    return export_model(trained, read_examples(trained), target, **options)

@@ -21,7 +21,8 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import save_model
-from nlp_core.training.cell import prepare_tasks, read_cell
+from nlp_core.training.cell import read_cell
+from nlp_core.training.run import prepare_tasks
 from tests.fabricated import RECIPE
 from tests.tiny import write_vectors
 from tests.tiny_corpus import write_corpus
@@ -109,7 +110,8 @@ def write_cell(task: str, params: Params) -> None:
                 value[-1] = -5.5 if seed == 1 else 5.5
         (folder / f"seed-{seed}").mkdir(parents=True)
         save_model(folder / f"seed-{seed}", state, {"task": featurizer})
-    note: dict[str, Any] = {"table": "trial", "cell": f"{task}_tiny", "numerics": 1, "init": None}
+    note: dict[str, Any] = {"table": "trial", "cell": f"{task}_tiny", "numerics": 1}
+    note["init"] = {"path": experiment.init}
     note |= {"model": experiment.model, "recipe": "quick", "seeds": experiment.seeds, "data": {}}
     note |= {"fingerprint": {}, "parameters": {}, "runs": {"1": {"epochs": {}}}}
     note["runs"]["2"] = note["runs"]["1"]
@@ -215,5 +217,6 @@ def train_group(params: Params) -> None:
     note = json.loads(Path("artifacts/finetune/trial/rte_tiny/cell.json").read_text())
     facts = note["tasks"]["rte"]
     note |= {"cell": "both_tiny", "model": "zoo/both.json", "recipe": "mixed"}
+    note["init"] = {"path": "data/processed/tiny_encoder"}
     note["tasks"] = {task.name: facts | {"kind": task.kind.name} for task in cell.tasks}
     write_json(folder / "cell.json", note)

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import jaxtyping
 import uvicorn
 
-from nlp_core.export.bundle import export_model
 from reglue_runtime import Bundle
 from reglue_runtime.service.app import Service
 from reglue_runtime.service.server import Server, build_config, listen
 from reglue_runtime.service.settings import Settings
 from tests.tiny import write_task, write_vectors
-from tests.tiny_export import WORDS, make_trained
+from tests.tiny_export import WORDS, export, make_trained
 
 ROOT = Path(__file__).resolve().parent.parent
 JSON = {"Content-Type": "application/json"}
@@ -67,7 +66,7 @@ def write_bundles(root: Path) -> dict[str, Path]:
         # checks of shapes would fix the sizes of what is traced
         jaxtyping.config.update("jaxtyping_disable", True)
         try:
-            export_model(trained, folders[name], variant="float32")
+            export(trained, folders[name], variant="float32")
         finally:
             jaxtyping.config.update("jaxtyping_disable", False)
     return folders

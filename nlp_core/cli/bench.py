@@ -102,11 +102,11 @@ def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> S
     """Add the trained model to the subjects, and return its examples."""
     # Imported here: exported models are timed without torch.
     from nlp_core.export.timing import build_subjects, list_all_examples
-    from nlp_core.export.trained import read_trained
+    from nlp_core.prediction.trained_model import TrainedModel
 
-    trained = read_trained(options.against, data=options.data)
+    trained = TrainedModel.open(options.against)
     subjects |= build_subjects(trained, threads=options.threads, compiled=options.compiled)
-    return list_all_examples(trained)
+    return list_all_examples(trained, options.data)
 
 
 def _load_bundle(folder: Path, threads: int) -> Bundle:

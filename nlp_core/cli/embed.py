@@ -8,12 +8,11 @@ from rich.markup import escape
 
 from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
-from nlp_core.cli.trained import add_trained, load_predictor, read_otherwise
+from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
-from nlp_core.training.embedding import FORMS, POOLS, embed_file, open_encoder
-from nlp_core.training.trained_seed import is_cell
-from nlp_core.training.user_folder import is_user_folder
+from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
+from nlp_core.prediction.trained_model import is_trained
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -52,15 +51,15 @@ def run(options: argparse.Namespace) -> None:
     layer, folder = options.layer, options.folder
     if options.output.resolve() == options.data.resolve():
         raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
-    if is_user_folder(folder) or is_cell(folder):
-        predictor = load_predictor(options)
+    if is_trained(folder):
+        predictor = open_predictor(options)
     else:
         for name in ("task", "seed"):
             if getattr(options, name) is not None:
                 raise ConfigError(f"--{name}: '{folder}' is no trained cell; leave it out.")
         layer = layer or POOLS[0]
-        encoder = open_encoder(find_encoder(str(folder)), options.data)
-        predictor = read_otherwise(encoder, options)
+        encoder = build_encoder_model(find_encoder(str(folder)), options.data)
+        predictor = build_predictor(encoder, options)
     rows, width = embed_file(predictor, options.data, options.output, layer)
-    said = f"{options.output}: {rows} rows, {width} numbers each"
-    Console(soft_wrap=True, highlight=False).print(escape(said))
+    line = f"{options.output}: {rows} rows, {width} numbers each"
+    Console(soft_wrap=True, highlight=False).print(escape(line))

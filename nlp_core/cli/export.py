@@ -9,7 +9,8 @@ from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
 from nlp_core.config.export import Variant
 from nlp_core.export.bundle import export_model
-from nlp_core.export.trained import read_trained
+from nlp_core.export.real_examples import read_examples
+from nlp_core.prediction.trained_model import TrainedModel
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -59,15 +60,12 @@ def run(options: argparse.Namespace) -> None:
         ExportError: the exported model says something else than the trained one.
     """
     show_log("WARNING")
-    trained = read_trained(
-        options.folder,
-        seed=options.seed,
-        task=options.task,
-        data=options.data,
-        plugins=options.plugin,
+    trained = TrainedModel.open(
+        options.folder, seed=options.seed, task=options.task, plugins=options.plugin
     )
     parity = export_model(
         trained,
+        read_examples(trained, options.data),
         options.to,
         variant=options.variant,
         max_drop=options.max_drop,

@@ -13,7 +13,7 @@ from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import find_line, format_model
 from nlp_core.data.guess import Guess, count_rows, guess_data
-from nlp_core.data.user_split import check_form
+from nlp_core.data.user_task import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_text

@@ -10,11 +10,11 @@ from rich.markup import escape
 
 from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log, show_metrics
-from nlp_core.cli.trained import add_trained, load_predictor
+from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import KINDS
-from nlp_core.training.prediction_file import describe, predict_file
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.file_prediction import describe_prediction, predict_file
+from nlp_core.prediction.predictor import Predictor
 
 END = "exit"
 
@@ -51,7 +51,7 @@ def run_test(options: argparse.Namespace) -> None:
         DataError: the folder or the file is not what it should be.
     """
     show_log("WARNING")
-    predictor = load_predictor(options)
+    predictor = open_predictor(options)
     if options.confusion and not predictor.data.kind.has_confusion:
         fitting = [name for name in KINDS.names() if KINDS.get(name).has_confusion]
         raise ConfigError(
@@ -87,7 +87,7 @@ def run_predict(options: argparse.Namespace) -> None:
             "predict: standard input is no terminal, and no file was given; give --data FILE and "
             "-o FILE, or type inputs on a terminal."
         )
-    predictor = load_predictor(options)
+    predictor = open_predictor(options)
     if options.data is None:
         predictor.require_texts_alone()
         _ask(predictor, options.confidence_of)
@@ -119,14 +119,14 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
         except ConfigError as err:  # such as a context without words: ask anew
             console.print(escape(str(err)))
             continue
-        said = describe(prediction, places)
+        columns = describe_prediction(prediction, places)
         data = predictor.data
         if data.kind.has_tags and not (data.kind.has_label or data.has_spans):
-            columns = zip(predictor.tokenize(texts[0]), *said.values(), strict=True)
-            lines = ["  " + "\t".join(str(cell) for cell in column) for column in columns]
+            rows = zip(predictor.tokenize(texts[0]), *columns.values(), strict=True)
+            lines = ["  " + "\t".join(str(cell) for cell in row) for row in rows]
         else:
             lines = [
                 f"  {name}: {' '.join(map(str, value)) if isinstance(value, list) else value}"
-                for name, value in said.items()
+                for name, value in columns.items()
             ]
         console.print(escape("\n".join(lines)))

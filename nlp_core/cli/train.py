@@ -1,4 +1,4 @@
-"""`reglue train`: train a model file on files of one's own."""
+"""`reglue train`: train a model file on the user's files."""
 
 import argparse
 import json
@@ -22,9 +22,9 @@ from nlp_core.files import check_replaceable
 from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
-from nlp_core.training.user_folder import RUN
-from nlp_core.training.user_run import UserRun, train_run
-from nlp_core.training.user_start import find_start
+from nlp_core.prediction.trained_model import RUN
+from nlp_core.training.start import find_start
+from nlp_core.training.user_run import read_user_run, train_user_run
 
 DEFAULT_FOLDER = Path("artifacts/train")
 SHORTHANDS = {
@@ -118,8 +118,17 @@ def run(options: argparse.Namespace) -> None:
         init = _start_from_vectors(model, options)
     files = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {name: path for name, path in files.items() if path is not None}
-    user_run = UserRun(where, model, files, output, init, start, plugins, options.seed)
-    done = train_run(user_run, parse_model(model, where))
+    user_run = read_user_run(
+        where,
+        model,
+        files,
+        output,
+        init=init,
+        start=start,
+        plugins=plugins,
+        seed=options.seed,
+    )
+    done = train_user_run(user_run)
     show_metrics(done["metrics"])
     console = Console(soft_wrap=True, highlight=False)
     console.print(escape(f"\n{output}: the weights of epoch {done['best_epoch']:g}."))

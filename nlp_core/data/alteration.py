@@ -87,7 +87,7 @@ def _alter_column(column: TextColumn, config: AlterationConfig, rng: np.random.G
         else:
             found = followers[before[place]]
             tokens[place] = found[int(chosen[place] * len(found))]
-    rows = _list_rows(TextColumn(tokens, column.offsets))
+    rows = _list_rows(TextColumn.build(tokens, column.offsets))
     cuts = np.flatnonzero(rng.random(len(rows)) < config.cut_prob).tolist()
     sizes = rng.integers(1, LONGEST_CUT + 1, len(cuts)).tolist()
     begins = rng.random(len(cuts)).tolist()
@@ -111,7 +111,7 @@ def _list_rows(column: TextColumn) -> Rows:
 
 def _build_column(rows: Sequence[list[str]]) -> TextColumn:
     offsets = np.cumsum([0, *map(len, rows)])
-    return TextColumn([token for row in rows for token in row], offsets)
+    return TextColumn.build([token for row in rows for token in row], offsets)
 
 
 def _join_raw(columns: Sequence[Rows]) -> RawText:

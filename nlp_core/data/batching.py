@@ -44,6 +44,34 @@ class Ragged:
         return mask
 
 
+@dataclass(frozen=True)
+class LookedUp(Ragged):
+    """Rows of numbers, flat, each of which stands for a value.
+
+    Attributes:
+        values: what each number stands for, [U].
+        offsets: where each row begins, [N].
+        sizes: length of each row, [N].
+        numbers: flat, in memory or in a mapped file, [total].
+    """
+
+    sizes: np.ndarray
+    numbers: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Length of each row, [N]."""
+        return self.sizes
+
+    def take(self, rows: np.ndarray, padding: int = 0) -> np.ndarray:
+        """Return some rows padded to the longest of them, [B, T]."""
+        mask = self.mask(rows)
+        taken: np.ndarray = np.full(mask.shape, padding, dtype=self.values.dtype)
+        places = self.offsets[rows][:, None] + np.arange(mask.shape[1])
+        taken[mask] = self.values[self.numbers[places[mask]]]
+        return taken
+
+
 def order_training_batches(
     lengths: np.ndarray, *, batch_size: int, bucket_batches: int, seed: int, epoch: int
 ) -> list[np.ndarray]:

@@ -22,12 +22,12 @@ from nlp_core.data.column_guess import (
     is_header,
     is_numeric,
 )
+from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file, read_cells, read_json_lines, read_parquet
 from nlp_core.data.readers.user import name_label, read_examples
 from nlp_core.data.scheme_detection import detect_scheme
-from nlp_core.data.user_split import read_questions
 from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
 from nlp_core.kinds import CLASSIFICATION, SPAN, TAGGING, TAGS, Kind

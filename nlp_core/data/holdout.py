@@ -9,8 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 # A phrase of at least this many tokens that no longer phrase contains counts as a sentence.
 MIN_SENTENCE_TOKENS = 6
+USER_SHARE = 0.1
+MOST_HELD_OUT = 20_000
+"""Of the rows of the user's file."""
 
 
 class Partition(NamedTuple):
@@ -85,3 +91,16 @@ def _find_roots(phrases: Sequence[Sequence[str]], texts: Sequence[str]) -> dict[
 
 def _rank(keys: Counter[str] | set[str], seed: int) -> list[str]:
     return sorted(keys, key=lambda key: (hashlib.sha256(f"{seed}:{key}".encode()).hexdigest(), key))
+
+
+def draw_held_out(units: int, seed: int) -> NDArray[np.bool_]:
+    """Return which of some rows, questions or passages of the user's are held out.
+
+    Args:
+        units: how many there are.
+        seed: of the draw.
+    """
+    size = min(max(round(units * USER_SHARE), 1), MOST_HELD_OUT)
+    is_dev = np.zeros(units, dtype=np.bool_)
+    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
+    return is_dev

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
-from nlp_core.data.task import Split
+from nlp_core.data.task import Answers, Split
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
 
@@ -47,7 +47,7 @@ def strip_targets(split: Split, targets: list[str]) -> Split:
     return replace(split, targets={name: [None] * len(split) for name in targets})
 
 
-def _fill(target: str, rows: list[Any], more: Split) -> list[Any]:
+def _fill(target: str, rows: Answers, more: Split) -> list[Any]:
     if target != TAGS:
         return [rows[0]] * len(more)
     return [[rows[0][0]] * size for size in more.texts["tokens"].lengths.tolist()]
@@ -60,7 +60,7 @@ def _join_offsets(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _join_tokens(first: TextColumn, second: TextColumn) -> TextColumn:
     offsets = _join_offsets(first.offsets, second.offsets)
-    return TextColumn([*first.tokens, *second.tokens], offsets)
+    return TextColumn.build([*first.tokens, *second.tokens], offsets)
 
 
 def _join_numbers(first: NumberColumn, second: NumberColumn) -> NumberColumn:

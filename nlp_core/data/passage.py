@@ -32,12 +32,12 @@ class Passages:
     def read(cls, table: pa.Table) -> "Passages":
         """Read the columns of a processed split, as `write_questions` writes them."""
         starts = table.column("starts_b").combine_chunks()
-        offsets = _view(starts.offsets)
+        offsets = view_numbers(starts.offsets)
         return cls(
             texts=table.column("text_b").combine_chunks(),
             offsets=offsets - offsets[0],
-            starts=_view(starts.flatten()),
-            ends=_view(table.column("ends_b").combine_chunks().flatten()),
+            starts=view_numbers(starts.flatten()),
+            ends=view_numbers(table.column("ends_b").combine_chunks().flatten()),
             positions=_read_positions(table),
         )
 
@@ -51,7 +51,7 @@ class Passages:
         return text[self.starts[begin + first] : self.ends[begin + last]]
 
 
-def _view(numbers: pa.Int32Array) -> np.ndarray:
+def view_numbers(numbers: pa.Int32Array) -> np.ndarray:
     """Return an array's numbers; its to_numpy imports pandas, half a second of a start-up."""
     found = np.frombuffer(numbers.buffers()[1], dtype=np.int32)
     return found[numbers.offset : numbers.offset + len(numbers)]

@@ -3,13 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from mmap import MADV_DONTNEED, mmap
 from typing import Protocol
 
 import numpy as np
 
 from nlp_core.config.reader import NUMBERS, SINGLE_TEXTS, TEXTS
-from nlp_core.data.batching import Ragged
+from nlp_core.data.batching import LookedUp, Ragged
 
+ROWS_A_CHUNK = 1 << 14
 Encode = Callable[[list[str]], np.ndarray]
 """Return ids of words [N], or of the characters of words [N, C]."""
 
@@ -20,55 +24,113 @@ class Rows(Protocol):
     def __getitem__(self, rows: np.ndarray, /) -> np.ndarray: ...
 
 
-class Text(Protocol):
-    """The tokens of one text of each example, in memory or in a file."""
+class RowMaker:
+    """Rows that a function makes when they are asked for."""
 
-    def count(self) -> Counter[str]:
-        """Return the frequency of each word."""
+    def __init__(self, make: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._make = make
 
-    def look_up(self, encode: Encode) -> Ragged:
-        """Return the ids of all tokens."""
-
-    def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
-        """Return the number of each token's word, and the characters of those words."""
-
-    def outline(self) -> Ragged:
-        """Return only the lengths, for masks."""
+    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
+        return self._make(rows)
 
 
 @dataclass(frozen=True)
 class TextColumn:
-    """The tokens of one text of each example, flat.
+    """The tokens of one text of each example, as numbers of the words of a lexicon.
+
+    Nothing in it depends on a model, and the numbers may be those of a mapped file: then memory
+    does not grow with the texts, as long as neither `tokens` nor all rows are asked for.
 
     Attributes:
-        offsets: start of each example, and the end, [N + 1].
+        lexicon: the word of each number.
+        numbers: of the tokens, flat, [total].
+        starts: where each example begins, [N].
+        lengths: tokens of each example, [N].
+        dropped: number of the words that were too rare to be kept; None: there are none.
     """
 
-    tokens: list[str]
-    offsets: np.ndarray
+    lexicon: list[str]
+    numbers: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    dropped: int | None = None
+
+    @classmethod
+    def build(cls, tokens: Sequence[str], offsets: np.ndarray) -> "TextColumn":
+        """Number the words of a column.
+
+        Args:
+            tokens: all tokens of all examples, in order.
+            offsets: where each example begins, and the end, [N + 1].
+        """
+        number = {word: idx for idx, word in enumerate(dict.fromkeys(tokens))}
+        numbers = np.array([number[word] for word in tokens], dtype=np.int32)
+        return cls(list(number), numbers, offsets[:-1], np.diff(offsets))
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """All tokens of all examples, in order."""
+        return list(chain.from_iterable(self.list_rows()))
 
     @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each example, [N]."""
-        return np.diff(self.offsets)
+    def offsets(self) -> np.ndarray:
+        """Where each example begins in `tokens`, and the end, [N + 1]."""
+        offsets: np.ndarray = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+        return offsets
 
     def count(self) -> Counter[str]:
-        return Counter(self.tokens)
+        """Return how often each word stands in the column; dropped words are left out."""
+        counts = np.zeros(len(self.lexicon), dtype=np.int64)
+        for start in range(0, len(self.starts), ROWS_A_CHUNK):
+            counts += np.bincount(self._read(start), minlength=len(counts))
+            if isinstance(self.numbers.base, mmap):
+                self.numbers.base.madvise(MADV_DONTNEED)  # no page of the file stays resident
+        if self.dropped is not None:
+            counts[self.dropped] = 0
+        found = np.flatnonzero(counts)
+        return Counter({self.lexicon[number]: int(counts[number]) for number in found})
 
     def look_up(self, encode: Encode) -> Ragged:
-        return Ragged(encode(self.tokens), self.offsets)
+        """Return the ids of all tokens, which are looked up when a batch is taken."""
+        return self._look_up(encode(self.lexicon))
 
     def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
-        distinct = sorted(set(self.tokens))
-        number = {word: idx for idx, word in enumerate(distinct)}
-        numbers = np.array([number[word] for word in self.tokens], dtype=np.int64)
-        return Ragged(numbers, self.offsets), encode(distinct)
+        """Return for each token the place of its word in order, and what makes the characters."""
+        order = sorted(range(len(self.lexicon)), key=self.lexicon.__getitem__)
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        return self._look_up(places), RowMaker(
+            lambda rows: encode([self.lexicon[order[row]] for row in rows])
+        )
 
     def outline(self) -> Ragged:
-        return Ragged(np.empty(0), self.offsets)
+        """Return a column of nothing but lengths, for masks."""
+        return self._look_up(np.empty(0))
 
     def row(self, row: int) -> list[str]:
-        return self.tokens[self.offsets[row] : self.offsets[row + 1]]
+        """Return the tokens of one example."""
+        start = int(self.starts[row])
+        numbers = self.numbers[start : start + int(self.lengths[row])]
+        return [self.lexicon[number] for number in numbers.tolist()]
+
+    def list_rows(self) -> list[list[str]]:
+        """Return the tokens of every example."""
+        return [self.row(row) for row in range(len(self.starts))]
+
+    def subset(self, rows: np.ndarray) -> "TextColumn":
+        """Return the column of some rows."""
+        return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
+
+    def _look_up(self, values: np.ndarray) -> Ragged:
+        return LookedUp(values, self.starts, self.lengths, self.numbers)
+
+    def _read(self, start: int) -> np.ndarray:
+        """Return the numbers of a chunk of rows, of which some may be missing in between."""
+        chunk = slice(start, start + ROWS_A_CHUNK)
+        starts, sizes = self.starts[chunk], self.lengths[chunk]
+        places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        found: np.ndarray = self.numbers[places + np.arange(len(places))]
+        return found
 
 
 @dataclass(frozen=True)
@@ -121,6 +183,15 @@ class RawText:
     first: Sequence[str]
     second: Sequence[str] | None
 
+    def subset(self, rows: np.ndarray) -> "RawText":
+        """Return the texts of some rows."""
+        first, second = (
+            None if texts is None else [texts[row] for row in rows.tolist()]
+            for texts in (self.first, self.second)
+        )
+        assert first is not None
+        return RawText(first, second)
+
     def list_columns(self) -> dict[str, "RawText"]:
         """Return by column what a model can read: the texts and, of two, each by itself."""
         found = {TEXTS: self}
@@ -143,5 +214,5 @@ class WordText:
     before: TextColumn | None
 
 
-Column = Text | NumberColumn | RawText | WordText
+Column = TextColumn | NumberColumn | RawText | WordText
 """What a raw-input layer can read."""

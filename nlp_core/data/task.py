@@ -1,11 +1,11 @@
 """A processed task in memory: columns of each split, and what its manifest says."""
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
-from nlp_core.data.passage import Passages
+from nlp_core.data.label_column import LabelColumn
+from nlp_core.data.passage import Passages, view_numbers
 from nlp_core.data.split_column import (
     Column,
     NumberColumn,
     RawText,
     Rows,
-    Text,
     TextColumn,
     WordText,
 )
@@ -30,38 +30,8 @@ from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, Kind
 DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split", "tags")
 NO_EXAMPLES = {"vectors": "word vectors", "encoder": "an encoder", "corpus": "a corpus"}
 
-
-class Examples(Protocol):
-    """The examples of a split: `Split` in memory, or read from files piece by piece."""
-
-    @property
-    def name(self) -> str:
-        """train, dev, test, held_out ..."""
-
-    @property
-    def ids(self) -> np.ndarray:
-        """Row number of each example in its file, [N]."""
-
-    @property
-    def texts(self) -> Mapping[str, Text]:
-        """Text columns by name: tokens, tokens_a, tokens_b ..."""
-
-    @property
-    def columns(self) -> Mapping[str, Column]:
-        """All that a model can read: the texts, and columns of numbers."""
-
-    @property
-    def target(self) -> list[Any]:
-        """The right answer of each example, see `join_answers`."""
-
-    @property
-    def group(self) -> np.ndarray | None:
-        """Question number of each candidate, [N]; None when the kind has no groups."""
-
-    def encode_target(self, name: str, labels: list[str]) -> Ragged | Rows | None:
-        """Return label ids or values of a target; None where the split has none."""
-
-    def __len__(self) -> int: ...
+Answers = Sequence[Any] | np.ndarray
+"""The right answer of each example; numbers may be an array."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +46,7 @@ class Split:
         targets: by column (label, labels, tags, answers) what is to be predicted of each example: a
             label (text), value, several labels (a tuple), tags (a list) or right answers (a list of
             texts, of which one is to be found); None where the split has none. Of next_word, which
-            is no column, how many words are predicted.
+            is no column, how many words are predicted. Those of the user's files are columns.
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
         passages: what the answers are cut out of; None when the kind has no such answers.
@@ -86,7 +56,7 @@ class Split:
     name: str
     ids: np.ndarray
     texts: dict[str, TextColumn]
-    targets: dict[str, list[Any]]
+    targets: Mapping[str, Answers]
     group: np.ndarray | None
     numbers: dict[str, NumberColumn] = field(default_factory=dict)
     passages: Passages | None = None
@@ -112,7 +82,12 @@ class Split:
     @property
     def target(self) -> list[Any]:
         """The right answer of each example, see `join_answers`."""
-        return join_answers(self.targets)
+        return join_answers(
+            {
+                name: rows.tolist() if isinstance(rows, np.ndarray) else list(rows)
+                for name, rows in self.targets.items()
+            }
+        )
 
     def encode_target(self, name: str, labels: list[str]) -> Ragged | Rows | None:
         """Return label ids, values or places of a target; None where the split has none.
@@ -127,6 +102,10 @@ class Split:
         if name == ANSWERS:
             return None if self.passages is None else self.passages.positions
         answers = self.targets[name]
+        if isinstance(answers, LabelColumn):
+            return answers.encode(labels)
+        if isinstance(answers, np.ndarray):
+            return answers.astype(np.float32)
         if any(item is None for item in answers):
             return None
         if not labels:
@@ -148,6 +127,29 @@ class Split:
         if not tagged:
             return ids
         return Ragged(ids, np.cumsum([0, *(len(tags) for tags in answers)]))
+
+    def subset(self, name: str, rows: np.ndarray) -> "Split":
+        """Return some of the examples, which are not cut out of passages, as a split."""
+        assert self.passages is None, self.name
+        return replace(
+            self,
+            name=name,
+            ids=self.ids[rows],
+            texts={key: column.subset(rows) for key, column in self.texts.items()},
+            targets={key: _take(answers, rows) for key, answers in self.targets.items()},
+            group=None if self.group is None else self.group[rows],
+            numbers={key: column.subset(rows) for key, column in self.numbers.items()},
+            raw=None if self.raw is None else self.raw.subset(rows),
+        )
+
+
+def _take(answers: Answers, rows: np.ndarray) -> Answers:
+    if isinstance(answers, np.ndarray):
+        taken: np.ndarray = answers[rows]
+        return taken
+    if isinstance(answers, LabelColumn):
+        return answers.subset(rows)
+    return [answers[row] for row in rows.tolist()]
 
 
 @dataclass(frozen=True)
@@ -212,8 +214,7 @@ def read_split_file(path: Path, kind: Kind, targets: Collection[str]) -> Split:
     for column in table.column_names:
         if column.startswith(("tokens", SYMBOLS)):
             lists = table.column(column).combine_chunks()
-            offsets = np.asarray(lists.offsets.to_pylist())
-            texts[column] = TextColumn(_read_tokens(lists), offsets - offsets[0])
+            texts[column] = _read_texts(lists)
         if column.startswith((NUMBERS, TOKEN_NUMBERS)):
             numbers[column] = NumberColumn.build(
                 column, table.column(column).to_pylist(), str(path)
@@ -233,11 +234,11 @@ def read_split_file(path: Path, kind: Kind, targets: Collection[str]) -> Split:
     return Split(path.stem, ids, texts, answers, group, numbers, passages, raw)
 
 
-def _read_tokens(lists: pa.ListArray) -> list[str]:
-    """Return the tokens of all rows, equal ones as one object: a tenth of the memory."""
+def _read_texts(lists: pa.ListArray) -> TextColumn:
     found = lists.flatten().dictionary_encode()
-    distinct = found.dictionary.to_pylist()
-    return [distinct[idx] for idx in found.indices.to_pylist()]
+    offsets = view_numbers(lists.offsets)
+    starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+    return TextColumn(found.dictionary.to_pylist(), view_numbers(found.indices), starts, lengths)
 
 
 def list_targets(kind: Kind, note: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from nlp_core.data.feature import Feature, Spellings, TokenIds
-from nlp_core.data.split_column import Column, NumberColumn, RawText, Text, WordText
+from nlp_core.data.split_column import Column, NumberColumn, RawText, TextColumn, WordText
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_file, write_text
 from reglue_runtime.text import SPECIAL, zero_digits
@@ -245,7 +245,7 @@ def pad_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
     return ids
 
 
-def require_text(column: Column) -> Text:
+def require_text(column: Column) -> TextColumn:
     """Return the column, which the plan of the model guarantees to be text."""
     assert not isinstance(column, NumberColumn | RawText | WordText), type(column)
     return column

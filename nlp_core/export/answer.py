@@ -11,13 +11,13 @@ import torch
 
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.passage import NO_ANSWER
-from nlp_core.data.task import Examples, Split
+from nlp_core.data.task import Split
 from nlp_core.export.traced import finish
-from nlp_core.export.trained import TrainedModel
 from nlp_core.heads import CRFTaggingHead, Head, SpanHead, TaggingHead
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, TAGS
 from nlp_core.models.features import EncodedSplit
-from nlp_core.training.prediction import EVALUATION_BATCH, SplitPredictions
+from nlp_core.prediction.split_prediction import EVALUATION_BATCH, SplitPredictions
+from nlp_core.prediction.trained_model import TrainedModel
 
 
 class Answer(NamedTuple):
@@ -51,7 +51,7 @@ def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) 
 def name_scores(
     trained: TrainedModel,
     scores: Mapping[str, tuple[torch.Tensor, torch.Tensor | None]],
-    split: Examples,
+    split: Split,
     rows: np.ndarray,
 ) -> list[Answers]:
     found: list[Answers] = [{} for _ in rows]
@@ -83,13 +83,12 @@ def _list_chances(head: Head, scores: torch.Tensor, mask: torch.Tensor | None) -
 
 
 def _name(
-    split: Examples, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
+    split: Split, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
 ) -> Answer:
     if isinstance(head, TaggingHead | CRFTaggingHead):
         ids = value[: len(chance)]
         return Answer([labels[idx] for idx in ids], chance[np.arange(len(ids)), ids])
     if isinstance(head, SpanHead):
-        assert isinstance(split, Split), type(split)
         assert split.passages is not None, split.name
         return Answer(split.passages.cut(row, *value), np.atleast_1d(chance))
     if head.target == LABELS:
@@ -119,7 +118,7 @@ def _read(item: Mapping[str, Any], target: str) -> Answer:
 
 
 def join_predictions(
-    split: Examples, answers: Sequence[Answers], targets: Mapping[str, list[str]]
+    split: Split, answers: Sequence[Answers], targets: Mapping[str, list[str]]
 ) -> SplitPredictions:
     """Return answers to all examples of a split in the form that metrics read."""
     values = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.export import ExportConfig, Variant
+from nlp_core.data.task import Split
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.graph import build_graph
@@ -16,8 +17,9 @@ from nlp_core.export.inputs import InputPlan, plan_inputs
 from nlp_core.export.parity import EXACT, Parity, compare
 from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
-from nlp_core.export.trained import TrainedModel, read_trained
+from nlp_core.export.real_examples import read_examples
 from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ PARITY = "parity.json"
 
 def export_model(
     trained: TrainedModel,
+    examples: Split,
     target: Path,
     *,
     variant: Variant,
@@ -59,7 +62,7 @@ def export_model(
             graph = build_graph(trained.model, inputs)
             (folder / GRAPH).write_bytes(quantize(graph) if variant == "int8" else graph)
         _write_manifest(folder, trained, inputs, heads, variant)
-        parity = compare(trained, load_any(folder), max_drop)
+        parity = compare(trained, examples, load_any(folder), max_drop)
         write_json(folder / PARITY, parity.describe())
     log.info("export done folder=%s %s", target, parity.describe())
     return parity
@@ -67,11 +70,12 @@ def export_model(
 
 def export_all(config: ExportConfig, target: Path) -> None:
     """Write a bundle for each variant of an entry of params.yaml, all of them or none."""
-    trained = read_trained(Path(config.cell), seed=config.seed, task=config.task)
+    trained = TrainedModel.open(config.cell, seed=config.seed, task=config.task)
+    examples = read_examples(trained)
     with replacing_folder(target) as folder:
         for variant in config.variants:
             max_drop = None if variant in EXACT else config.max_drop
-            export_model(trained, folder / variant, variant=variant, max_drop=max_drop)
+            export_model(trained, examples, folder / variant, variant=variant, max_drop=max_drop)
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:

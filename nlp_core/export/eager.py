@@ -13,8 +13,8 @@ from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError
 from nlp_core.export.answer import Answers, name_scores
-from nlp_core.export.trained import TrainedModel
 from nlp_core.models.features import Batch
+from nlp_core.prediction.trained_model import TrainedModel
 
 
 class TorchSubject:
@@ -69,4 +69,4 @@ class TorchSubject:
 
 def _build_column(lists: Sequence[Sequence[str]]) -> TextColumn:
     offsets = np.cumsum([0, *map(len, lists)])
-    return TextColumn(list(chain.from_iterable(lists)), offsets)
+    return TextColumn.build(list(chain.from_iterable(lists)), offsets)

@@ -7,7 +7,6 @@ import numpy as np
 from torch import Tensor
 
 from nlp_core.errors import ConfigError
-from nlp_core.export.trained import TrainedModel
 from nlp_core.heads import (
     ClassificationHead,
     CRFTaggingHead,
@@ -19,6 +18,7 @@ from nlp_core.heads import (
     SpanHead,
     TaggingHead,
 )
+from nlp_core.prediction.trained_model import TrainedModel
 
 PLAIN: dict[type[Head], str] = {
     ClassificationHead: "choice",

@@ -5,11 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export.answer import Answer, Answers, ask_trained, join_predictions, read_predictions
-from nlp_core.export.trained import TrainedModel
+from nlp_core.export.real_examples import list_examples
 from nlp_core.metrics import is_lower_better
-from nlp_core.training.prediction import score_predictions
+from nlp_core.models.features import EncodedSplit
+from nlp_core.prediction.split_prediction import score_predictions
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import Bundle
 
 NUM_EXAMPLES = 500
@@ -48,7 +51,9 @@ class Parity(NamedTuple):
         return {key: value for key, value in note.items() if value is not None}
 
 
-def compare(trained: TrainedModel, bundle: Bundle, max_drop: float | None) -> Parity:
+def compare(
+    trained: TrainedModel, examples: Split, bundle: Bundle, max_drop: float | None
+) -> Parity:
     """Compare an exported model with the trained one on real examples.
 
     `max_drop`: by how much the task's first metric over all examples may be worse, in its units;
@@ -57,20 +62,20 @@ def compare(trained: TrainedModel, bundle: Bundle, max_drop: float | None) -> Pa
     Raises:
         ExportError: it predicts something else, or is worse by more than that.
     """
-    size = len(trained.examples)
+    size = len(examples)
     rows = np.arange(size)
     if max_drop is None and size > NUM_EXAMPLES:
         rows = np.sort(np.random.default_rng(0).choice(size, NUM_EXAMPLES, replace=False))
-    encoded = trained.featurizer.encode(trained.examples)
+    encoded = trained.featurizer.encode(examples)
     right = ask_trained(trained, encoded, rows)
-    found = _ask_bundle(trained, bundle, rows)
+    found = _ask_bundle(trained, examples, bundle, rows)
     parity = _count(right, found)
     if max_drop is None:
         _check_same(trained.name, parity)
-        _check_alone(trained, bundle, dict(zip(rows.tolist(), right, strict=True)), encoded.lengths)
+        _check_alone(trained, encoded, bundle, dict(zip(rows.tolist(), right, strict=True)))
         return parity
     metric = trained.task.metrics[0]
-    both = [_measure(trained, answers, metric) for answers in (right, found)]
+    both = [_measure(trained, examples, answers, metric) for answers in (right, found)]
     parity = parity._replace(metric=metric, trained=both[0], exported=both[1])
     drop = both[1] - both[0] if is_lower_better(metric) else both[0] - both[1]
     if not drop <= max_drop:  # a nan is no better than a large one
@@ -83,22 +88,27 @@ def compare(trained: TrainedModel, bundle: Bundle, max_drop: float | None) -> Pa
     return parity
 
 
-def _ask_bundle(trained: TrainedModel, bundle: Bundle, rows: np.ndarray) -> list[Answers]:
-    predictions = bundle.predict(trained.list_examples(rows))
+def _ask_bundle(
+    trained: TrainedModel, examples: Split, bundle: Bundle, rows: np.ndarray
+) -> list[Answers]:
+    predictions = bundle.predict(list_examples(trained, examples, rows))
     return read_predictions(predictions, trained.featurizer.targets)
 
 
 def _check_alone(
-    trained: TrainedModel, bundle: Bundle, right: Mapping[int, Answers], lengths: np.ndarray
+    trained: TrainedModel, encoded: EncodedSplit, bundle: Bundle, right: Mapping[int, Answers]
 ) -> None:
     """Predict the shortest examples one by one: a batch hides sizes that only they have."""
-    shortest = sorted(right, key=lambda row: (int(lengths[row]), row))[:NUM_ALONE]
-    found = [_ask_bundle(trained, bundle, np.array([row]))[0] for row in shortest]
+    shortest = sorted(right, key=lambda row: (int(encoded.lengths[row]), row))[:NUM_ALONE]
+    split = encoded.split
+    found = [_ask_bundle(trained, split, bundle, np.array([row]))[0] for row in shortest]
     _check_same(trained.name, _count([right[row] for row in shortest], found))
 
 
-def _measure(trained: TrainedModel, answers: Sequence[Answers], metric: str) -> float:
-    joined = join_predictions(trained.examples, answers, trained.featurizer.targets)
+def _measure(
+    trained: TrainedModel, examples: Split, answers: Sequence[Answers], metric: str
+) -> float:
+    joined = join_predictions(examples, answers, trained.featurizer.targets)
     return score_predictions(trained.task, joined)[metric]
 
 

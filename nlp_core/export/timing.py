@@ -15,7 +15,8 @@ from nlp_core.export.bundle import PARITY
 from nlp_core.export.eager import TorchSubject
 from nlp_core.export.latency import BundleSubject, Plan, Subject, Timing, time_models
 from nlp_core.export.program import load_any
-from nlp_core.export.trained import TrainedModel, read_trained
+from nlp_core.export.real_examples import list_examples, read_examples
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError
 
 COMPILED = "compiled"
@@ -33,8 +34,10 @@ def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> di
     return subjects
 
 
-def list_all_examples(trained: TrainedModel) -> Sequence[Any]:
-    return trained.list_examples(np.arange(len(trained.examples)))
+def list_all_examples(trained: TrainedModel, file: Path | None = None) -> Sequence[Any]:
+    """Return the real examples of a trained model, as a bundle reads them; see `read_examples`."""
+    examples = read_examples(trained, file)
+    return list_examples(trained, examples, np.arange(len(examples)))
 
 
 def time_export(
@@ -51,7 +54,7 @@ def time_export(
     Raises:
         DataError: the cell is not trained, or a bundle is incomplete.
     """
-    trained = read_trained(Path(export.cell), seed=export.seed, task=export.task)
+    trained = TrainedModel.open(export.cell, seed=export.seed, task=export.task)
     subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
     bundles: dict[str, Path] = {variant: folder / variant for variant in export.variants}
     if teacher is not None:

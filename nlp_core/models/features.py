@@ -14,12 +14,12 @@ from torch import Tensor
 
 from nlp_core.blocks import CHARACTERS, VECTOR, WORDS
 from nlp_core.config.model import find_axes
-from nlp_core.config.reader import WHOLE_TEXTS
+from nlp_core.config.reader import PIECES, WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
-from nlp_core.data.split_column import Column, Rows, Text, TextColumn
-from nlp_core.data.task import Examples, Task
+from nlp_core.data.split_column import Column, Rows, TextColumn
+from nlp_core.data.task import Split, Task
 from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.kinds import NEXT_WORD
@@ -98,7 +98,7 @@ class EncodedSplit:
         parts: of pairs in the input `texts`, the text of each piece; see Batch.
     """
 
-    split: Examples
+    split: Split
     features: dict[str, Feature]
     inputs: dict[str, Ragged]
     targets: dict[str, Ragged | Rows]
@@ -147,7 +147,7 @@ class Featurizer:
     targets: dict[str, list[str]]
 
     @classmethod
-    def build(cls, plan: ModelPlan, task: Task, train: Examples, init: Path) -> "Featurizer":
+    def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
         """Make the vocabularies from the training split of a task; see `build_all`."""
         return cls.build_all(plan, [(task, train)], init)[task.name]
 
@@ -155,7 +155,7 @@ class Featurizer:
     def build_all(
         cls,
         plan: ModelPlan,
-        trained: Sequence[tuple[Task, Examples]],
+        trained: Sequence[tuple[Task, Split]],
         init: Path,
         known: Mapping[str, Vocabulary] | None = None,
     ) -> dict[str, "Featurizer"]:
@@ -195,7 +195,7 @@ class Featurizer:
         assert isinstance(vocabulary, WordVocabulary), name
         return vocabulary
 
-    def encode(self, split: Examples) -> EncodedSplit:
+    def encode(self, split: Split) -> EncodedSplit:
         """Turn the texts and targets of a split into arrays.
 
         Raises:
@@ -235,7 +235,7 @@ class Featurizer:
         return found
 
 
-def _check_columns(plan: ModelPlan, task: Task, train: Examples) -> None:
+def _check_columns(plan: ModelPlan, task: Task, train: Split) -> None:
     for name, column in plan.inputs.items():
         if find_source(column) not in train.columns:
             raise ConfigError(
@@ -244,9 +244,8 @@ def _check_columns(plan: ModelPlan, task: Task, train: Examples) -> None:
             )
 
 
-def _shift(vocabulary: WordVocabulary, text: Text) -> Ragged:
+def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
     """Return the id of the next token for each one; -1 for the last one of a text."""
-    assert isinstance(text, TextColumn), type(text)
     ids = vocabulary.encode(text.tokens)
     ids[ids >= len(vocabulary)] = UNKNOWN  # has a pretrained vector, but cannot be predicted
     following = np.append(ids[1:], IGNORED)
@@ -281,6 +280,12 @@ def list_files(plan: ModelPlan) -> list[Path]:
         if name in layer.options
     }
     return [Path(name) for name in sorted(files)]
+
+
+def list_piece_columns(plan: ModelPlan) -> list[str]:
+    """Return the columns that a model cuts into pieces of its own, sorted."""
+    columns = set(plan.inputs.values())
+    return sorted(name for name in columns if name in WHOLE_TEXTS or name.endswith(PIECES))
 
 
 def find_source(column: str) -> str:

@@ -54,14 +54,6 @@ def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
 
 
 def load_model(
-    folder: Path, plan: ModelPlan, *, kind: Kind, init: Path
-) -> tuple[GraphModel, Featurizer]:
-    """Read a trained model of one task; see `load_shared_model`."""
-    model, featurizers = load_shared_model(folder, plan, kinds={None: kind}, init=init)
-    return model, featurizers[None]
-
-
-def load_shared_model(
     folder: Path, plan: ModelPlan, *, kinds: Mapping[str | None, Kind], init: Path
 ) -> tuple[GraphModel, dict[str | None, Featurizer]]:
     """Read a trained model, with the featurizer of each of its tasks.

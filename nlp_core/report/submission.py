@@ -17,10 +17,10 @@ from nlp_core.data.corpus import CORPUS
 from nlp_core.data.task import Task, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import replacing
+from nlp_core.prediction.split_prediction import predict
+from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.report.cell import check_finished
 from nlp_core.training.cell import Cell, read_cell
-from nlp_core.training.prediction import predict
-from nlp_core.training.trained_seed import TrainedSeed, load_seed
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
@@ -124,9 +124,9 @@ def write_submission(
     ready = {task: _check_cell(name, params, seed, task) for task, name in chosen.items()}
     for task, (cell, number) in ready.items():
         wanted = [sheet for sheet in SHEETS if sheet.trained_on == task]
-        trained = load_seed(cell, number, task)
+        trained = TrainedModel.open(cell.folder, seed=number, task=task)
         origin = f"{cell.name}, seed {number}"
-        pages |= {sheet.file: _Page(origin, _predict(trained, sheet)) for sheet in wanted}
+        pages |= {sheet.file: _Page(origin, _predict(trained, cell, sheet)) for sheet in wanted}
     _write_zip(path, {sheet.file: pages[sheet.file].answers for sheet in SHEETS})
     return [
         Filled(sheet.file, pages[sheet.file].origin, len(pages[sheet.file].answers))
@@ -244,9 +244,9 @@ def _check_split(sheet: Sheet, task: Task) -> None:
         )
 
 
-def _predict(trained: TrainedSeed, sheet: Sheet) -> list[str]:
+def _predict(trained: TrainedModel, cell: Cell, sheet: Sheet) -> list[str]:
     """Return the answer to each row, in the order of the official file."""
-    task = _read_rows_of(sheet, trained.cell)
+    task = _read_rows_of(sheet, cell)
     split = task.read_split(sheet.split)
     assert split.ids.tolist() == list(range(len(split))), f"{task.folder}: rows out of order"
     featurizer = trained.featurizer

@@ -1,1 +1,1 @@
-"""The training of one cell: loop, optimiser, schedule, resume."""
+"""The training of a run, of a cell or on the user's files: loop, optimiser, schedule, resume."""

@@ -2,7 +2,7 @@
 
 A finished seed is kept in a work folder whose name is the digest of all that the cell depends on.
 So a killed cell resumes at its seed, and within the seed at the last checkpoint; a cell that is
-given one seed more trains that one alone. The cell's own folder appears whole, at the end.
+given one seed more trains only that one. The cell's own folder appears whole, at the end.
 """
 
 import logging
@@ -10,15 +10,12 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.distillation import MatchingConfig
 from nlp_core.config.params import GRID, ExperimentConfig, Params, StudentConfig
-from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
 from nlp_core.data.soft_labels import (
@@ -28,35 +25,26 @@ from nlp_core.data.soft_labels import (
     refuse_other_teachers,
 )
 from nlp_core.data.task import Task, list_footnotes
-from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import (
     digest_file,
     digest_json,
-    format_line,
     replacing_folder,
     write_json,
-    write_text,
 )
-from nlp_core.kinds import NEXT_WORD
 from nlp_core.metrics import check_metrics, check_selecting_metric
-from nlp_core.models.features import EncodedSplit, Featurizer, list_files
-from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
-from nlp_core.models.masked_split import encode_split, load_pretrained_head
+from nlp_core.models.features import list_files
+from nlp_core.models.graph import count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
-from nlp_core.models.saving import WEIGHTS, save_model
-from nlp_core.training.checkpoint import Progress
-from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.lesson import read_lesson
+from nlp_core.models.saving import WEIGHTS
+from nlp_core.prediction.split_prediction import write_predictions
+from nlp_core.training.determinism import describe_machine
 from nlp_core.training.lock import locked
-from nlp_core.training.loop import HONEST, PAPER, Trained, Trainer
-from nlp_core.training.matching import describe_matching, read_matching
-from nlp_core.training.prediction import predict, write_predictions
+from nlp_core.training.matching import describe_matching
 from nlp_core.training.processes import Processes, find_processes
-from nlp_core.training.progress import show_progress
+from nlp_core.training.run import FinishedSeed, Run, train_run
 from nlp_core.training.run_note import write_run_note
-from nlp_core.training.start import Start, check_start, read_start
-from nlp_core.training.task_run import TaskRun
+from nlp_core.training.start import read_start
 
 log = logging.getLogger(__name__)
 
@@ -64,44 +52,26 @@ ENCODER = "encoder"
 VECTORS = "vectors"
 
 
-@dataclass(frozen=True)
-class Cell:
-    """All that a cell is made of, checked.
+@dataclass(frozen=True, kw_only=True)
+class Cell(Run):
+    """All that a cell is made of, checked; its name is the key of the experiment.
 
     Attributes:
-        name: key of the experiment.
         experiment: table, model, data, init, recipe's name, seeds.
-        recipe: how to train.
         numerics: of params.yaml.
-        plan: the model.
-        tasks: the processed tasks: one, or those of a group.
-        init: folder of the vectors or of the encoder.
-        start: the trained cell whose layers it goes on with, or None.
     """
 
-    name: str
     experiment: ExperimentConfig
-    recipe: RecipeConfig
     numerics: int
-    plan: ModelPlan
-    tasks: list[Task]
-    init: Path
-    start: Start | None = None
-
-    @property
-    def task(self) -> Task:
-        """The one task."""
-        (task,) = self.tasks
-        return task
 
     @property
     def key(self) -> str:
-        """Digest of what the weights of a seed depend on: not of what is said about them."""
+        """Digest of what the weights of a seed depend on."""
         files = {str(path): digest_file(path) for path in list_files(self.plan)}
         return digest_json(
             {
                 "numerics": self.numerics,
-                "model": _drop_words(read_mapping(Path(self.experiment.model))),
+                "model": _drop_description(read_mapping(Path(self.experiment.model))),
                 "recipe": self.recipe.describe(),
                 "data": [task.digest for task in self.tasks]
                 if len(self.tasks) > 1
@@ -122,16 +92,10 @@ class Cell:
 
     @property
     def soft_labels(self) -> list[SoftLabels]:
-        """What the teachers of a student said; nothing for a cell without teachers."""
+        """What the teachers of a student predict; nothing for a cell without teachers."""
         if not isinstance(self.experiment, StudentConfig):
             return []
         return read_soft_labels(Path(self.experiment.soft_labels))
-
-    @property
-    def matching(self) -> MatchingConfig | None:
-        """What layers learn from those of the teacher; None: nothing."""
-        distillation = self.recipe.distillation
-        return None if distillation is None else distillation.matching
 
     @property
     def init_digest(self) -> str:
@@ -141,7 +105,16 @@ class Cell:
 
     def name_seed(self, seed: int) -> str:
         """Return what the work of a seed is called, with the weights that it starts from."""
-        return f"seed-{seed}" + (f"-{self.start.digest(seed)[:16]}" if self.start else "")
+        if self.start is None:
+            return f"seed-{seed}"
+        return f"seed-{seed}-{digest_file(self.start.find(seed) / WEIGHTS)[:16]}"
+
+    def write_results(self, folder: Path, finished: FinishedSeed) -> None:
+        """Write the predictions of each task, and seed.json."""
+        for task in self.tasks:
+            path = folder / name_predictions(task.name)
+            write_predictions(path, task, finished.predictions[task.name])
+        write_json(folder / "seed.json", _describe_seed(folder, finished, self.tasks))
 
 
 def read_cell(name: str, params: Params) -> Cell:
@@ -182,7 +155,7 @@ def read_cell(name: str, params: Params) -> Cell:
     plan = read_plan(Path(experiment.model))
     _check_tasks(plan, tasks)
     if start is not None:
-        check_start(start, plan)
+        start.check(plan)
     for path in list_files(plan):
         require_file(path)
     if isinstance(experiment, StudentConfig):
@@ -199,8 +172,8 @@ def read_cell(name: str, params: Params) -> Cell:
     )
 
 
-def _drop_words(model: dict[str, Any]) -> dict[str, Any]:
-    """Return a model without what is said about it."""
+def _drop_description(model: dict[str, Any]) -> dict[str, Any]:
+    """Return a model without its description and its source."""
     return {key: value for key, value in model.items() if key not in ("description", "source")}
 
 
@@ -267,100 +240,10 @@ def train_seed(
         log.info("finetune kept cell=%s seed=%d", cell.name, seed)
         return done
     started = time.time()
-    seed_everything(seed)
-    model, featurizers, tasks = prepare_tasks(cell, seed)
-    checkpoint = work / f"{done.name}.safetensors"
-    trainer = Trainer(
-        model, tasks, recipe=cell.recipe, seed=seed, checkpoint=checkpoint, processes=processes
-    )
-    with show_progress(f"{cell.name} seed {seed}", trainer.num_steps) as on_step:
-        trained = trainer.run(on_step)
-    if not processes.is_first:
-        return done
-    with replacing_folder(done) as folder:
-        save_model(folder, trained.states[HONEST], featurizers)
-        _write_history(folder, trained.progress)
-        for item in tasks:
-            _write_predictions(item, model, trained, folder)
-        write_json(folder / "seed.json", _describe_seed(folder, model, trained, cell.tasks))
-    checkpoint.unlink(missing_ok=True)
-    if notes is not None:
+    train_run(cell, seed, done, work / f"{done.name}.safetensors", processes)
+    if notes is not None and processes.is_first:
         write_run_note(notes / f"seed-{seed}.json", started)
     return done
-
-
-def prepare_tasks(
-    cell: Cell, seed: int = 1
-) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
-    """Return a fresh model with, for each task, what reads its texts, and its encoded splits.
-
-    Args:
-        cell: what is trained.
-        seed: of the run, which says where a cell starts that starts from another one.
-    """
-    taught = [read_lesson(task, cell.recipe.distillation, cell.soft_labels) for task in cell.tasks]
-    trained = [(task, item.train) for task, item in zip(cell.tasks, taught, strict=True)]
-    known = cell.start.recall(cell.plan, seed) if cell.start else {}
-    featurizers = Featurizer.build_all(cell.plan, trained, cell.init, known)
-    named = {task.name: task.name if cell.plan.tasks else None for task in cell.tasks}
-    model = build_shared_model(
-        cell.plan,
-        {named[name]: featurizer for name, featurizer in featurizers.items()},
-        {named[task.name]: task.kind for task in cell.tasks},
-    )
-    load_pretrained_head(model, cell.init)
-    if cell.start is not None:
-        cell.start.give(model, seed)
-    runs = []
-    for (task, train), item in zip(trained, taught, strict=True):
-        featurizer = featurizers[task.name]
-        names = dict.fromkeys((task.select_split, task.report_split))
-        splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
-        splits = {"train": encode_split(featurizer, train), **splits}
-        _log_words(featurizer, splits)
-        part = model.select(featurizer.plan) if cell.plan.tasks else model
-        lesson = item.lesson
-        if lesson is not None and cell.matching is not None:
-            said = [one for one in cell.soft_labels if one.task == task.name]
-            matching = read_matching(cell.matching, said, part, featurizer)
-            lesson = replace(lesson, matching=matching)
-        runs.append(TaskRun(task, part, splits, _selections(task), lesson))
-    return model, featurizers, runs
-
-
-def _log_words(featurizer: Featurizer, splits: dict[str, EncodedSplit]) -> None:
-    """Say how large the vocabularies are, and how much of what is to be predicted is unknown."""
-    for layer, vocabulary in featurizer.vocabularies.items():
-        log.info("finetune vocabulary layer=%s size=%d", layer, len(vocabulary))
-    for name, encoded in splits.items():
-        words = encoded.targets.get(NEXT_WORD)
-        if isinstance(words, Ragged):
-            share = float((words.values == UNKNOWN).sum() / (words.values >= 0).sum())
-            log.info("finetune next words split=%s unknown=%.4f", name, share)
-
-
-def _selections(task: Task) -> dict[str, str]:
-    """Return the split that each way of choosing the epoch looks at.
-
-    Where a part of the training split chooses, the paper chose on the reported split itself; the
-    cell then has both numbers.
-    """
-    selections = {HONEST: task.select_split}
-    if task.select_split == "held_out" != task.report_split:
-        selections[PAPER] = task.report_split
-    return selections
-
-
-def _write_predictions(item: TaskRun, model: GraphModel, trained: Trained, folder: Path) -> None:
-    task, predictions = item.task, {}
-    for selection in sorted(trained.states):
-        model.load_state_dict(trained.states[selection])
-        chosen = (task.select_split, task.report_split)
-        names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
-        predictions[selection] = [
-            predict(item.model, item.splits[name], task.targets) for name in names
-        ]
-    write_predictions(folder / name_predictions(task.name), task, predictions)
 
 
 def name_predictions(task: str) -> str:
@@ -368,24 +251,17 @@ def name_predictions(task: str) -> str:
     return f"predictions/{task}.parquet"
 
 
-def _write_history(folder: Path, progress: Progress) -> None:
-    lines = "".join(format_line(event) for event in progress.events)
-    write_text(folder / "history.jsonl", lines)
-
-
-def _describe_seed(
-    folder: Path, model: GraphModel, trained: Trained, tasks: list[Task]
-) -> dict[str, Any]:
-    events = trained.progress.events
+def _describe_seed(folder: Path, finished: FinishedSeed, tasks: list[Task]) -> dict[str, Any]:
+    progress = finished.progress
     return {
         "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
         "predictions": {
             task.name: f"sha256:{digest_file(folder / name_predictions(task.name))}"
             for task in tasks
         },
-        "validations": [event["digest"] for event in events if event["event"] == "weights"],
-        "epochs": {name: best.epoch for name, best in trained.progress.best.items()},
-        "parameters": count_parameters(model),
+        "validations": [item["digest"] for item in progress.events if item["event"] == "weights"],
+        "epochs": {name: best.epoch for name, best in progress.best.items()},
+        "parameters": count_parameters(finished.model),
     }
 
 

@@ -22,10 +22,9 @@ from nlp_core.files import digest_file, digest_json
 from nlp_core.kinds import TAGS
 from nlp_core.models.saving import VOCABULARY
 from nlp_core.objectives import Lesson
+from nlp_core.prediction.trained_model import CELL
 
 log = logging.getLogger(__name__)
-
-CELL = "cell.json"
 
 
 class Taught(NamedTuple):

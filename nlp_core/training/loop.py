@@ -19,6 +19,8 @@ from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives import build_objective, check_model
+from nlp_core.prediction.split_prediction import score_predictions
+from nlp_core.prediction.threshold import predict_with_best_threshold
 from nlp_core.training.batch_order import BatchOrder
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
@@ -28,10 +30,8 @@ from nlp_core.training.optimizer import (
     set_learning_rate,
     update_weights,
 )
-from nlp_core.training.prediction import score_predictions
 from nlp_core.training.processes import Processes
 from nlp_core.training.task_run import TaskRun
-from nlp_core.training.threshold import predict_with_best_threshold
 from nlp_core.training.weight_digest import digest_weights
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.blocks.random_state import get_random_state, set_random_state
-from nlp_core.config.base import read_mapping
 from nlp_core.config.distillation import MatchingConfig
 from nlp_core.config.reader import WHOLE_TEXTS
 from nlp_core.data.pieces import PieceVocabulary
@@ -14,14 +13,14 @@ from nlp_core.data.soft_labels import SoftLabels
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file
-from nlp_core.kinds import KINDS
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
-from nlp_core.models.plan import LayerPlan, ModelPlan, read_plan
-from nlp_core.models.saving import WEIGHTS, load_shared_model
+from nlp_core.models.plan import LayerPlan, ModelPlan
+from nlp_core.models.saving import WEIGHTS
 from nlp_core.objectives import Matching
 from nlp_core.objectives.matching import check_matching
-from nlp_core.training.lesson import CELL, describe_teacher
+from nlp_core.prediction.trained_model import CELL, read_trained_folder
+from nlp_core.training.lesson import describe_teacher
 
 
 def describe_matching(parts: Sequence[SoftLabels]) -> list[Any]:  # Any: JSON holds anything
@@ -52,18 +51,14 @@ def read_matching(
             f"the teacher whose layers the student learns from; run `dvc repro --force "
             f"{cell.parent.parent.name}@{cell.name}`."
         )
-    note = read_mapping(cell / CELL)
-    plan = read_plan(Path(note["model"]))
+    trained = read_trained_folder(cell, seed)
+    plan = trained.plan
     theirs = _find_layer(plan, config.teacher_layer or config.layer, "teacher_layer")
     own = _find_layer(model.plan, config.layer, "layer")
-    kinds = {
-        name if plan.tasks else None: KINDS.get(task["kind"])
-        for name, task in note["tasks"].items()
-    }
     # a model is built of random weights before it gets its own; the student's run draws on as if
     # there were none
     random_state = get_random_state()
-    taught, featurizers = load_shared_model(folder, plan, kinds=kinds, init=_find_init(note))
+    taught, featurizers = trained.load()
     set_random_state(random_state)
     vocabulary = next(iter(featurizers.values())).vocabularies[theirs.owner]
     assert isinstance(vocabulary, PieceVocabulary), theirs.name
@@ -138,12 +133,6 @@ def _check_pieces(
             f"{place}: found another tokenizer than that of {where}, whose layers the recipe's "
             "distillation.matching names, piece by piece; take an init with the same tokenizer."
         )
-
-
-def _find_init(note: dict[str, Any]) -> Path:  # Any: JSON holds anything
-    """Return the folder of vectors or of an encoder that a cell began from, however far back."""
-    init = Path(note["init"]["path"])
-    return _find_init(read_mapping(init / CELL)) if (init / CELL).exists() else init
 
 
 def _digest(path: Path) -> str:

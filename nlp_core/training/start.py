@@ -1,61 +1,119 @@
-"""Where a cell starts that goes on with the layers of another, trained one."""
+"""Where a training starts that goes on with the layers of a trained model."""
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nlp_core.config.base import read_mapping
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import digest_file
+from nlp_core.files import digest_file, digest_json
+from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
-from nlp_core.models.plan import ModelPlan, read_plan
-from nlp_core.models.saving import WEIGHTS
+from nlp_core.models.plan import LayerPlan, ModelPlan
+from nlp_core.models.saving import VOCABULARY, WEIGHTS, has_same_targets
 from nlp_core.models.transfer import check_transfer, read_vocabularies, transfer_weights
+from nlp_core.prediction.trained_model import CELL, SEED, is_trained, read_trained_folder
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Start:
-    """A trained cell that another one starts from.
+    """A trained model that another one starts from.
 
     Attributes:
-        folder: of the trained cell.
-        init: folder of the vectors or the encoder that its vocabularies need.
-        seed: its seed that all seeds start from; None: each from its own.
-        keep_heads: whether heads that are the same go on as well.
+        folder: its weights and vocabularies; where each seed starts from its own, that of the cell.
+        init: folder of the vectors or the encoder that its vocabularies need; need not be there.
+        plan: what it is.
+        has_seeds: whether each seed starts from the seed of a cell that has its number.
+        keep_heads: whether heads that are the same go on as well; None: if its labels are the same.
     """
 
     folder: Path
     init: Path
-    seed: int | None
-    keep_heads: bool
+    plan: ModelPlan
+    has_seeds: bool = False
+    keep_heads: bool | None = None
 
     def find(self, seed: int) -> Path:
         """Return the folder of the trained seed that a seed starts from."""
-        return self.folder / f"seed-{seed if self.seed is None else self.seed}"
+        return self.folder / f"{SEED}{seed}" if self.has_seeds else self.folder
 
     def digest(self, seed: int) -> str:
-        """Return the digest of the weights that a seed starts from."""
-        return digest_file(self.find(seed) / WEIGHTS)
+        """Return the digest of all that a model gets from it."""
+        tables = {layer.options.get("vectors") for layer in self.plan.layers} - {None}
+        files = [self.find(seed) / name for name in (WEIGHTS, VOCABULARY)]
+        files += [self.init / f"{table}.safetensors" for table in sorted(map(str, tables))]
+        return digest_json([digest_file(path) for path in files])
 
-    def recall(self, plan: ModelPlan, seed: int) -> dict[str, Vocabulary]:
+    def check(self, plan: ModelPlan) -> None:
+        """Refuse a model that has nothing, or something else, of the trained one.
+
+        Raises:
+            ConfigError: see `check_transfer`; or a layer starts from other vectors.
+        """
+        check_transfer(plan, self.plan)
+        trained = {layer.name: layer.options.get("vectors") for layer in self.plan.layers}
+        for layer in plan.layers:
+            wanted = layer.options.get("vectors")
+            if layer.name in trained and wanted != trained[layer.name]:
+                raise ConfigError(
+                    f"{plan.where}: layer '{layer.name}': vectors: found {_show(wanted)}, expected "
+                    f"{_show(trained[layer.name])}, as in {self.plan.where}, whose weights it "
+                    "starts from; train that model file, or give the layer another name."
+                )
+
+    def has_layer(self, layer: LayerPlan) -> bool:
+        """Say whether a layer gets weights and vocabulary, so that it needs no others."""
+        return layer.owner in {item.name for item in self.plan.layers if item.owner == item.name}
+
+    def read_vocabularies(self, plan: ModelPlan, seed: int) -> dict[str, Vocabulary]:
         """Return the vocabularies that a model gets from a trained seed."""
         return read_vocabularies(self.find(seed), plan, self.init)
 
-    def give(self, model: GraphModel, seed: int) -> None:
-        """Give a fresh model what it goes on with.
+    def copy_weights(self, model: GraphModel, featurizer: Featurizer, seed: int) -> None:
+        """Give a fresh model the weights of its layers, and of heads that are to go on.
+
+        Args:
+            model: gets the weights.
+            featurizer: has the labels that the model predicts.
+            seed: of the run.
 
         Raises:
             DataError: a layer of the trained model has other shapes.
             ConfigError: heads were asked for, and none is the same.
         """
-        folder = self.find(seed)
-        if not transfer_weights(model, folder, keep_heads=self.keep_heads) and self.keep_heads:
+        folder, keep_heads = self.find(seed), self.keep_heads
+        if keep_heads is None:
+            keep_heads = has_same_targets(folder, featurizer)
+            if not keep_heads:
+                log.info("train start heads=fresh since=the labels are others")
+        if not transfer_weights(model, folder, keep_heads=keep_heads) and self.keep_heads:
             raise ConfigError(
                 f"{model.plan.where}: heads: found none of the names and shapes of "
                 f"{folder / WEIGHTS}, expected one at least; set the experiment's keep_heads to "
                 "false."
             )
+
+
+def find_start(name: str, plugins: Sequence[Path]) -> Start | None:
+    """Return the trained model that a folder holds; None: it holds none, but perhaps an encoder.
+
+    Args:
+        name: a folder that `reglue train` made, or that of a trained cell or of one of its seeds.
+        plugins: what such a folder was trained with; none is run unasked.
+
+    Raises:
+        ConfigError: a plug-in is missing.
+        DataError: the folder is not whole.
+    """
+    folder = Path(name).expanduser()
+    if not is_trained(folder):
+        return None
+    found = read_trained_folder(folder, plugins=plugins)
+    return Start(found.weights, found.init, found.plan)
 
 
 def read_start(name: str, params: Params) -> Start | None:
@@ -64,31 +122,32 @@ def read_start(name: str, params: Params) -> Start | None:
     Raises:
         DataError: a cell that it comes from, however far back, is not trained.
     """
-    if params.find_start(name) is None:
-        return None
-    experiment, cell = params.cells[name], name
+    cell = name
     while (trained := params.find_start(cell)) is not None:
         folder = Path(params.cells[cell].init)
-        if not (folder / "cell.json").exists():
-            raise _refuse(folder / "cell.json", trained, name)
+        if not (folder / CELL).exists():
+            raise _refuse(folder / CELL, trained, name)
         cell = trained
-    init = Path(params.cells[cell].init)
-    folder = Path(experiment.init)
-    start = Start(folder, init, experiment.init_seed, experiment.keep_heads)
+    if cell == name:
+        return None
+    experiment = params.cells[name]
+    folder, own = Path(experiment.init), experiment.init_seed
+    found = read_trained_folder(folder)
+    start = Start(
+        folder=folder if own is None else folder / f"{SEED}{own}",
+        init=found.init,
+        plan=found.plan,
+        has_seeds=own is None,
+        keep_heads=experiment.keep_heads,
+    )
     for seed in experiment.seeds:
         if not (start.find(seed) / WEIGHTS).exists():
             raise _refuse(start.find(seed) / WEIGHTS, folder.name, name)
     return start
 
 
-def check_start(start: Start, plan: ModelPlan) -> None:
-    """Refuse a model that has nothing, or something else, of what the cell starts from.
-
-    Raises:
-        ConfigError: see `check_transfer`.
-    """
-    model = read_mapping(start.folder / "cell.json")["model"]
-    check_transfer(plan, read_plan(Path(model)))
+def _show(table: object) -> str:
+    return f"'{table}'" if table else "none"
 
 
 def _refuse(path: Path, trained: str, name: str) -> DataError:

@@ -27,12 +27,13 @@ from nlp_core.heads import CRFTaggingHead, Head
 from nlp_core.kinds import TAGS
 from nlp_core.models.features import EncodedSplit, find_source
 from nlp_core.models.graph import GraphModel
-from nlp_core.models.saving import WEIGHTS, load_shared_model
+from nlp_core.models.saving import WEIGHTS
+from nlp_core.prediction.split_prediction import EVALUATION_BATCH
+from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import describe_teacher
 from nlp_core.training.lock import locked
-from nlp_core.training.prediction import EVALUATION_BATCH
 
 log = logging.getLogger(__name__)
 
@@ -133,18 +134,12 @@ def _teach_seed(teacher: Teacher, seed: int, work: Path) -> Path:
         log.info("teach kept teacher=%s seed=%d", teacher.name, seed)
         return path
     seed_everything(seed)
-    cell = teacher.cell
-    kinds = {item.name if cell.plan.tasks else None: item.kind for item in cell.tasks}
-    model, featurizers = load_shared_model(
-        cell.folder / f"seed-{seed}", cell.plan, kinds=kinds, init=cell.init
-    )
-    featurizer = featurizers[teacher.task.name if cell.plan.tasks else None]
-    part = model.select(featurizer.plan) if cell.plan.tasks else model
+    trained = TrainedModel.open(teacher.cell.folder, seed=seed, task=teacher.task.name)
     split = read_texts(teacher.texts, teacher.config.split, teacher.config.alteration)
     split = strip_targets(split, [*teacher.task.targets])
     log.info("teach teacher=%s seed=%d rows=%d", teacher.name, seed, len(split))
     _check_columns(teacher, split)
-    write_seed(path, split.ids, score_split(part, featurizer.encode(split)))
+    write_seed(path, split.ids, score_split(trained.model, trained.featurizer.encode(split)))
     return path
 
 

@@ -1,76 +1,69 @@
-"""Train a model on one's own files, into a folder that holds all that prediction needs.
+"""Train a model on the user's files, into a folder that holds all that prediction needs.
 
-The folder appears whole, at the end. What was done when a run was killed lies beside it, in
-`<folder>.work`, under a digest of all that the weights depend on, and the same call goes on there.
+The folder appears whole, at the end. The checkpoint of a killed run is kept in `<folder>.work`,
+under a digest of all that the weights depend on, and the same call goes on from it.
 """
 
 import logging
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.model import ModelConfig
+from nlp_core.config.base import read_mapping
+from nlp_core.config.model import ModelConfig, parse_model
 from nlp_core.config.model_file import format_model
-from nlp_core.config.reader import PIECES, TEXTS, WHOLE_TEXTS
+from nlp_core.config.reader import TEXTS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig, TrainingConfig
-from nlp_core.data.store import StoredSplit
-from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
+from nlp_core.data.user_task import read_user_task
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.errors import ConfigError
 from nlp_core.files import (
     digest_file,
     digest_json,
-    format_line,
-    replacing_folder,
     write_json,
     write_text,
 )
 from nlp_core.metrics import check_metrics, check_selecting_metric
-from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import build_model, count_parameters
+from nlp_core.models.features import list_piece_columns
+from nlp_core.models.graph import count_parameters
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import Plugin
-from nlp_core.models.saving import save_model
-from nlp_core.training.determinism import describe_machine, seed_everything
+from nlp_core.prediction.split_prediction import score_predictions
+from nlp_core.prediction.trained_model import FORMAT_VERSION, MODEL, RUN, VECTORS
+from nlp_core.training.determinism import describe_machine
 from nlp_core.training.lock import locked
-from nlp_core.training.loop import HONEST, Trainer
-from nlp_core.training.prediction import predict, score_predictions
-from nlp_core.training.progress import show_progress
-from nlp_core.training.task_run import TaskRun
-from nlp_core.training.user_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
-from nlp_core.training.user_splits import read_splits
-from nlp_core.training.user_start import UserStart
+from nlp_core.training.loop import HONEST
+from nlp_core.training.processes import Processes
+from nlp_core.training.run import FinishedSeed, Run, train_run
+from nlp_core.training.start import Start
 
 log = logging.getLogger(__name__)
 
+METRICS = "metrics.json"
 
-@dataclass(frozen=True)
-class UserRun:
-    """What to train, on what, into which folder.
+
+@dataclass(frozen=True, kw_only=True)
+class UserRun(Run):
+    """A model to train on the user's files.
 
     Attributes:
-        name: of the model file, for error messages.
-        model: its whole content, as it will be saved; it has a `data` section.
+        model: the whole content of the model file, as it will be saved; it has a `data` section.
         files: "train", and where they are given "dev", which chooses the epoch (else a part of
             train is held out), and "test", which is measured once, at the end.
         output: the folder to make.
-        init: folder of word vectors, or of a pretrained encoder; None: none.
-        start: the trained model to go on with; None: none.
+        vectors: folder of what words and texts are read with; None: the model keeps all of that.
         plugins: what was loaded.
         seed: of weights, order and the part that is held out.
     """
 
-    name: str
     model: dict[str, Any]
     files: dict[str, Path]
     output: Path
-    init: Path | None
-    start: UserStart | None
+    vectors: Path | None
     plugins: list[Plugin]
     seed: int
 
@@ -78,53 +71,106 @@ class UserRun:
     def key(self) -> str:
         """Digest of what the weights depend on."""
         files = {name: digest_file(path) for name, path in self.files.items() if name != "test"}
+        is_given = self.vectors is not None and self.start is None
         return digest_json(
             {
                 "model": self.model,
                 "files": files,
-                "vectors": digest_init(self.init) if self.init else None,
+                "vectors": digest_init(self.init) if is_given else None,
                 "plugins": [plugin.sha256 for plugin in self.plugins],
                 "seed": self.seed,
                 "machine": describe_machine(),
             }
-            | ({"start": self.start.digest} if self.start else {})
+            | ({"start": self.start.digest(self.seed)} if self.start else {})
         )
 
-    @property
-    def vectors(self) -> Path | None:
-        """Folder of what words and texts are read with, unless the model keeps all of that."""
-        return self.start.init if self.start else self.init
+    def write_results(self, folder: Path, finished: FinishedSeed) -> None:
+        """Write metrics.json, and what the model is opened with: run.json last."""
+        write_text(folder / MODEL, format_model(self.model))
+        if self.vectors is not None and not list_piece_columns(self.plan):
+            _keep_vectors(self.vectors, self.plan, folder / VECTORS)
+        metrics = {
+            found.split.name: score_predictions(self.task, found)
+            for found in finished.predictions[self.task.name][HONEST]
+        }
+        best = finished.progress.best[HONEST].epoch
+        note = {"best_epoch": best, "metrics": metrics}
+        note["parameters"] = count_parameters(finished.model)
+        write_json(folder / METRICS, note)
+        write_json(folder / RUN, _describe(self))
 
 
-def train_run(run: UserRun, config: ModelConfig) -> dict[str, Any]:
-    """Train, and return the best epoch and the metrics of each split that was measured.
+def read_user_run(
+    name: str,
+    model: dict[str, Any],
+    files: dict[str, Path],
+    output: Path,
+    *,
+    init: Path | None,
+    start: Start | None,
+    plugins: list[Plugin],
+    seed: int,
+) -> UserRun:
+    """Check a model and read the files that it is trained on, before any work starts.
 
     Args:
-        run: what to train.
-        config: the checked form of `run.model`.
+        name: of the model file, for error messages.
+        model: its whole content.
+        files: "train", and where they are given "dev" and "test".
+        output: the folder to make.
+        init: folder of word vectors, or of a pretrained encoder; None: none.
+        start: the trained model to go on with; None: none.
+        plugins: what was loaded.
+        seed: of the run.
 
     Raises:
         ConfigError: the model does not fit the kind of data.
         DataError: a file is missing or malformed.
+    """
+    config = parse_model(model, name)
+    plan = check_model(config, name, init, start)
+    assert config.data is not None, name
+    pieces = list_piece_columns(plan)
+    task = read_user_task(files, config.data, pieces, name=output.name, seed=seed)
+    where = f"{name}: data.metrics"
+    check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
+    training = config.training or TrainingConfig()
+    vectors = start.init if start else init
+    return UserRun(
+        name=output.name,
+        plan=plan,
+        recipe=training,
+        tasks=[task],
+        init=vectors or Path(VECTORS),
+        start=start,
+        max_steps=training.max_steps,
+        model=model,
+        files=files,
+        output=output,
+        vectors=vectors,
+        plugins=plugins,
+        seed=seed,
+    )
+
+
+def train_user_run(run: UserRun) -> dict[str, Any]:
+    """Train, and return the best epoch and the metrics of each split that was measured.
+
+    Raises:
         TrainingError: a loss is not finite, or another process trains into the folder.
     """
-    plan = check_model(config, run.name, run.init, run.start)
-    assert config.data is not None, run.name
-    splits, targets = read_splits(run.files, config.data, list_pieces(plan), run.seed)
-    task = build_task(config.data, targets, run.output.name)
-    where = f"{run.name}: data.metrics"
-    check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
-    for name, split in splits.items():
-        for target, labels in task.targets.items():
-            split.encode_target(target, labels)
-        log.info("train split name=%s rows=%d", name, len(split))
     work = run.output.with_name(f"{run.output.name}.work")
     with locked(work, "model"):
         try:
-            return _train(run, plan, config.training or TrainingConfig(), task, splits, work)
+            train_run(run, run.seed, run.output, _find_checkpoint(run, work), Processes())
         finally:
             if not list(work.glob("*.safetensors")):
                 shutil.rmtree(work, ignore_errors=True)
+    found = read_mapping(run.output / METRICS)
+    measured = found["metrics"].items()
+    # in the order of the task, which a file does not keep
+    metrics = {split: {name: item[name] for name in run.task.metrics} for split, item in measured}
+    return found | {"metrics": metrics}
 
 
 def digest_init(init: Path) -> str:
@@ -134,14 +180,8 @@ def digest_init(init: Path) -> str:
     return digest_file(init / "manifest.json")
 
 
-def list_pieces(plan: ModelPlan) -> list[str]:
-    """Return the columns that a model cuts into pieces of its own."""
-    columns = set(plan.inputs.values())
-    return sorted(name for name in columns if name in WHOLE_TEXTS or name.endswith(PIECES))
-
-
 def check_model(
-    config: ModelConfig, where: str, init: Path | None, start: UserStart | None = None
+    config: ModelConfig, where: str, init: Path | None, start: Start | None = None
 ) -> ModelPlan:
     """Plan a model and check that it fits its `data` section, before any file is read.
 
@@ -183,7 +223,7 @@ def check_model(
         start.check(plan)
     _check_encoder(plan, data, init, start)
     for layer in plan.layers:
-        is_given = init is not None or (start is not None and start.has(layer))
+        is_given = init is not None or (start is not None and start.has_layer(layer))
         if layer.options.get("vectors") and not is_given:
             raise ConfigError(
                 f"{where}: layer '{layer.name}': starts from the vector table "
@@ -194,13 +234,13 @@ def check_model(
 
 
 def _check_encoder(
-    plan: ModelPlan, data: DataConfig, init: Path | None, start: UserStart | None
+    plan: ModelPlan, data: DataConfig, init: Path | None, start: Start | None
 ) -> None:
     """Refuse an encoder that a model has not, or has and was not given."""
     encoders = [layer for layer in plan.layers if issubclass(layer.block, PretrainedEncoder)]
     layers = [layer.name for layer in encoders]
     is_given = init is not None and (init / ENCODER_FILES[0]).exists()
-    lacking = [item.name for item in encoders if not (start is not None and start.has(item))]
+    lacking = [item.name for item in encoders if not (start is not None and start.has_layer(item))]
     if lacking and not is_given:
         raise ConfigError(
             f"{plan.where}: layer '{lacking[0]}': is a pretrained encoder, and none was given. "
@@ -218,75 +258,6 @@ def _check_encoder(
         )
 
 
-def build_task(data: DataConfig, targets: dict[str, list[str]], name: str) -> Task:
-    """Return the task that files of one's own set.
-
-    Args:
-        data: how they are read.
-        targets: by target (label, labels, tags) all labels; none for values.
-        name: what messages call it.
-    """
-    return Task(
-        name=name,
-        kind=data.kind,
-        targets=targets,
-        metrics=data.metrics_or_usual,
-        select_split="dev",
-        report_split="test",
-        scheme=data.target_scheme,
-        footnotes=[],
-        digest="",
-        folder=Path(),
-    )
-
-
-def _train(
-    run: UserRun,
-    plan: ModelPlan,
-    training: TrainingConfig,
-    task: Task,
-    splits: Mapping[str, StoredSplit | Split],
-    work: Path,
-) -> dict[str, Any]:
-    seed_everything(run.seed)
-    known = run.start.recall(plan) if run.start else {}
-    trained_on, vectors = [(task, splits["train"])], run.vectors or Path(VECTORS)
-    featurizer = Featurizer.build_all(plan, trained_on, vectors, known)[task.name]
-    model = build_model(plan, featurizer, kind=task.kind)
-    if run.start is not None:
-        run.start.give(model, featurizer)
-    encoded = {name: featurizer.encode(split) for name, split in splits.items()}
-    checkpoint = _find_checkpoint(run, work)
-    trainer = Trainer(
-        model,
-        [TaskRun(task, model, encoded, {HONEST: "dev"})],
-        recipe=training,
-        seed=run.seed,
-        checkpoint=checkpoint,
-        max_steps=training.max_steps,
-    )
-    with show_progress(run.output.name, trainer.num_steps) as on_step:
-        trained = trainer.run(on_step)
-    model.load_state_dict(trained.states[HONEST])
-    measured = {
-        name: score_predictions(task, predict(model, encoded[name], task.targets))
-        for name in ("dev", "test")
-        if name in encoded
-    }
-    metrics = {"best_epoch": trained.progress.best[HONEST].epoch, "metrics": measured}
-    with replacing_folder(run.output) as folder:
-        save_model(folder, trained.states[HONEST], {task.name: featurizer})
-        write_text(folder / MODEL, format_model(run.model))
-        lines = "".join(format_line(event) for event in trained.progress.events)
-        write_text(folder / "history.jsonl", lines)
-        if run.vectors is not None and not list_pieces(plan):
-            _keep_vectors(run.vectors, plan, folder / VECTORS)
-        write_json(folder / "metrics.json", {**metrics, "parameters": count_parameters(model)})
-        write_json(folder / RUN, _describe(run, task))
-    checkpoint.unlink(missing_ok=True)
-    return metrics
-
-
 def _keep_vectors(init: Path, plan: ModelPlan, folder: Path) -> None:
     """Give the files of the vectors a second name, or copy them where that cannot be."""
     folder.mkdir()
@@ -300,16 +271,16 @@ def _keep_vectors(init: Path, plan: ModelPlan, folder: Path) -> None:
                 shutil.copyfile(init / name, folder / name)
 
 
-def _describe(run: UserRun, task: Task) -> dict[str, Any]:
+def _describe(run: UserRun) -> dict[str, Any]:
     return {
         "format": FORMAT_VERSION,
-        "kind": task.kind.name,
-        "targets": task.targets,
+        "kind": run.task.kind.name,
+        "targets": run.task.targets,
         "plugins": [plugin._asdict() for plugin in run.plugins],
         "seed": run.seed,
         "files": {name: digest_file(path) for name, path in run.files.items()},
         "fingerprint": describe_machine(),
-        **({"start": run.start.digest} if run.start else {}),
+        **({"start": run.start.digest(run.seed)} if run.start else {}),
     }
 
 

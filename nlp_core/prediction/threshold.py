@@ -12,7 +12,7 @@ from nlp_core.kinds import ANSWERS
 from nlp_core.metrics.span import compare_words, score_answer
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
-from nlp_core.training.prediction import SplitPredictions, predict
+from nlp_core.prediction.split_prediction import SplitPredictions, predict
 
 
 def predict_with_best_threshold(

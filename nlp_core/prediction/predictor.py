@@ -1,4 +1,4 @@
-"""Predict with a trained folder: a list of inputs in, a list of predictions out."""
+"""Predict with a trained model: a list of inputs in, a list of predictions out."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,62 +11,36 @@ import torch
 
 from nlp_core.blocks import SEQUENCE, VECTOR
 from nlp_core.config.reader import SYMBOLS
-from nlp_core.config.user_data import DataConfig, Format, describe_files
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.guess import guess_format
+from nlp_core.data.question_file import build_question_split
 from nlp_core.data.readers.example import Passage, Question
-from nlp_core.data.readers.records import check_file
 from nlp_core.data.readers.user import UserExample, cut_texts, list_candidates, locate_text
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
-from nlp_core.data.user_split import build_question_split, read_user_split
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.data.user_task import build_user_task, read_user_split
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
-from nlp_core.kinds import ANSWERS, list_user_kinds
+from nlp_core.kinds import ANSWERS
 from nlp_core.metrics import measure
 from nlp_core.metrics.confusion import Confusion, count_confusions
-from nlp_core.models.features import Batch, EncodedSplit, Featurizer
-from nlp_core.models.graph import GraphModel
-from nlp_core.training.prediction import EVALUATION_BATCH, describe_predictions, predict
-from nlp_core.training.trained_seed import TrainedSeed, is_cell, open_seed
-from nlp_core.training.user_folder import RUN, is_user_folder, open_user_folder
-from nlp_core.training.user_run import build_task, list_pieces
-from reglue_runtime.span import Span, find_spans
+from nlp_core.models.features import Batch, EncodedSplit, list_piece_columns
+from nlp_core.prediction.prediction import Prediction, choose_labels, cut_entities
+from nlp_core.prediction.split_prediction import EVALUATION_BATCH, describe_predictions, predict
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
 FLAT_RANKS = (VECTOR, SEQUENCE)
 """What a list of numbers, or of such lists, can hold."""
-Said = TypeVar("Said")
+Value = TypeVar("Value")
 Input: TypeAlias = str | Sequence[str]
 """A text; two texts for a pair; a text or its tokens where each token gets a tag."""
 
 
-class Prediction(NamedTuple):
-    """What a model says of one input.
-
-    Attributes:
-        prediction: the label, the labels, the number, a tag for each token, or the text of an
-            answer, empty where there is none.
-        confidence: probability of the label or the answer, or of each of the labels or tags; None
-            for a number.
-        probability: of each label, in the order of `Predictor.labels`: [L], or [T, L] for tags;
-            None for a number.
-        tags: a tag for each token where a model predicts a label and tags; else None.
-        entities: where a model learnt stretches of texts, those that it finds, by letters; else
-            None. Without a label beside them, each has the least confidence of its tokens.
-    """
-
-    prediction: str | float | list[str]
-    confidence: float | list[float] | None
-    probability: np.ndarray | None
-    tags: list[str] | None = None
-    entities: list[Span] | None = None
-
-
-class Comparison(NamedTuple):
-    """Labels of a file and what a model says.
+class FileScores(NamedTuple):
+    """How well a model predicts a file with labels.
 
     Attributes:
         metrics: by name, in points.
@@ -81,82 +55,18 @@ class Predictor:
     """A trained model, ready to predict.
 
     Args:
-        model: with its weights.
-        featurizer: its vocabularies.
-        data: how its files are read.
+        trained: the model.
+        data: how files are read; None: as the model's own data section or its task says. The kind
+            of data, and the texts that the model reads, are those that it was trained for.
     """
 
-    def __init__(self, model: GraphModel, featurizer: Featurizer, data: DataConfig) -> None:
-        self.data = data
-        self.labels = data.choice_names if data.choices else next(iter(featurizer.targets.values()))
-        self.tokenize = TOKENIZERS.get(data.tokens)
-        self._model = model.eval()
-        self._featurizer = featurizer
-
-    @classmethod
-    def load(
-        cls,
-        folder: Path | str,
-        plugins: Sequence[Path] = (),
-        *,
-        file: Path | None = None,
-        task: str | None = None,
-        seed: int | None = None,
-    ) -> "Predictor":
-        """Read a folder that `reglue train` made, or a cell of the grid, in the project's root.
-
-        Args:
-            folder: the folder; of a cell artifacts/finetune/TABLE/CELL.
-            plugins: the plug-ins that the model was trained with; none is run unasked.
-            file: what is to be predicted; a cell tells by it of which form it is.
-            task: which task of a cell of several.
-            seed: which seed of a cell; None: the first one.
-
-        Raises:
-            ConfigError: a plug-in is missing; a cell has no such task or seed, or is of a kind that
-                files of one's own are not.
-            DataError: the folder is no trained model, or not a whole one.
-        """
-        folder = Path(folder)
-        if is_cell(folder):
-            return cls._load_cell(open_seed(folder, seed, task), file)
-        if not is_user_folder(folder):
-            raise DataError(
-                f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
-                "`reglue train` made, or that of a trained cell (artifacts/finetune/TABLE/CELL)."
-            )
-        for name, value in (("task", task), ("seed", seed)):
-            if value is not None:
-                raise ConfigError(
-                    f"--{name}: '{folder}' is a model of `reglue train`, which has one task and "
-                    "one seed; leave it out."
-                )
-        found = open_user_folder(folder, plugins)
-        return cls(*found.load(), found.data)
-
-    @classmethod
-    def _load_cell(cls, found: TrainedSeed, file: Path | None) -> "Predictor":
-        kind = found.described.kind
-        if not kind.user_file.formats:
-            raise ConfigError(
-                f"{found.cell.folder}: found a model of the kind {kind}, expected one of "
-                f"{', '.join(list_user_kinds())}."
-            )
-        form: Format = "tsv"
-        if file is not None and not kind.has_passages:
-            check_file(file)
-            form = guess_format(file, kind)
-        inputs = found.featurizer.plan.inputs.values()
-        data = describe_files(found.described, form, inputs)
-        return cls(found.model, found.featurizer, data)
-
-    def read_as(self, data: DataConfig) -> "Predictor":
-        """Return a predictor of the same model that reads files otherwise.
-
-        Args:
-            data: how; the kind, and the texts that the model reads, stay.
-        """
-        return Predictor(self._model, self._featurizer, data)
+    def __init__(self, trained: TrainedModel, data: DataConfig | None = None) -> None:
+        self.data = data or trained.describe_data()
+        self._model = trained.model.eval()
+        self._featurizer = trained.featurizer
+        labels = next(iter(self._featurizer.targets.values()))
+        self.labels = self.data.choice_names if self.data.choices else labels
+        self.tokenize = TOKENIZERS.get(self.data.tokens)
 
     def predict(self, inputs: Sequence[Input]) -> list[Prediction]:
         """Predict a list of inputs; each gets what it would get alone.
@@ -194,33 +104,33 @@ class Predictor:
             return self._choose_candidates(examples)
         found = self._predict_all(examples)
         if self.data.has_spans:
-            return [_cut_out(*item) for item in zip(found, examples, strict=True)]
+            return [cut_entities(*item) for item in zip(found, examples, strict=True)]
         return found
 
     def _choose_candidates(self, examples: Sequence[UserExample]) -> list[Prediction]:
         """Return for each question which candidate is the right one."""
         candidates = [list(list_candidates(example, self.data)) for example in examples]
-        said = iter(self._predict_all(list(chain.from_iterable(candidates))))
+        predicted = iter(self._predict_all(list(chain.from_iterable(candidates))))
         found = []
         for own in candidates:
-            chances = np.array([next(said).probability for _ in own], dtype=np.float64)
+            chances = np.array([next(predicted).probability for _ in own], dtype=np.float64)
             wrong, right = np.log(chances.clip(min=LEAST_CHANCE)).T
             odds = np.exp(right - wrong - (right - wrong).max())
             best = int(odds.argmax())
-            found.append(_choose(np.array(best), odds / odds.sum(), None, self.labels))
+            found.append(choose_labels(np.array(best), odds / odds.sum(), None, self.labels))
         return found
 
     def _predict_all(self, examples: Sequence[UserExample]) -> list[Prediction]:
         return self._map_batches(examples, self._predict_batch)
 
     def _map_batches(
-        self, examples: Sequence[UserExample], say: Callable[[Batch], list[Said]]
-    ) -> list[Said]:
-        """Return what is said of each example, in batches of like lengths."""
-        found: dict[int, Said] = {}
+        self, examples: Sequence[UserExample], compute: Callable[[Batch], list[Value]]
+    ) -> list[Value]:
+        """Return what is computed for each example, in batches of like lengths."""
+        found: dict[int, Value] = {}
         encoded = self._encode(examples)
         for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
-            found |= dict(zip(rows.tolist(), say(encoded.batch(rows)), strict=True))
+            found |= dict(zip(rows.tolist(), compute(encoded.batch(rows)), strict=True))
         return [found[row] for row in range(len(examples))]
 
     def embed(self, inputs: Sequence[Input], layer: str | None = None) -> list[np.ndarray]:
@@ -290,20 +200,20 @@ class Predictor:
         """
         return self.compare(path).metrics
 
-    def compare(self, path: Path) -> Comparison:
+    def compare(self, path: Path) -> FileScores:
         """Return the metrics of a file with labels, and which label was taken for which.
 
         Raises:
             DataError: see `measure`.
         """
         targets = self._featurizer.targets
-        pieces = list_pieces(self._featurizer.plan)
+        pieces = list_piece_columns(self._featurizer.plan)
         split = read_user_split(path, self.data, "test", targets, pieces)
         encoded = self._featurizer.encode(split)
-        task = build_task(self.data, targets, path.stem)
+        task = build_user_task(self.data, targets, path.stem, {"test": split})
         found = describe_predictions(task, predict(self._model, encoded, targets))
         confusion = count_confusions(found) if task.kind.has_confusion else None
-        return Comparison(measure(task.kind.name, task.metrics, found), confusion)
+        return FileScores(measure(task.kind.name, task.metrics, found), confusion)
 
     def _read_all(self, inputs: Sequence[Input]) -> list[UserExample]:
         self.require_texts_alone()
@@ -360,7 +270,7 @@ class Predictor:
         extras = {name: [example.extras[name] for example in examples] for name in self.data.extras}
         symbols = {name: rows for name, rows in extras.items() if name.startswith(SYMBOLS)}
         columns = {
-            name: TextColumn([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
+            name: TextColumn.build([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
             for name, rows in (texts | symbols).items()
         }
         numbers = {
@@ -398,41 +308,10 @@ class Predictor:
                 continue
             rows = zip(ids, chances.numpy(), sizes, strict=True)
             found[head.target] = [
-                _choose(answer, odds, size, labels) for answer, odds, size in rows
+                choose_labels(answer, odds, size, labels) for answer, odds, size in rows
             ]
         first, *others = (found[target] for target in self._featurizer.targets)
         if not others:
             return first
         tags = [cast(list[str], item.prediction) for item in others[0]]
         return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]
-
-
-def _cut_out(prediction: Prediction, example: UserExample) -> Prediction:
-    """Return a prediction with the stretches of the text that its tags are of."""
-    places = example.offsets
-    if places is None:  # tokens were given
-        return prediction
-    tags = cast(list[str], prediction.prediction if prediction.tags is None else prediction.tags)
-    # the one token of a text without words stands nowhere
-    spans = find_spans(tags) if places else []
-    entities = [Span(places[start].start, places[end - 1].end, kind) for start, end, kind in spans]
-    if prediction.tags is not None:
-        return prediction._replace(entities=entities)
-    chances = cast(list[float], prediction.confidence)
-    least = [min(chances[start:end]) for start, end, _ in spans]
-    return prediction._replace(entities=entities, confidence=least)
-
-
-def _choose(
-    answer: np.ndarray, chances: np.ndarray, size: int | None, labels: list[str]
-) -> Prediction:
-    """Return a prediction: a label [], the chosen of labels [L], or the tags of `size` tokens."""
-    if size is not None:
-        ids, chances = answer[:size], chances[:size]
-        confidence = chances[np.arange(size), ids].tolist()
-    elif answer.ndim:
-        ids = np.flatnonzero(answer)
-        confidence = chances[ids].tolist()
-    else:
-        return Prediction(labels[int(answer)], float(chances[int(answer)]), chances)
-    return Prediction([labels[idx] for idx in ids], confidence, chances)

@@ -9,7 +9,8 @@ from nlp_core.config.model_file import set_value
 from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import Kind
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 
 
 def add_trained(
@@ -23,28 +24,30 @@ def add_trained(
     add_overrides(parser)
 
 
-def load_predictor(options: argparse.Namespace) -> Predictor:
+def open_predictor(options: argparse.Namespace) -> Predictor:
     """Return the model that the arguments name, which reads files as they say.
 
     Raises:
         ConfigError: a plug-in, a task or a seed is missing, or an override is wrong.
         DataError: the folder is no trained model, or not a whole one.
     """
-    found = Predictor.load(
-        options.folder, options.plugin, file=options.data, task=options.task, seed=options.seed
+    trained = TrainedModel.open(
+        options.folder, seed=options.seed, task=options.task, plugins=options.plugin
     )
-    return read_otherwise(found, options)
+    return build_predictor(trained, options)
 
 
-def read_otherwise(found: Predictor, options: argparse.Namespace) -> Predictor:
+def build_predictor(trained: TrainedModel, options: argparse.Namespace) -> Predictor:
     """Return a predictor that reads files as `--set data...` says.
 
     Raises:
         ConfigError: an override is wrong, or asks for another kind of data.
+        DataError: the file is missing or empty.
     """
+    usual = trained.describe_data(options.data)
     if not options.set:
-        return found
-    read = {"data": found.data.model_dump(mode="json")}
+        return Predictor(trained, usual)
+    read = {"data": usual.model_dump(mode="json")}
     for assignment in options.set:
         if not assignment.startswith("data."):
             raise ConfigError(
@@ -53,12 +56,12 @@ def read_otherwise(found: Predictor, options: argparse.Namespace) -> Predictor:
             )
         set_value(read, assignment)
     data = parse_config(read["data"], DataConfig, where=f"{options.folder} with --set: data")
-    if _list_shape(data) != _list_shape(found.data):
+    if _list_shape(data) != _list_shape(usual):
         raise ConfigError(
             "--set: found another kind of data than the model was trained for; only where and how "
             "files hold it can be changed, such as data.label or data.separator."
         )
-    return found.read_as(data)
+    return Predictor(trained, data)
 
 
 def _list_shape(data: DataConfig) -> tuple[Kind, int, bool]:

@@ -1,4 +1,4 @@
-"""Predict a file: its own columns are kept, what the model says stands behind them."""
+"""Predict a file: its own columns are kept, the predictions are written behind them."""
 
 import csv
 import io
@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
+from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.records import Record, read_records, refuse
 from nlp_core.data.readers.user import UserExample, parse_record
-from nlp_core.data.user_split import read_questions
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_text
-from nlp_core.training.predictor import Prediction, Predictor
+from nlp_core.prediction.prediction import Prediction
+from nlp_core.prediction.predictor import Predictor
 
 ROWS_A_CHUNK = 1024
 PLACES = 4
@@ -28,9 +29,9 @@ DIGITS = 6
 NO_ITEMS = pa.list_(pa.null())
 ENTITY = pa.struct([("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())])
 Item = TypeVar("Item")
-Said = dict[str, Any]
+Columns = dict[str, Any]
 """The new columns of a row; Any: texts, numbers, or lists of them."""
-Row = tuple[Record, Said]
+Row = tuple[Record, Columns]
 
 
 def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of: list[str]) -> int:
@@ -54,7 +55,7 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
     places = {f"confidence_of_{label}": predictor.find_label(label) for label in confidence_of}
     if predictor.data.format == "squad":
         return _answer_file(predictor, source, target, places)
-    rows = _say_rows(predictor, source, places)
+    rows = _predict_rows(predictor, source, places)
     with replacing(target) as temporary:
         if predictor.data.format == "parquet":
             item = ENTITY if predictor.data.has_spans else pa.string()
@@ -66,41 +67,41 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
     return number
 
 
-def describe(prediction: Prediction, places: dict[str, int]) -> Said:
+def describe_prediction(prediction: Prediction, places: dict[str, int]) -> Columns:
     """Return the new columns of one prediction.
 
     Args:
-        prediction: what the model says.
+        prediction: of the model.
         places: for further columns the place of their label among the probabilities.
     """
     answer = prediction.prediction
-    said: Said = {
+    columns: Columns = {
         "prediction": float(f"{answer:.{DIGITS}g}") if isinstance(answer, float) else answer
     }
     if prediction.tags is not None:
-        said["predicted_tags"] = prediction.tags
+        columns["predicted_tags"] = prediction.tags
     if prediction.entities is not None:
         name = "prediction" if prediction.tags is None else "predicted_tags"
-        said[name] = [entity._asdict() for entity in prediction.entities]
+        columns[name] = [entity._asdict() for entity in prediction.entities]
     if prediction.probability is not None:
-        said["confidence"] = _round(prediction.confidence)
+        columns["confidence"] = _round(prediction.confidence)
         for name, place in places.items():
-            said[name] = _round(prediction.probability[..., place].tolist())
-    return said
+            columns[name] = _round(prediction.probability[..., place].tolist())
+    return columns
 
 
 def _answer_file(predictor: Predictor, source: Path, target: Path, places: dict[str, int]) -> int:
     """Write a document of questions with an answer to each, by its id."""
     questions = read_questions(source, predictor.data, labelled=False)
-    said = {
-        question.key: describe(prediction, places)
+    by_question = {
+        question.key: describe_prediction(prediction, places)
         for question, prediction in zip(questions, predictor.answer(questions), strict=True)
     }
     document = json.loads(source.read_text(encoding="utf-8-sig"))
     for article in document["data"]:
         for paragraph in article["paragraphs"]:
             for item in paragraph["qas"]:
-                new = said[item["id"]]
+                new = by_question[item["id"]]
                 if taken := [name for name in new if name in item]:
                     raise DataError(
                         f"{source}: question '{item['id']}': found a key '{taken[0]}', which is to "
@@ -111,13 +112,13 @@ def _answer_file(predictor: Predictor, source: Path, target: Path, places: dict[
     return len(questions)
 
 
-def _say_rows(predictor: Predictor, source: Path, places: dict[str, int]) -> Iterator[Row]:
+def _predict_rows(predictor: Predictor, source: Path, places: dict[str, int]) -> Iterator[Row]:
     for records, examples in read_chunks(predictor, source):
         predictions = predictor.predict_examples(examples)
         for record, prediction in zip(records, predictions, strict=True):
-            said = describe(prediction, places)
-            refuse_taken(said, record, source)
-            yield record, said
+            columns = describe_prediction(prediction, places)
+            refuse_taken(columns, record, source)
+            yield record, columns
 
 
 def read_chunks(
@@ -143,15 +144,15 @@ def refuse_taken(names: Iterable[str], record: Record, source: Path) -> None:
 def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:
     number = 0
     with target.open("w", encoding="utf-8", newline="") as file:
-        for number, (record, said) in enumerate(rows, start=1):
+        for number, (record, columns) in enumerate(rows, start=1):
             if data.format == "conll":
-                file.write(_join_tokens(record, said))
+                file.write(_join_tokens(record, columns))
             elif data.format == "jsonl":
-                file.write(json.dumps(record.cells | said, ensure_ascii=False) + "\n")
+                file.write(json.dumps(record.cells | columns, ensure_ascii=False) + "\n")
             else:
                 if number == 1 and data.header:
-                    file.write(_join_cells([*record.cells, *said], data))
-                file.write(_join_cells([*record.cells.values(), *said.values()], data))
+                    file.write(_join_cells([*record.cells, *columns], data))
+                file.write(_join_cells([*record.cells.values(), *columns.values()], data))
     return number
 
 
@@ -175,9 +176,9 @@ def _join_items(items: list[Any], mark: str) -> str:  # Any: texts, numbers, or 
     return mark.join(map(str, items))
 
 
-def _join_tokens(record: Record, said: Said) -> str:
+def _join_tokens(record: Record, columns: Columns) -> str:
     """Return the lines of a sentence, with more columns at its tokens."""
-    new = dict(zip(record.lines, zip(*said.values(), strict=True), strict=True))
+    new = dict(zip(record.lines, zip(*columns.values(), strict=True), strict=True))
     lines = []
     for line in record.block:
         mark = "\t" if "\t" in line.text else " "
@@ -190,7 +191,7 @@ def _write_parquet(
     rows: Iterable[Row], source: Path, target: Path, item: pa.DataType | None = None
 ) -> int:
     """Write rows, whose lists of labels, tags or entities hold `item`s; return their number."""
-    said_item = item or pa.string()
+    item_type = item or pa.string()
     number = 0
     with ExitStack() as stack:
         writer: pq.ParquetWriter | None = None
@@ -199,13 +200,13 @@ def _write_parquet(
             if writer is None:
                 schema = pq.read_schema(source)
                 for name in chunk[0][1]:
-                    column = pa.array([said[name] for _, said in chunk])
+                    column = pa.array([columns[name] for _, columns in chunk])
                     # no label at all in the first rows says nothing of the others
-                    inner = pa.float64() if name.startswith("confidence") else said_item
+                    inner = pa.float64() if name.startswith("confidence") else item_type
                     kind = pa.list_(inner) if column.type == NO_ITEMS else column.type
                     schema = schema.append(pa.field(name, kind))
                 writer = stack.enter_context(pq.ParquetWriter(target, schema))
-            values = [record.cells | said for record, said in chunk]
+            values = [record.cells | columns for record, columns in chunk]
             writer.write_table(pa.Table.from_pylist(values, schema=schema))
     return number
 

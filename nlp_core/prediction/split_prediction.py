@@ -1,4 +1,4 @@
-"""What a model predicts of a split: for the choice of the epoch, and as a file for evaluation."""
+"""The predictions of a split: for the choice of the epoch, and as a file for evaluation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import torch
 
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.columns import TYPES
-from nlp_core.data.task import Examples, Split, Task, join_answers
+from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.kinds import ANSWERS
 from nlp_core.metrics import Predictions, measure
@@ -33,7 +33,7 @@ class SplitPredictions:
             gives any.
     """
 
-    split: Examples
+    split: Split
     answers: dict[str, list[Any]]
     score: np.ndarray | None
 
@@ -125,8 +125,7 @@ def _join_types(types: dict[str, pa.DataType]) -> pa.DataType:
     return pa.struct([*types.items()]) if len(types) > 1 else next(iter(types.values()))
 
 
-def _cut_answer(split: Examples, row: int, ends: list[int]) -> str:
-    assert isinstance(split, Split), type(split)
+def _cut_answer(split: Split, row: int, ends: list[int]) -> str:
     assert split.passages is not None, split.name
     first, last = ends
     return split.passages.cut(row, first, last)

@@ -1,46 +1,26 @@
-"""The splits of one's own files: streamed from a store, or questions on passages held in memory.
+"""The user's questions on passages: the JSON of SQuAD, one document that is read whole."""
 
-Questions stand in the JSON of SQuAD, one document that is read whole; so are their splits.
-"""
-
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.columns import write_rows
+from nlp_core.data.holdout import draw_held_out
 from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.readers.squad import fit_question, read_squad
-from nlp_core.data.readers.user import read_examples
-from nlp_core.data.store import StoredSplit
-from nlp_core.data.store_writer import store_file
 from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.kinds import ANSWERS, SPAN, SPAN_LABELS
 
+log = logging.getLogger(__name__)
+
 Targets = dict[str, list[str]]
-
-
-def read_user_split(
-    path: Path, data: DataConfig, name: str, targets: Targets, pieces: Collection[str] = ()
-) -> StoredSplit | Split:
-    """Read a file with labels that a model is measured on.
-
-    Args:
-        path: the file.
-        data: how it is read.
-        name: of the split.
-        targets: by target what the model was trained to predict.
-        pieces: columns that a pretrained encoder cuts into pieces of its own.
-
-    Raises:
-        DataError: the file is missing or malformed.
-    """
-    if not data.kind.has_passages:
-        return store_file(path, data, name, pieces)
-    return build_question_split(name, read_questions(path, data, targets=targets), data)
 
 
 def read_questions(
@@ -73,18 +53,6 @@ def read_questions(
     return found
 
 
-def check_form(path: Path, data: DataConfig) -> None:
-    """Refuse a file that is not of the form that is read, as far as its first example shows it.
-
-    Raises:
-        DataError: the file is missing or malformed.
-    """
-    if data.kind.has_passages:
-        read_questions(path, data)
-    else:
-        next(read_examples(path, data), None)
-
-
 def list_answers(questions: Sequence[Question]) -> Targets:
     """Return what can be learnt of questions: answers alone, or also that there is none."""
     has_none = any(not question.answers for question in questions)
@@ -115,3 +83,51 @@ def build_question_split(name: str, questions: Sequence[Question], data: DataCon
         tokenize = TOKENIZERS.get(data.tokens)
         write_rows(path, SPAN, range(len(questions)), questions, tokenize)
         return read_split_file(path, SPAN, [ANSWERS])
+
+
+def read_question_splits(
+    files: Mapping[str, Path], data: DataConfig, seed: int
+) -> tuple[dict[str, Split], Targets]:
+    """Return the splits by name, and what can be learnt of them.
+
+    Args:
+        files: "train", and where they are given "dev" and "test".
+        data: how they are read.
+        seed: of the passages that are held out where there is no "dev".
+
+    Raises:
+        DataError: a file is missing or malformed, or too small.
+    """
+    path = files["train"]
+    train = read_questions(path, data)
+    targets = list_answers(train)
+    found = {
+        name: read_questions(other, data, targets=targets)
+        for name, other in files.items()
+        if name != "train"
+    }
+    if "dev" not in found:
+        train, found["dev"] = _hold_out_passages(train, path, seed)
+    found["train"] = fit_questions(train, data, path)
+    if left_out := len(train) - len(found["train"]):
+        log.warning("train left out questions without an answer in their context num=%d", left_out)
+    splits = {name: build_question_split(name, rows, data) for name, rows in found.items()}
+    return splits, targets
+
+
+def _hold_out_passages(
+    questions: list[Question], path: Path, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """Cut the questions on a tenth of the passages off."""
+    numbers = sorted({question.passage.number for question in questions})
+    dev = {numbers[idx] for idx in np.flatnonzero(draw_held_out(len(numbers), seed))}
+    if not 0 < len(dev) < len(numbers):
+        raise DataError(
+            f"{path}: found one context with questions, expected two at least, one of which is "
+            "held out to choose the epoch. Give more of them, or --dev."
+        )
+    parts: tuple[list[Question], list[Question]] = ([], [])
+    for question in questions:
+        parts[question.passage.number in dev].append(question)
+    log.info("train no --dev, so %d of %d questions are held out", len(parts[1]), len(questions))
+    return parts

@@ -13,6 +13,7 @@ from nlp_core.config.model import parse_model
 from nlp_core.data.guess import guess_texts
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.readers.records import Record
+from nlp_core.data.user_task import build_user_task
 from nlp_core.encoders.folder import read_size
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing
@@ -20,8 +21,9 @@ from nlp_core.kinds import CLASSIFICATION, LABEL
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import plan_model
-from nlp_core.training.prediction_file import DIGITS, read_chunks, refuse_taken
-from nlp_core.training.predictor import Predictor
+from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
 
 EMBEDDING = "embedding"
 LONGEST = 512
@@ -31,7 +33,7 @@ POOLS = ("mean", "first", "max")
 FORMS = (".npy", ".jsonl")
 
 
-def open_encoder(folder: Path, source: Path) -> Predictor:
+def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
     """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`.
 
     Args:
@@ -62,9 +64,11 @@ def open_encoder(folder: Path, source: Path) -> Predictor:
     plan = plan_model(parse_model(model, str(folder)), where=str(folder))
     layer = plan.layers[0]
     vocabulary = PieceVocabulary.learn([], layer.options, folder)
-    featurizer = Featurizer(plan, {"encoder": vocabulary}, {LABEL: ["0", "1"]})
+    targets, data = {LABEL: ["0", "1"]}, guess_texts(source)
+    featurizer = Featurizer(plan, {"encoder": vocabulary}, targets)
     built = build_model(plan, featurizer, kind=CLASSIFICATION)
-    return Predictor(built, featurizer, guess_texts(source))
+    task = build_user_task(data, targets, folder.name, {})
+    return TrainedModel(folder, folder.name, built, featurizer, task, data)
 
 
 def embed_file(
@@ -110,9 +114,9 @@ def _write_lines(rows: Iterator[tuple[Record, np.ndarray]], target: Path) -> tup
     with target.open("w", encoding="utf-8", newline="") as file:
         for record, value in rows:
             number, width = number + 1, value.shape[-1]
-            said = {**record.cells, EMBEDDING: _round(value.tolist())}
+            row = {**record.cells, EMBEDDING: _round(value.tolist())}
             # parquet has dates and bytes, JSON has not
-            file.write(json.dumps(said, ensure_ascii=False, default=str) + "\n")
+            file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
     return number, width
 
 

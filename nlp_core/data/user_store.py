@@ -1,4 +1,9 @@
-"""Write a file of examples as arrays on disk in one pass, in memory that does not grow with it."""
+"""The user's file as arrays on disk: written in one pass, opened by mapping them.
+
+Memory does not grow with the texts. A store holds, for each text column, the numbers of its words
+(int32), the length of each text and a lexicon of the words; labels and tags are kept in the same
+way. Nothing in it depends on a model.
+"""
 
 import json
 import logging
@@ -13,12 +18,14 @@ import numpy as np
 from nlp_core.config.reader import NUMBERS, SYMBOLS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
+from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
 from nlp_core.data.scheme_detection import suggest_scheme
-from nlp_core.data.store import DROPPED, DROPPED_WORD, NOTE, RAW, StoredSplit, read_store
+from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.tagging_scheme import TagError, convert_tags
+from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json
@@ -27,15 +34,20 @@ from nlp_core.kinds import LABEL, TAGS
 log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2
+DROPPED = 0
+"""Number of the words that were too rare to be kept."""
+DROPPED_WORD = "\0"
+"""The word of that number, which no text can hold."""
+NOTE = "note.json"
+RAW = "raw_"
+"""Prefix of a column that holds the whole text, as one word."""
 ROWS_A_CHUNK = 8192
 LIVE_WORDS = 8
 """Words that are counted at once, in multiples of max_words; above it the rarest are forgotten."""
 MOST_LABELS = 10_000
 
 
-def store_file(
-    path: Path, data: DataConfig, name: str, pieces: Collection[str] = ()
-) -> StoredSplit:
+def store_file(path: Path, data: DataConfig, name: str, pieces: Collection[str] = ()) -> Split:
     """Return the examples of a file, encoded into the cache unless they are there.
 
     Args:
@@ -61,7 +73,54 @@ def store_file(
         | ({"pieces": sorted(pieces)} if pieces else {})
     )
     folder = keep("examples", key, lambda temporary: write_store(temporary, path, data, pieces))
-    return read_store(folder, name, path)
+    return open_store(folder, name, path)
+
+
+def open_store(folder: Path, name: str, path: Path) -> Split:
+    """Open what `write_store` wrote.
+
+    Args:
+        folder: the store.
+        name: of the split.
+        path: the file that was stored, for error messages.
+    """
+    note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    groups, is_number = folder / "group", (folder / LABEL).exists()
+    raw = [_open_column(folder, key).tokens for key in note["raw"]]
+    return Split(
+        name=name,
+        ids=np.arange(note["rows"]),
+        texts={key: _open_column(folder, key) for key in note["texts"]},
+        targets={
+            key: np.fromfile(folder / key, np.float64)
+            if is_number
+            else LabelColumn(key, _open_column(folder, key), lines, str(path))
+            for key, lines in note["lines"].items()
+        },
+        group=np.fromfile(groups, np.int32) if groups.exists() else None,
+        numbers={key: _read_numbers(folder, key, path) for key in note["numbers"]},
+        raw=RawText(raw[0], raw[1] if raw[1:] else None) if raw else None,
+    )
+
+
+def _open_column(folder: Path, name: str) -> TextColumn:
+    lengths = np.fromfile(folder / f"{name}.lengths", dtype=np.int32)
+    starts = np.cumsum(lengths, dtype=np.int64)
+    starts -= lengths
+    lexicon = json.loads((folder / f"{name}.lexicon.json").read_text(encoding="utf-8"))
+    path = folder / f"{name}.numbers"
+    # an empty file cannot be mapped
+    numbers = np.memmap(path, np.int32, "r") if path.stat().st_size else np.empty(0, np.int32)
+    return TextColumn(lexicon, numbers, starts, lengths, DROPPED)
+
+
+def _read_numbers(folder: Path, name: str, path: Path) -> NumberColumn:
+    values = np.fromfile(folder / f"{name}.values", dtype=np.float64)
+    sizes = np.fromfile(folder / f"{name}.sizes", dtype=np.int32)
+    if not name.startswith(NUMBERS):
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return NumberColumn(values[:, None], offsets, str(path))
+    return NumberColumn(values.reshape(len(sizes), -1), None, str(path))
 
 
 def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[str] = ()) -> None:
@@ -102,8 +161,8 @@ def write_store(folder: Path, path: Path, data: DataConfig, pieces: Collection[s
         values.close()
     for column in columns:
         if column.close():
-            said = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
-            log.warning(said, path, data.max_words, column.name)
+            text = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
+            log.warning(text, path, data.max_words, column.name)
     note = {"rows": rows, "texts": read, "lines": targets.close()}
     note["warning"] = borders.describe()
     note |= {"pieces": sorted(pieces), "raw": raw, "numbers": [item.name for item in numbers]}
@@ -150,7 +209,7 @@ class _ColumnWriter:
             self._flush()
 
     def close(self) -> bool:
-        """Write the lexicon and say whether words were dropped."""
+        """Write the lexicon and return whether words were dropped."""
         self._flush()
         self._forget(self.max_words)
         lexicon = [DROPPED_WORD, *self._numbers]

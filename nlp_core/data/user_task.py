@@ -1,0 +1,203 @@
+"""The user's files as a task: their splits, and the labels that can be predicted."""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nlp_core.config.user_data import DataConfig
+from nlp_core.data.holdout import draw_held_out
+from nlp_core.data.label_column import LabelColumn
+from nlp_core.data.question_file import (
+    Targets,
+    build_question_split,
+    read_question_splits,
+    read_questions,
+)
+from nlp_core.data.readers.user import read_examples
+from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
+from nlp_core.data.task import Split, Task
+from nlp_core.data.user_store import store_file
+from nlp_core.errors import DataError
+from nlp_core.kinds import TAGS
+
+log = logging.getLogger(__name__)
+
+FEW_TAGS = 2
+MANY_LABELS = 20
+WRONG_AND_RIGHT = (
+    ("0", "1"),
+    ("0.0", "1.0"),
+    ("-1", "1"),
+    ("-1.0", "1.0"),
+    ("false", "true"),
+    ("f", "t"),
+    ("no", "yes"),
+    ("n", "y"),
+    ("negative", "positive"),
+    ("neg", "pos"),
+    ("incorrect", "correct"),
+    ("wrong", "right"),
+    ("irrelevant", "relevant"),
+)
+"""What a wrong and a right candidate may be called; heads and metrics take the last for right."""
+
+
+@dataclass(frozen=True)
+class UserTask(Task):
+    """A task that the user's files hold.
+
+    Attributes:
+        splits: by name, "train" and "dev" and where it is given "test".
+    """
+
+    splits: Mapping[str, Split]
+
+    def read_split(self, name: str) -> Split:
+        """Return one split."""
+        return self.splits[name]
+
+
+def read_user_task(
+    files: Mapping[str, Path], data: DataConfig, pieces: list[str], *, name: str, seed: int
+) -> UserTask:
+    """Read the user's files.
+
+    Args:
+        files: "train", and where they are given "dev" and "test".
+        data: how they are read.
+        pieces: columns that a pretrained encoder cuts into pieces of its own.
+        name: what messages call the task.
+        seed: of the part of train that is held out where there is no "dev".
+
+    Raises:
+        DataError: a file is missing or malformed, or too small.
+    """
+    splits: Mapping[str, Split]
+    if data.kind.has_passages:
+        splits, targets = read_question_splits(files, data, seed)
+    else:
+        splits = {split: store_file(path, data, split, pieces) for split, path in files.items()}
+        if "dev" not in splits:
+            splits = splits | _hold_out(splits["train"], files["train"], seed)
+        targets = _list_labels(data, splits["train"], files["train"])
+    for split, examples in splits.items():
+        log.info("train split name=%s rows=%d", split, len(examples))
+    return build_user_task(data, targets, name, splits)
+
+
+def build_user_task(
+    data: DataConfig, targets: dict[str, list[str]], name: str, splits: Mapping[str, Split]
+) -> UserTask:
+    """Return the task that some splits of the user's files hold.
+
+    Args:
+        data: how they are read.
+        targets: by target (label, labels, tags) all labels; none for values.
+        name: what messages call it.
+        splits: the examples, by name.
+    """
+    return UserTask(
+        name=name,
+        kind=data.kind,
+        targets=targets,
+        metrics=data.metrics_or_usual,
+        select_split="dev",
+        report_split="test" if "test" in splits else "dev",
+        scheme=data.target_scheme,
+        footnotes=[],
+        digest="",
+        folder=Path(),
+        splits=splits,
+    )
+
+
+def read_user_split(
+    path: Path, data: DataConfig, name: str, targets: Targets, pieces: Collection[str] = ()
+) -> Split:
+    """Read a file with labels that a model is measured on.
+
+    Args:
+        path: the file.
+        data: how it is read.
+        name: of the split.
+        targets: by target what the model was trained to predict.
+        pieces: columns that a pretrained encoder cuts into pieces of its own.
+
+    Raises:
+        DataError: the file is missing or malformed.
+    """
+    if not data.kind.has_passages:
+        return store_file(path, data, name, pieces)
+    return build_question_split(name, read_questions(path, data, targets=targets), data)
+
+
+def check_form(path: Path, data: DataConfig) -> None:
+    """Refuse a file that is not of the form that is read, as far as its first example shows it.
+
+    Raises:
+        DataError: the file is missing or malformed.
+    """
+    if data.kind.has_passages:
+        read_questions(path, data)
+    else:
+        next(read_examples(path, data), None)
+
+
+def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[str]]:
+    """Return by target all labels of a training file, with every tag that its entities can have.
+
+    Labels that look wrong are warned of.
+
+    Raises:
+        DataError: there is nothing to learn: one label alone, or candidates with labels
+            that do not say which is right.
+    """
+    targets = {}
+    for name, labels in train.targets.items():
+        found = targets[name] = sorted(labels.lines) if isinstance(labels, LabelColumn) else []
+        column = data.tag_column if name == TAGS else data.label
+        where = f"{path}: found {{}} in the column '{column}'"
+        hint = "is it the column of the label? See data of the model file"
+        if len(found) < 2 and isinstance(labels, LabelColumn):
+            one = f"the label '{found[0]}' alone" if found else "no labels"
+            raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
+        if data.kind.is_grouped:
+            targets[name] = sorted(found, key=_is_right)
+            if tuple(label.lower() for label in targets[name]) not in WRONG_AND_RIGHT:
+                many = f"the labels {', '.join(found[:MANY_LABELS])}"
+                raise DataError(
+                    f"{where.format(many)}, expected 1 at a right candidate and 0 at a wrong one; "
+                    "write these, or name another column in data.label of the model file."
+                )
+        if name == TAGS and len(found) <= FEW_TAGS:
+            log.warning("%s; %s", where.format(f"no other tags than {' and '.join(found)}"), hint)
+        elif name != TAGS and len(found) > max(MANY_LABELS, len(train) // 2):
+            log.warning("%s; %s", where.format(f"{len(found)} labels in {len(train)} rows"), hint)
+        if name == TAGS and data.target_scheme is not None:
+            types = sorted({tag[2:] for tag in found if tag != OUTSIDE})
+            targets[name] = list_tags(types, data.target_scheme)
+    return targets
+
+
+def _is_right(label: str) -> bool:
+    return label.lower() in {right for _, right in WRONG_AND_RIGHT}
+
+
+def _hold_out(train: Split, path: Path, seed: int) -> dict[str, Split]:
+    """Cut a tenth of train out as dev, whole questions when there are questions."""
+    units = len(train) if train.group is None else int(train.group.max()) + 1
+    if units < 2:
+        raise DataError(
+            f"{path}: found one {'row' if train.group is None else 'question'}, expected two "
+            "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
+        )
+    is_dev = draw_held_out(units, seed)
+    is_dev = is_dev if train.group is None else is_dev[train.group]
+    log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
+    return {
+        "train": train.subset("train", np.flatnonzero(~is_dev)),
+        "dev": train.subset("dev", np.flatnonzero(is_dev)),
+    }

@@ -1,0 +1,1 @@
+"""Open trained models, predict and embed with them."""
