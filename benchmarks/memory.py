@@ -48,7 +48,7 @@ def main() -> None:
 
 def copy_project(root: Path) -> None:
     """Copy the project's inputs and what data and artifacts there are."""
-    for name in [*COPIED, "data", "artifacts/finetune"]:
+    for name in [*COPIED, "data", "artifacts/cells"]:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, root / name)

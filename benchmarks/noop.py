@@ -63,6 +63,7 @@ def make_grid(root: Path) -> Project:
     outputs = {stage.command: stage.outputs for stage in stages}
     (root / "outputs.json").write_text(json.dumps(outputs), encoding="utf-8")
     (root / "stages").mkdir()
+    (root / "stages/__init__.py").touch()
     for command in outputs:
         name = command.split()[2].removeprefix("stages.")
         (root / "stages" / f"{name}.py").write_text(STAND_IN, encoding="utf-8")

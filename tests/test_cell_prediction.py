@@ -16,7 +16,7 @@ from nlp_core.kinds import list_user_kinds
 from nlp_core.training.predictor import Predictor
 from tests.tiny_glue import ROOT, WORDS, train_group, write_group, write_trained
 
-CELLS = "artifacts/finetune/trial"
+CELLS = "artifacts/cells/trial"
 LATER, EARLIER = "not_entailment", "entailment"
 """What seed 1 says of words from w6 on, and of those before."""
 AS_NUMBERS = ["--set", "data.kind=regression", "--set", 'data.texts=["text"]']

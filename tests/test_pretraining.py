@@ -13,7 +13,7 @@ from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.encoders.architecture import SORTS
 from nlp_core.encoders.masked_language_model import MaskedLanguageModel
 from nlp_core.errors import ConfigError, DataError, TrainingError
-from nlp_core.files import digest_file, write_json
+from nlp_core.files import digest_file, digest_json, write_json
 from nlp_core.kinds import CLASSIFICATION
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model as build_graph
@@ -53,7 +53,7 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_note(folder: Path) -> dict[str, Any]:
-    note: dict[str, Any] = json.loads((folder / "encoder.json").read_text())
+    note: dict[str, Any] = json.loads((folder / "cell.json").read_text())
     return note
 
 
@@ -95,7 +95,7 @@ def test_folder_is_that_of_an_encoder(project: Path) -> None:
     for name, digest in manifest["files"].items():
         assert digest_file(folder / name) == digest
     note = read_note(folder)
-    assert note["footnotes"] == ["documents.jsonl: made up"]
+    assert note["tasks"]["tiny_corpus"]["footnotes"] == ["documents.jsonl: made up"]
     assert note["parameters"]["total"] == sum(
         tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
     )
@@ -205,12 +205,11 @@ def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
         table="glue",
         model="zoo/tiny.json",
         data="tiny_classification",
-        init="artifacts/pretrain/tiny",
+        init="artifacts/cells/pretrain/tiny",
         recipe="short",
         seeds=[1],
     )
     values = params.model_dump() | {
-        "sources": [*params.sources, "tiny_classification"],
         "tasks": [*params.tasks, "tiny_classification"],
         "recipes": {"short": make_recipe().model_dump()},
     }
@@ -222,8 +221,8 @@ def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
     for name, tensor in load_file(folder / "model.safetensors").items():
         (own,) = [key for key in state if key.endswith(f"encoder.{name}")]
         torch.testing.assert_close(state[own], tensor, rtol=0, atol=0)
-    cells["cell"]["init"] = "artifacts/pretrain/tinny"
-    with pytest.raises(ValueError, match="unknown encoder 'tinny'"):
+    cells["cell"]["init"] = "artifacts/cells/pretrain/tinny"
+    with pytest.raises(ValueError, match="unknown cell 'tinny'"):
         Params.model_validate({**values, "experiments": cells})
 
 
@@ -307,7 +306,7 @@ def test_in_a_ball_of_no_size_an_encoder_is_trained_as_ever(
     folder = pretrain_encoder(plan)
     assert read_history(folder) == history
     changed = {name for name, digest in list_digests(folder).items() if digest != files[name]}
-    assert changed == {"encoder.json"}
+    assert changed == {"cell.json"}
 
 
 @pytest.mark.parametrize("method", [FREELB, FGM], ids=["freelb", "fgm"])
@@ -331,7 +330,8 @@ def _read_training(folder: Path) -> list[dict[str, Any]]:
 def test_keys_of_encoders_without_perturbation_stay(project: Path) -> None:
     plan = make_plan(project)
     assert "adversarial" not in plan.config.describe()
-    assert read_note(pretrain_encoder(plan))["config"] == plan.config.describe()
+    digest = digest_json(plan.config.describe())
+    assert read_note(pretrain_encoder(plan))["recipe_digest"] == digest
     assert make_plan(project, adversarial=FGM).key != plan.key
 
 
@@ -363,7 +363,7 @@ def test_an_encoder_that_is_trained_on_keeps_its_head(project: Path) -> None:
     params = make_params(
         project,
         first={},
-        second={"init": "artifacts/pretrain/first", "tokenizer": None, "steps": 4},
+        second={"init": "artifacts/cells/pretrain/first", "tokenizer": None, "steps": 4},
     )
     first = read_note(pretrain_encoder(read_encoder("first", params)))["metrics"]
     second = read_note(pretrain_encoder(read_encoder("second", params)))["metrics"]
@@ -438,7 +438,7 @@ def test_history_is_summed_up() -> None:
         ({"accumulation": 3}, "found 3 with a batch_size of 16, expected a divisor"),
         ({"mask": {}}, "encoders.tiny.mask: unknown key. Did you mean 'masking'?"),
         ({"optimizer": {"name": "adam"}}, "found 'adam'. Did you mean 'adamw'?"),
-        ({"init": "artifacts/pretrain/tiny", "tokenizer": None}, "unknown encoder 'tiny'"),
+        ({"init": "artifacts/cells/pretrain/tiny", "tokenizer": None}, "unknown encoder 'tiny'"),
         ({"masking": {"share": 0.1, "most": 2, "random_prob": 0.3}}, "at most 1 together"),
         ({"head_start": {"steps": 2, "lr": 0.1}}, "begins from nothing, whose head is as new"),
     ],
@@ -471,7 +471,7 @@ def test_wrong_architecture_is_refused(
 
 
 def test_what_is_missing_is_named(project: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown encoder 'tinny'\. Did you mean 'tiny'"):
+    with pytest.raises(ConfigError, match=r"unknown cell 'tinny'\. Did you mean 'tiny'"):
         read_encoder("tinny", make_params(project, tiny={}))
     with pytest.raises(DataError, match="run `dvc repro preprocess@tiny_encoder`"):
         make_plan(project, **FURTHER)

@@ -1,4 +1,4 @@
-"""The closed model of an encoder that is pretrained: an entry of encoders in params.yaml."""
+"""The closed model of an encoder that is pretrained: an entry of encoders in grid/<table>.yaml."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,8 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Start = Annotated[
     str,
     Field(
-        pattern=r"^((data/processed|artifacts/pretrain)/[a-z][a-z0-9_]*|encoders/[a-z0-9_]+\.json)$"
+        pattern=r"^(data/processed/[a-z0-9_]+|artifacts/cells/[a-z0-9_]+/[a-z0-9_]+"
+        r"|encoders/[a-z0-9_]+\.json)$"
     ),
 ]
 ARCHITECTURES = "encoders/"
@@ -94,6 +95,8 @@ class HeadStartConfig(ClosedModel):
 class EncoderConfig(ClosedModel):
     """An encoder, and how it is pretrained on a corpus."""
 
+    table: Name
+    """The table that the encoder belongs to."""
     source: str
     """Where the values come from: the paper, or chosen by us."""
     data: Name
@@ -133,7 +136,7 @@ class EncoderConfig(ClosedModel):
 
     def describe(self) -> dict[str, Any]:
         """Return the values as JSON; adversarial only where there is one, as in a recipe."""
-        unset = {"adversarial"} if self.adversarial is None else set()
+        unset = {"table"} | ({"adversarial"} if self.adversarial is None else set())
         return self.model_dump(mode="json", exclude=unset)
 
     @property

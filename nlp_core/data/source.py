@@ -105,7 +105,7 @@ def read_members(folder: Path) -> dict[str, tuple[str, str | None]]:
         }
     except (ConfigError, KeyError, TypeError, AttributeError) as err:
         raise DataError(
-            f"{path}: missing or damaged; run `python -m stages.download {folder.name}`."
+            f"{path}: missing or damaged; run `python -m stages.preprocess {folder.name}`."
         ) from err
 
 
@@ -281,7 +281,7 @@ class _Search:
             f"{' or '.join(file.name for file in files)} or {', '.join(missing)} into {folder}/, "
             f"or let REGLUE_MIRROR "
             f"name a folder or base URL that has {' or '.join(f.mirror for f in files)}, and run "
-            f"`python -m stages.download {self._name}` again."
+            f"`python -m stages.preprocess {self._name}` again."
         )
 
 

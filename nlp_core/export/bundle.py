@@ -7,7 +7,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from nlp_core.config.base import read_mapping
 from nlp_core.config.export import ExportConfig, Variant
+from nlp_core.config.name import name_folder
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.graph import build_graph
@@ -18,6 +20,7 @@ from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.trained import TrainedModel, read_trained
 from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
+from nlp_core.training.lesson import CELL
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)
@@ -70,22 +73,35 @@ def export_model(
     return parity
 
 
-def export_all(config: ExportConfig, target: Path) -> None:
-    """Write a bundle for each variant of an entry of params.yaml, all of them or none.
+def export_cell(name: str, config: ExportConfig) -> Path:
+    """Write an export of the grid: a bundle for each variant, all of them or none, and cell.json.
 
     Args:
+        name: its key.
         config: the entry.
-        target: the folder to make; each bundle is one below it.
 
     Raises:
         ConfigError: the model, or a variant, cannot be exported.
         ExportError: an exported model says something else than the trained one.
     """
     trained = read_trained(Path(config.cell), seed=config.seed, task=config.task)
+    target, bundles = Path(name_folder(config.table, name)), {}
     with replacing_folder(target) as folder:
         for variant in config.variants:
             max_drop = None if variant in EXACT else config.max_drop
-            export_model(trained, folder / variant, variant=variant, max_drop=max_drop)
+            bundle = folder / variant
+            parity = export_model(trained, bundle, variant=variant, max_drop=max_drop)
+            bundles[variant] = {**parity.describe(), "bytes": _weigh(bundle)}
+        note = read_mapping(Path(config.cell) / CELL)
+        runs = {key: run for key, run in note["runs"].items() if key == str(config.seed)}
+        own = {"table": config.table, "cell": name, "seeds": [config.seed], "runs": runs}
+        write_json(folder / CELL, {**note, **own, "bundles": bundles}, exact=True)
+    return target
+
+
+def _weigh(folder: Path) -> int:
+    """Return the bytes of all files of a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:

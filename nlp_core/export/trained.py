@@ -123,7 +123,7 @@ def read_trained(
         return _read_cell(folder, seed, task)
     raise DataError(
         f"{folder}: found neither {CELL} nor {RUN}, expected the folder of a trained cell "
-        "(artifacts/finetune/TABLE/CELL) or one that `reglue train` made."
+        "(artifacts/cells/TABLE/CELL) or one that `reglue train` made."
     )
 
 

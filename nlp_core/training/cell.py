@@ -16,17 +16,12 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.distillation import MatchingConfig
-from nlp_core.config.params import GRID, ExperimentConfig, Params, StudentConfig
+from nlp_core.config.name import CELLS, name_folder
+from nlp_core.config.params import GRID, ExperimentConfig, Params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
-from nlp_core.data.soft_labels import (
-    SoftLabels,
-    digest_soft_labels,
-    read_soft_labels,
-    refuse_other_teachers,
-)
 from nlp_core.data.task import Task, list_footnotes
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -50,7 +45,7 @@ from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import read_lesson
 from nlp_core.training.lock import locked
 from nlp_core.training.loop import HONEST, PAPER, Trained, Trainer, load_weights
-from nlp_core.training.matching import describe_matching, read_matching
+from nlp_core.training.matching import read_matching
 from nlp_core.training.prediction import predict, write_predictions
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.progress import show_progress
@@ -111,21 +106,12 @@ class Cell:
             }
             | ({"files": files} if files else {})
             | ({"start": {"keep_heads": self.start.keep_heads}} if self.start else {})
-            | ({"soft_labels": digest_soft_labels(self.soft_labels)} if self.soft_labels else {})
-            | ({"matching": describe_matching(self.soft_labels)} if self.matching else {})
         )
 
     @property
     def folder(self) -> Path:
         """Where its trained seeds lie."""
-        return Path("artifacts") / self.experiment.stage / self.experiment.table / self.name
-
-    @property
-    def soft_labels(self) -> list[SoftLabels]:
-        """What the teachers of a student said; nothing for a cell without teachers."""
-        if not isinstance(self.experiment, StudentConfig):
-            return []
-        return read_soft_labels(Path(self.experiment.soft_labels))
+        return Path(name_folder(self.experiment.table, self.name))
 
     @property
     def matching(self) -> MatchingConfig | None:
@@ -152,11 +138,11 @@ def read_cell(name: str, params: Params) -> Cell:
         DataError: the task or the vectors are not processed yet, or a file that a layer names is
             missing.
     """
-    if name not in params.cells:
+    if name not in params.experiments:
         raise ConfigError(
-            f"{GRID}/: experiments: unknown cell '{name}'. {suggest(name, params.cells)}"
+            f"{GRID}/: experiments: unknown cell '{name}'. {suggest(name, params.experiments)}"
         )
-    experiment = params.cells[name]
+    experiment = params.experiments[name]
     start = read_start(name, params)
     init = start.init if start else Path(experiment.init)
     if not (init / "manifest.json").exists():
@@ -185,8 +171,6 @@ def read_cell(name: str, params: Params) -> Cell:
         check_start(start, plan)
     for path in list_files(plan):
         require_file(path)
-    if isinstance(experiment, StudentConfig):
-        refuse_other_teachers(Path(experiment.soft_labels), params.list_teachers(experiment))
     return Cell(
         name=name,
         experiment=experiment,
@@ -206,7 +190,7 @@ def _drop_words(model: dict[str, Any]) -> dict[str, Any]:
 
 def name_stage(init: Path) -> str:
     """Return the DVC stage that makes a folder of vectors or of an encoder."""
-    return f"{'pretrain' if init.parent.name == 'pretrain' else 'preprocess'}@{init.name}"
+    return f"{'pretrain' if f'{init}/'.startswith(CELLS) else 'preprocess'}@{init.name}"
 
 
 def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:
@@ -298,7 +282,7 @@ def prepare_tasks(
         cell: what is trained.
         seed: of the run, which says where a cell starts that starts from another one.
     """
-    taught = [read_lesson(task, cell.recipe.distillation, cell.soft_labels) for task in cell.tasks]
+    taught = [read_lesson(task, cell.recipe.distillation) for task in cell.tasks]
     trained = [(task, item.train) for task, item in zip(cell.tasks, taught, strict=True)]
     known = cell.start.recall(cell.plan, seed) if cell.start else {}
     featurizers = Featurizer.build_all(cell.plan, trained, cell.init, known)
@@ -321,8 +305,7 @@ def prepare_tasks(
         part = model.select(featurizer.plan) if cell.plan.tasks else model
         lesson = item.lesson
         if lesson is not None and cell.matching is not None:
-            said = [one for one in cell.soft_labels if one.task == task.name]
-            matching = read_matching(cell.matching, said, part, featurizer)
+            matching = read_matching(cell.matching, task, part, featurizer)
             lesson = replace(lesson, matching=matching)
         runs.append(TaskRun(task, part, splits, _selections(task), lesson))
     return model, featurizers, runs

@@ -106,7 +106,7 @@ class Predictor:
         """Read a folder that `reglue train` made, or a cell of the grid, in the project's root.
 
         Args:
-            folder: the folder; of a cell artifacts/finetune/TABLE/CELL.
+            folder: the folder; of a cell artifacts/cells/TABLE/CELL.
             plugins: the plug-ins that the model was trained with; none is run unasked.
             file: what is to be predicted; a cell tells by it of which form it is.
             task: which task of a cell of several.
@@ -123,7 +123,7 @@ class Predictor:
         if not is_user_folder(folder):
             raise DataError(
                 f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
-                "`reglue train` made, or that of a trained cell (artifacts/finetune/TABLE/CELL)."
+                "`reglue train` made, or that of a trained cell (artifacts/cells/TABLE/CELL)."
             )
         for name, value in (("task", task), ("seed", seed)):
             if value is not None:

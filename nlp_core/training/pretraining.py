@@ -1,4 +1,4 @@
-"""Pretrain an encoder of params.yaml into artifacts/pretrain/<encoder>/.
+"""Pretrain an encoder of the grid into artifacts/cells/<table>/<encoder>/.
 
 The folder is that of a processed encoder, so that a cell can name it as its init, with the heads
 and the history beside. It appears whole, at the end; until then the run is kept in a work folder
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import Params
+from nlp_core.config.params import GRID, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus import Corpus, read_corpus
 from nlp_core.data.corpus_stream import CorpusStream
@@ -35,6 +35,7 @@ from nlp_core.files import (
     write_json,
     write_text,
 )
+from nlp_core.kinds import MASKED_LANGUAGE_MODEL
 from nlp_core.models.masked_split import HEADS
 from nlp_core.training.cell import name_stage
 from nlp_core.training.checkpoint import load_tensors, save_tensors
@@ -101,7 +102,7 @@ def read_encoder(name: str, params: Params) -> EncoderPlan:
     """
     if name not in params.encoders:
         hint = suggest(name, params.encoders)
-        raise ConfigError(f"params.yaml: encoders: unknown encoder '{name}'. {hint}")
+        raise ConfigError(f"{GRID}/: encoders: unknown encoder '{name}'. {hint}")
     config = params.encoders[name]
     measured_on = Path("data/processed") / config.measured_on
     return EncoderPlan(
@@ -128,8 +129,9 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     manifest = read_mapping(path)
     if manifest["kind"] != "encoder":
         raise ConfigError(
-            f"params.yaml: encoders.{name}.init: found '{init}', which holds data of the kind "
-            f"{manifest['kind']}, expected a pretrained encoder, such as data/processed/minilm."
+            f"{GRID}/{config.table}.yaml: encoders.{name}.init: found '{init}', which holds "
+            f"data of the kind {manifest['kind']}, expected a pretrained encoder, such as "
+            "data/processed/minilm."
         )
     return digest_json(manifest["files"])
 
@@ -138,7 +140,7 @@ def pretrain_encoder(
     plan: EncoderPlan,
     root: Path = Path("artifacts"),
     *,
-    notes: Path | None = Path("runs/pretrain"),
+    notes: Path | None = Path("runs"),
 ) -> Path:
     """Pretrain an encoder, or go on with it, and return its folder.
 
@@ -151,8 +153,8 @@ def pretrain_encoder(
         ConfigError: tokenizer or architecture cannot be what params.yaml says.
         TrainingError: a loss is not finite, or another process trains this encoder.
     """
-    work = root / "work/pretrain" / plan.name / plan.key[:16]
-    target = root / "pretrain" / plan.name
+    place = f"{plan.config.table}/{plan.name}"
+    work, target = root / "work" / place / plan.key[:16], root / "cells" / place
     started = time.time()
     with locked(work, "encoder"):
         tokenizer = _prepare_tokenizer(plan, work)
@@ -165,11 +167,11 @@ def pretrain_encoder(
             progress = trainer.run(on_step)
         with replacing_folder(target) as folder:
             _write_encoder(folder, plan, model, tokenizer)
-            _write_history(folder, plan, model, progress)
+            _write_cell(folder, plan, model, progress)
         for other in work.parent.iterdir():
             shutil.rmtree(other)
     if notes is not None:
-        write_run_note(notes / f"{plan.name}.json", started)
+        write_run_note(notes / place / f"seed-{plan.config.seed}.json", started)
     log.info("pretrain done encoder=%s steps=%d", plan.name, progress.step)
     return target
 
@@ -181,8 +183,8 @@ def _build_trainer(
     for number, phase in enumerate(config.phases):
         if phase.length > length:
             raise ConfigError(
-                f"params.yaml: encoders.{plan.name}.phases.{number}.length: found {phase.length}, "
-                f"expected at most {length}, the positions that the encoder has."
+                f"{GRID}/{config.table}.yaml: encoders.{plan.name}.phases.{number}.length: found "
+                f"{phase.length}, expected at most {length}, the positions that the encoder has."
             )
     documents = {
         config.measured_on: read_running_text(plan.measured_on, pieces.unknown),
@@ -211,7 +213,7 @@ def _prepare_tokenizer(plan: EncoderPlan, work: Path) -> str:
             vocab_size=config.vocab_size,
             lowercase=config.lowercase,
             seed=plan.config.seed,
-            where=f"params.yaml: encoders.{plan.name}.tokenizer",
+            where=f"{GRID}/{plan.config.table}.yaml: encoders.{plan.name}.tokenizer",
         )
         write_text(path, learnt + "\n")
     return path.read_text(encoding="utf-8")
@@ -271,16 +273,19 @@ def _read_source(folder: Path) -> dict[str, dict[str, str | None]]:
     return found
 
 
-def _write_history(
+def _write_cell(
     folder: Path, plan: EncoderPlan, model: MaskedLanguageModel, progress: PretrainingProgress
 ) -> None:
     lines = "".join(format_line(event) for event in progress.events)
     write_text(folder / "history.jsonl", lines)
     config, encoder = plan.config, model.encoder
-    footnotes = list_footnotes(_read_source(plan.corpus.folder))
     note = {
-        "encoder": plan.name,
-        "config": config.describe(),
+        "table": config.table,
+        "cell": plan.name,
+        "model": config.init,
+        "recipe": plan.name,
+        "recipe_digest": digest_json(config.describe()),
+        "seeds": [config.seed],
         "numerics": plan.numerics,
         "data": {
             config.data: f"sha256:{plan.corpus.digest}",
@@ -292,14 +297,30 @@ def _write_history(
             "total": sum(parameter.numel() for parameter in encoder.parameters()),
             "heads": sum(parameter.numel() for parameter in model.heads.parameters()),
         },
-        "footnotes": footnotes,
+        "tasks": {
+            config.data: {
+                "kind": MASKED_LANGUAGE_MODEL.name,
+                "labels": [],
+                "metrics": [],
+                "select_split": "",
+                "report_split": config.measured_on,
+                "scheme": None,
+                "footnotes": list_footnotes(_read_source(plan.corpus.folder)),
+            }
+        },
         "metrics": summarise_history(progress.events),
-        "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
-        "validations": [
-            event["digest"] for event in progress.events if event["event"] == "weights"
-        ],
+        "runs": {
+            str(config.seed): {
+                "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
+                "predictions": {},
+                "validations": [
+                    event["digest"] for event in progress.events if event["event"] == "weights"
+                ],
+                "epochs": {},
+            }
+        },
     }
-    write_json(folder / "encoder.json", note, exact=True)
+    write_json(folder / "cell.json", note, exact=True)
 
 
 def summarise_history(events: list[dict[str, Any]]) -> dict[str, float]:

@@ -66,13 +66,13 @@ def read_start(name: str, params: Params) -> Start | None:
     """
     if params.find_start(name) is None:
         return None
-    experiment, cell = params.cells[name], name
+    experiment, cell = params.experiments[name], name
     while (trained := params.find_start(cell)) is not None:
-        folder = Path(params.cells[cell].init)
+        folder = Path(params.experiments[cell].init)
         if not (folder / "cell.json").exists():
             raise _refuse(folder / "cell.json", trained, name)
         cell = trained
-    init = Path(params.cells[cell].init)
+    init = Path(params.experiments[cell].init)
     folder = Path(experiment.init)
     start = Start(folder, init, experiment.init_seed, experiment.keep_heads)
     for seed in experiment.seeds:

@@ -45,7 +45,7 @@ def open_seed(folder: Path, seed: int | None = None, task: str | None = None) ->
     """Read a trained seed back from its folder, or from that of its cell.
 
     Args:
-        folder: artifacts/finetune/TABLE/CELL, or its folder of a seed.
+        folder: artifacts/cells/TABLE/CELL, or its folder of a seed.
         seed: which seed of a cell; None: the first one.
         task: which task of a cell of several.
 
