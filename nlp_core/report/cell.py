@@ -86,7 +86,7 @@ def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> Cell:
     command = f"dvc repro {name_stage(name, item)}"
     if not path.exists():
         raise DataError(
-            f"{path}: there is no such file, so the cell '{name}' is not made yet, or not to "
+            f"{path}: there is no such file, so the cell '{name}' is not trained yet, or not to "
             f"its end; run `{command}`."
         )
     cell = read_record(path, Cell, command=command)

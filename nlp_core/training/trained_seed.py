@@ -38,7 +38,10 @@ class TrainedSeed(NamedTuple):
 def is_cell(folder: Path) -> bool:
     """Say whether a folder is that of a trained cell, or of one of its seeds."""
     is_seed = folder.name.startswith(SEED) and folder.name.removeprefix(SEED).isdecimal()
-    return (folder / CELL).is_file() or (is_seed and (folder.parent / CELL).is_file())
+    if is_seed:
+        return (folder.parent / CELL).is_file()
+    # pretrained and exported cells have no seeds that predict
+    return (folder / CELL).is_file() and any(folder.glob(f"{SEED}*"))
 
 
 def open_seed(folder: Path, seed: int | None = None, task: str | None = None) -> TrainedSeed:
