@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH := torch==2.13.0+cpu
 JOBS ?= 2
-TABLES := biomedical conll2003 distillation glue gluonnlp mtdnn sample slu squad wikiqa
+TABLES := $(basename $(notdir $(wildcard grid/*.yaml)))
 SHORT_CELLS := wikiqa/cnn conll2003/wcnn glue/wnli_bilstm mtdnn/rte_minilm
 PORT ?= 5000
 BIN := .venv/bin
@@ -43,8 +43,6 @@ lint: $(READY) ## Check format, types, imports between floors, and spelling
 
 reports: $(READY) ## Write every report, README.md and its figure again from results/
 	@for table in $(TABLES); do python -m stages.report --log-level WARNING $$table || exit $$?; done
-	@python -m stages.report --log-level WARNING --encoders pretrain
-	@python -m stages.report --log-level WARNING --latency latency
 	@python -m stages.report --log-level WARNING --readme
 	@reglue zoo --readme
 

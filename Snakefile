@@ -10,6 +10,12 @@ root = Path(workflow.basedir)
 is_direct = config.get("via", "dvc") == "direct"
 stages = dag.load_stages(root)
 start = Path(".snakemake", "reglue_start")
+exported = {
+    path
+    for stage in stages
+    if stage.name.startswith("export")
+    for path in stage.outputs
+}
 stale = dag.find_stale(root) if workflow.is_main_process else frozenset()
 if workflow.is_main_process:
     dag.mark_start(start)
@@ -34,8 +40,8 @@ for stage in stages:
             [*stage.inputs, *([str(start)] if stage.name in stale else [])],
         output:
             [directory(path) if dag.is_folder(path) else path for path in stage.outputs],
-        # What is timed has the machine to itself.
-        threads: workflow.cores if stage.name.startswith("measure") else 1
+        # Exports are timed where they are read: that has the machine to itself.
+        threads: workflow.cores if exported.intersection(stage.inputs) else 1
         params:
             command=(
                 stage.command

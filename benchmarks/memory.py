@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def copy_project(root: Path) -> None:
-    for name in [*COPIED, "data", "artifacts/finetune"]:
+    for name in [*COPIED, "data", "artifacts/cells"]:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, root / name)

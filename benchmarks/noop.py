@@ -63,11 +63,13 @@ def make_grid(root: Path) -> Project:
     outputs = {stage.command: stage.outputs for stage in stages}
     (root / "outputs.json").write_text(json.dumps(outputs), encoding="utf-8")
     (root / "stages").mkdir()
+    (root / "stages/__init__.py").touch()
     for command in outputs:
         name = command.split()[2].removeprefix("stages.")
         (root / "stages" / f"{name}.py").write_text(STAND_IN, encoding="utf-8")
     written = {path for paths in outputs.values() for path in paths}
-    for path in {path for stage in stages for path in stage.inputs} - written:
+    needed = {path for stage in stages for path in stage.inputs} - written
+    for path in (path for path in needed if not (root / path).exists()):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(f"name: {path}\n", encoding="utf-8")
     return project

@@ -1,6 +1,6 @@
 """Load `reglue serve`: `python benchmarks/service_load.py BUNDLE --data FILE.parquet`.
 
-    python benchmarks/service_load.py artifacts/export/sst2_bilstm/float32 \
+    python benchmarks/service_load.py artifacts/cells/latency/sst2_student/float32 \
         --data data/processed/sst2/dev.parquet
 
 Each client waits for its answer before the next request of one real example, without batching and

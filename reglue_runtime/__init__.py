@@ -1,6 +1,6 @@
 """Predict with an exported model: onnxruntime, numpy and tokenizers, nothing else.
 
-bundle = load("artifacts/export/sst2_bilstm/float32")
+bundle = load("artifacts/cells/latency/sst2_student/float32")
 bundle.predict(["a gorgeous, witty, seductive movie"])
 """
 

@@ -1,21 +1,27 @@
-"""Turn checked raw files into typed parquet files.
+"""Fetch sources, check their digests, and turn them into typed parquet files.
 
 Command: python -m stages.preprocess NAME [NAME ...]
 
-Reads sources/NAME.yaml and data/raw/NAME/; writes data/processed/NAME/.
+Reads sources/NAME.yaml; asks data/local/NAME/, $REGLUE_MIRROR (a folder or a base URL), the
+official address and the package index, in this order; writes data/raw/NAME/ and
+data/processed/NAME/.
 """
 
 import argparse
+import os
 
 from nlp_core.config.dataset import read_dataset
 from nlp_core.data.preprocess import preprocess_source
+from nlp_core.data.source import Places, obtain_source
 from stages._cli import run_stage
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Preprocess each named source."""
+    """Fetch and preprocess each named source."""
+    places = Places(mirror=os.environ.get("REGLUE_MIRROR") or None)
     datasets = {name: read_dataset(name) for name in arguments.names}
     for name, dataset in datasets.items():
+        obtain_source(name, dataset, places)
         preprocess_source(name, dataset)
 
 

@@ -1,6 +1,7 @@
-"""Pretrain an encoder of params.yaml on a corpus: `python -m stages.pretrain ENCODER`.
+"""Pretrain an encoder of the grid on a corpus: `python -m stages.pretrain ENCODER`.
 
-Reads data/processed/CORPUS/ and what the encoder begins with; writes artifacts/pretrain/ENCODER/.
+Reads data/processed/CORPUS/ and what the encoder begins with; writes
+artifacts/cells/TABLE/ENCODER/.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from stages._cli import run_stage
 def build_parser() -> argparse.ArgumentParser:
     """Return the stage's command line."""
     parser = argparse.ArgumentParser(prog="stages.pretrain", description=__doc__)
-    parser.add_argument("encoder", help="a key of encoders in params.yaml")
+    parser.add_argument("encoder", help="a key of encoders in grid/")
     return parser
 
 

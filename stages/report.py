@@ -1,8 +1,7 @@
 """Write the report of a table, from its results: `python -m stages.report <table>`.
 
 `--check-golden` and `--accept-golden` compare and keep the table's exact numbers instead, and
-`python -m stages.report --readme` writes the generated parts of README.md and reports/headline.svg;
-`--encoders` writes the report of pretrained encoders, `--latency` one of times.
+`python -m stages.report --readme` writes the generated parts of README.md and reports/headline.svg.
 """
 
 import argparse
@@ -10,14 +9,11 @@ from pathlib import Path
 
 from nlp_core.errors import ConfigError
 from nlp_core.report.golden import accept_golden, check_golden
-from nlp_core.report.latency import write_latency_report
-from nlp_core.report.pretraining import write_encoder_report
 from nlp_core.report.summary import update_readme
 from nlp_core.report.table import write_report
 from stages._cli import run_stage
 
 ACTIONS = {"report": write_report, "check": check_golden, "accept": accept_golden}
-ACTIONS |= {"encoders": write_encoder_report, "latency": write_latency_report}
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -36,7 +32,5 @@ if __name__ == "__main__":
     parser.add_argument("--readme", action="store_true", help="write README.md and its figure")
     parser.add_argument("--check-golden", dest="action", action="store_const", const="check")
     parser.add_argument("--accept-golden", dest="action", action="store_const", const="accept")
-    parser.add_argument("--encoders", dest="action", action="store_const", const="encoders")
-    parser.add_argument("--latency", dest="action", action="store_const", const="latency")
     parser.set_defaults(action="report")
     run_stage(main, parser)

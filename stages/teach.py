@@ -1,7 +1,6 @@
-"""Let a teacher of params.yaml score its texts: `python -m stages.teach TEACHER`.
+"""Let a trained cell label a task for students: `python -m stages.teach TASK`.
 
-Reads the teacher's trained cell and data/processed/DATA/; writes
-artifacts/soft_labels/SET/TEACHER/.
+Reads the teacher's folder and the task's in data/processed/; writes data/processed/TASK/.
 """
 
 import argparse
@@ -15,14 +14,14 @@ from stages._cli import run_stage
 def build_parser() -> argparse.ArgumentParser:
     """Return the stage's command line."""
     parser = argparse.ArgumentParser(prog="stages.teach", description=__doc__)
-    parser.add_argument("teacher", help="a key of teachers in params.yaml")
+    parser.add_argument("task", help="a key of taught in params.yaml")
     return parser
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Write the soft labels."""
+    """Write the taught task."""
     params = read_params(Path("params.yaml"))
-    teach(read_teacher(arguments.teacher, params))
+    teach(read_teacher(arguments.task, params))
 
 
 if __name__ == "__main__":

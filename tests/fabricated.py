@@ -113,7 +113,6 @@ def make_project(root: Path, cells: Sequence[str] = ("alpha", "beta", "gamma")) 
     }
     params = {
         "numerics": 1,
-        "sources": [*cells, "words"],
         "tasks": [*cells, "words"],
         "tables": ["trial"],
         "recipes": {"quick": RECIPE},
@@ -136,7 +135,7 @@ def make_published(root: Path) -> Path:
 
 def make_cell(root: Path, cell: str) -> Path:
     """Write what training leaves of one cell and return its folder."""
-    folder = root / "artifacts" / "finetune" / "trial" / cell
+    folder = root / "artifacts" / "cells" / "trial" / cell
     task = TASKS[cell]
     selections = ["honest", "paper"] if task["select_split"] == "held_out" else ["honest"]
     for seed in SEEDS[cell]:

@@ -19,7 +19,7 @@ from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from tests.tiny_glue import ROOT, WORDS, train_group, write_group, write_trained
 
-CELLS = "artifacts/finetune/trial"
+CELLS = "artifacts/cells/trial"
 LATER, EARLIER = "not_entailment", "entailment"
 """What seed 1 says of words from w6 on, and of those before."""
 AS_NUMBERS = ["--set", "data.kind=regression", "--set", 'data.texts=["text"]']

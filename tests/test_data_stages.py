@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stages import download, preprocess
+from stages import preprocess
 from stages._cli import run_stage
 
 SOURCES = Path(__file__).parent.parent / "sources"
@@ -21,11 +21,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    def run(stage: str, *names: str) -> int:
-        module = {"download": download, "preprocess": preprocess}[stage]
-        monkeypatch.setattr(sys, "argv", [stage, *names])
+    def run(*names: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["preprocess", *names])
         try:
-            run_stage(module.main, module.build_parser())
+            run_stage(preprocess.main, preprocess.build_parser())
         except SystemExit as exit_:
             return int(exit_.code or 0)
         return 0
@@ -34,18 +33,17 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
 
 @pytest.mark.parametrize("name", ["sample_answer", "sample_ner", "sample_sentence"])
-def test_sample_tasks_go_through_both_stages(
+def test_sample_tasks_go_through_the_stage(
     project: Path, call: Callable[..., int], name: str
 ) -> None:
-    assert call("download", name) == 0
-    assert call("preprocess", name) == 0
+    assert call(name) == 0
     assert (project / "data" / "processed" / name / "manifest.json").is_file()
 
 
 def test_missing_source_tells_what_to_do(
     project: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("download", "conll2003") == 2
+    assert call("conll2003") == 2
     message = capsys.readouterr().err
     for part in ("conll2003.zip", "eng.testb", "data/local/conll2003/", "no public address"):
         assert part in message
@@ -55,14 +53,6 @@ def test_missing_source_tells_what_to_do(
 def test_unknown_name_stops_before_any_work(
     project: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("download", "sample_ner", "sample_sentense") == 2
+    assert call("sample_ner", "sample_sentense") == 2
     assert "Did you mean 'sample_sentence'" in capsys.readouterr().err
     assert not (project / "data").exists()
-
-
-def test_preprocess_before_download_names_the_stage(
-    project: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call("preprocess", "cola") == 2
-    assert "python -m stages.download cola" in capsys.readouterr().err
-    assert not (project / "data" / "processed").exists()

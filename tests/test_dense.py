@@ -72,7 +72,7 @@ def test_a_model_learns_from_numbers(root: Path) -> None:
     preprocess(root, TASK, files())
     cell = make_cell(root, GRAPH)
     assert train(cell)["accuracy"] > 90
-    note = json.loads((root / "artifacts/finetune/sample/tiny/seed-1/vocabulary.json").read_text())
+    note = json.loads((root / "artifacts/cells/sample/tiny/seed-1/vocabulary.json").read_text())
     mean = [float(text) for text in note["layers"]["sizes"]["mean"]]
     values = cell.task.read_split("train").numbers["dense.size"].values
     assert mean == values.mean(0).tolist()

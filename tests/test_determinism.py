@@ -53,7 +53,7 @@ def test_both_engines_write_the_same_files_in_two_clones(
 ) -> None:
     expected, found = by_dvc.digest_outputs(), by_snakemake.digest_outputs()
     cells = list_cells(by_dvc)
-    assert {f"artifacts/finetune/{TABLE}/{cell}/cell.json" for cell in cells} <= set(expected)
+    assert {f"artifacts/cells/{TABLE}/{cell}/cell.json" for cell in cells} <= set(expected)
     assert {path.split("/")[0] for path in expected} == {path.split("/")[0] for path in OUTPUTS}
     assert found == expected
 

@@ -15,13 +15,14 @@ from nlp_core.config.distillation import AlterationConfig
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.alteration import alter_split
 from nlp_core.data.gather import gather_tasks
-from nlp_core.data.soft_labels import refuse_other_teachers
+from nlp_core.data.soft_labels import SoftLabels, read_soft_labels
+from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.models.saving import load_model
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.training import teaching
-from nlp_core.training.cell import read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach
@@ -29,7 +30,7 @@ from tests.test_training import MODELS, KilledError, digests, layer, model
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_teaching import KL, ask, make_grid
 
-NOTE = "manifest.json"
+DATA = "tiny_classification"
 SMART = {
     "name": "smart",
     "weight": 1.0,
@@ -112,7 +113,7 @@ def make_params(
 def test_student_of_every_kind_learns_from_its_teacher(project: Path, kind: str) -> None:
     params = make_params(kind, distillation={"name": "kl", "temperature": 1.0, "weight": 1.0})
     folder = train_cell(ask(params))
-    assert folder == Path("artifacts/distill/sample/young")
+    assert folder == Path("artifacts/cells/sample/young")
     history = (folder / "seed-1/history.jsonl").read_text().splitlines()
     losses = [event["loss"] for event in map(json.loads, history) if event["event"] == "train"]
     assert 0 < losses[-1] < losses[0]
@@ -122,28 +123,49 @@ def test_student_of_every_kind_learns_from_its_teacher(project: Path, kind: str)
 def test_field_and_softmax_teach_each_other(project: Path, teacher: str, student: str) -> None:
     params = make_params(student, teacher=teacher, distillation={**KL, "name": "kl"}, epochs=1)
     cell = ask(params)
-    assert cell.soft_labels[0].marginals is (teacher == "tagging")
+    assert read_soft(cell).marginals is (teacher == "tagging")
     assert (train_cell(cell) / "seed-1/model.safetensors").exists()
 
 
+def read_soft(cell: Cell) -> SoftLabels:
+    """Return what a student's one task has of soft labels."""
+    soft = read_soft_labels(cell.task.folder)
+    assert soft is not None
+    return soft
+
+
 def test_soft_labels_are_what_the_teacher_predicts(project: Path) -> None:
-    teachers = {"one": {"split": "train"}, "two": {"split": "dev", "seeds": [2]}}
+    teachers = {"one": {"seeds": [2], "further": "dev"}}
     params = make_params("classification", teachers=teachers, seeds=(1, 2), epochs=1)
-    first, second = ask(params).soft_labels
-    assert (first.seeds, first.split, second.seeds, second.split) == ([1], "train", [2], "dev")
-    rows = pq.read_table(second.folder / "seed-2.parquet").to_pylist()
-    logits = np.array([row["label"] for row in rows])
-    soft = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    path = "artifacts/finetune/sample/old/seed-2/predictions/tiny_classification.parquet"
+    cell = ask(params)
+    soft = read_soft(cell)
+    ((_, seed, _),) = soft.teachers
+    assert seed == 2
+    rows = pq.read_table(cell.task.folder / "train.parquet").to_pylist()[soft.num_labelled :]
+    assert {row["label"] for row in rows} == {None}
+    logits = np.array([row["soft.0.label"] for row in rows])
+    said = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    path = "artifacts/cells/sample/old/seed-2/predictions/tiny_classification.parquet"
     own = [row for row in pq.read_table(path).to_pylist() if row["split"] == "dev"]
     assert [row["id"] for row in rows] == [row["id"] for row in own]
-    np.testing.assert_allclose(soft, [row["score"] for row in own], rtol=1e-5)
+    np.testing.assert_allclose(said, [row["score"] for row in own], rtol=1e-5)
+
+
+def test_a_taught_task_is_the_task_with_soft_labels(project: Path) -> None:
+    cell = ask(make_params("classification", epochs=1))
+    plain, taught = (read_task(Path("data/processed", name)) for name in (DATA, "one"))
+    assert replace(taught, folder=plain.folder, digest=plain.digest) == plain
+    assert taught.digest != plain.digest
+    for name in ("dev", "test"):
+        files = [task.folder / f"{name}.parquet" for task in (plain, taught)]
+        assert digest_file(files[0]) == digest_file(files[1])
+    assert cell.task.read_split("train").target == plain.read_split("train").target
 
 
 def test_no_share_of_the_teacher_is_training_without_it_to_the_bit(project: Path) -> None:
     params = make_params("classification", distillation={**KL, "weight": 0.0})
     young = digest_file(train_cell(ask(params)) / "seed-1/model.safetensors")
-    assert young == digest_file(Path("artifacts/finetune/sample/old/seed-1/model.safetensors"))
+    assert young == digest_file(Path("artifacts/cells/sample/old/seed-1/model.safetensors"))
     taught = train_cell(ask(make_params("classification")))
     assert digest_file(taught / "seed-1/model.safetensors") != young
 
@@ -155,8 +177,8 @@ def test_killed_student_ends_with_the_bytes_of_an_undisturbed_one(
     params = make_params("classification", adversarial=adversarial, validations_per_epoch=2)
     cell = ask(params)
     whole = digests(train_cell(cell))
-    for name in ("distill", "work"):
-        (project / "artifacts" / name).rename(project / name)
+    for name in ("artifacts/cells/sample/young", "artifacts/work"):
+        (project / name).rename(project / Path(name).name)
     step, steps = Trainer.step, iter(range(100))
 
     def kill(self: Trainer, name: str, rows: np.ndarray) -> None:
@@ -181,7 +203,7 @@ def test_killed_teacher_keeps_its_finished_seeds_and_writes_the_same_bytes(
     train_cell(read_cell("old", params))
     teacher = read_teacher("one", params)
     whole = digests(teach(teacher))
-    for name in ("artifacts/soft_labels", "artifacts/work/soft_labels"):
+    for name in ("data/processed/one", "artifacts/work/taught"):
         (project / name).rename(project / name.replace("/", "-"))
     asked: list[int] = []
     score = teaching.score_split
@@ -202,52 +224,36 @@ def test_killed_teacher_keeps_its_finished_seeds_and_writes_the_same_bytes(
 
 def test_teacher_that_was_trained_anew_is_asked_anew(project: Path) -> None:
     before = ask(make_params("classification", epochs=1))
-    key, said = before.key, before.soft_labels[0].files
-    again = make_params("classification", epochs=2)
-    train_cell(read_cell("old", again))
-    with pytest.raises(
-        DataError, match=r"of another teacher than .*/old, seed 1, is now; run `dvc"
-    ):
-        train_cell(read_cell("young", again))
-    teach(read_teacher("one", again))
-    after = read_cell("young", again)
-    assert after.soft_labels[0].files != said
+    key, said = before.key, read_soft(before)
+    after = ask(make_params("classification", epochs=2))
+    assert read_soft(after) != said
     same_recipe = replace(after, recipe=before.recipe)
     assert same_recipe.key != key
-    assert len(list((project / "artifacts/work/soft_labels/tiny/one").glob("*.parquet"))) == 1
-
-
-def test_soft_labels_of_other_texts_are_refused(project: Path) -> None:
-    cell = ask(make_params("classification", epochs=1))
-    path = cell.soft_labels[0].folder / NOTE
-    note = json.loads(path.read_text())
-    write_json(path, {**note, "split_sha256": "0" * 64})
-    with pytest.raises(
-        DataError, match=r"of other examples than .*tiny_classification, split train"
-    ):
-        train_cell(cell)
-    write_json(path, {**note, "targets": {"label": ["no", "yes"]}})
-    with pytest.raises(DataError, match="or take a teacher of the same labels"):
-        train_cell(cell)
-    write_json(path, note)
-    (path.parent / "seed-1.parquet").write_bytes(b"")
-    with pytest.raises(DataError, match=r"seed-1\.parquet: found no file, or another one than"):
-        train_cell(cell)
-    assert not Path("artifacts/distill").exists()
+    assert len(list((project / "artifacts/work/taught/one").glob("*.parquet"))) == 1
 
 
 def test_student_before_its_teachers_says_what_to_run(project: Path) -> None:
     params = make_params("classification")
-    with pytest.raises(
-        DataError, match=r"soft_labels/tiny: found no soft labels; run `dvc repro teach"
-    ):
+    with pytest.raises(DataError, match=r"task 'one' is not processed yet"):
         train_cell(read_cell("young", params))
     with pytest.raises(
         DataError, match="the teacher 'old' is not trained yet; run `dvc repro finetune"
     ):
         read_teacher("one", params)
-    with pytest.raises(ConfigError, match=r"unknown teacher 'on'\. Did you mean 'one'"):
+    with pytest.raises(ConfigError, match=r"unknown task 'on'\. Did you mean 'one'"):
         read_teacher("on", params)
+
+
+def test_labels_that_the_teacher_was_not_trained_on_are_refused(project: Path) -> None:
+    params = make_params("classification", epochs=1)
+    train_cell(read_cell("old", params))
+    kept = project / "data/processed" / DATA
+    shutil.copytree(kept, project / "data/processed/other")
+    path = project / "data/processed/other/manifest.json"
+    write_json(path, json.loads(path.read_text()) | {"labels": ["no", "perhaps", "yes"]})
+    teacher = params.taught["one"].model_copy(update={"data": "other"})
+    with pytest.raises(DataError, match=r"other: found the labels .*'perhaps'"):
+        read_teacher("one", params.model_copy(update={"taught": {"one": teacher}}))
 
 
 def test_ensemble_of_teachers_has_a_member_for_each_seed(project: Path) -> None:
@@ -262,67 +268,64 @@ def test_ensemble_of_teachers_has_a_member_for_each_seed(project: Path) -> None:
 
 
 def test_further_texts_are_learnt_from_their_soft_labels_alone(project: Path) -> None:
-    teachers = {"one": {}, "two": {"split": "test"}}
+    teachers = {"one": {"further": "test"}}
     cell = ask(make_params("classification", teachers=teachers, epochs=1))
     _, _, (run,) = prepare_tasks(cell)
     assert run.lesson is not None
-    train, test = (cell.task.read_split(name) for name in ("train", "test"))
+    task = read_task(Path("data/processed") / DATA)
+    train, test = (task.read_split(name) for name in ("train", "test"))
     assert run.lesson.num_labelled == len(train)
     assert len(run.train.split) == len(train) + len(test)
     texts = run.train.split.texts["tokens"]
     assert texts.row(len(train) + 3) == test.texts["tokens"].row(3)
     assert run.lesson.soft["label"].values.shape[1] == len(train) + len(test)
-    first = digest_file(train_cell(cell) / "seed-1/model.safetensors")
-    (alone,) = [part.folder for part in cell.soft_labels if part.split == "test"]
-    shutil.rmtree(alone)
-    assert digest_file(train_cell(cell) / "seed-1/model.safetensors") != first
 
 
 def test_altered_texts_are_labelled_by_the_teacher_alone(project: Path) -> None:
-    teachers: dict[str, Any] = {"one": {}, "two": {"alteration": ALTERATION}}
+    teachers: dict[str, Any] = {"one": {"alteration": ALTERATION}}
     cell = ask(make_params("classification", teachers=teachers, epochs=1))
     _, _, (run,) = prepare_tasks(cell)
     assert run.lesson is not None
-    train = cell.task.read_split("train")
+    train = read_task(Path("data/processed") / DATA).read_split("train")
     more = alter_split(train, AlterationConfig(**ALTERATION))
     assert run.lesson.num_labelled == len(train)
     assert len(run.train.split) == len(train) + len(more)
     texts = run.train.split.texts["tokens"]
     assert texts.row(len(train) + 3) == more.texts["tokens"].row(3)
     model, featurizers = load_model(
-        Path("artifacts/finetune/sample/old/seed-1"),
+        Path("artifacts/cells/sample/old/seed-1"),
         cell.plan,
         kinds={None: cell.task.kind},
         init=cell.init,
     )
     said = teaching.score_split(model, featurizers[None].encode(more))["label"]
     np.testing.assert_array_equal(run.lesson.soft["label"].values[0, len(train) :], said)
-    first, folder = cell.key, Path("artifacts/soft_labels/tiny/two")
-    found = digests(folder)
-    teachers["two"]["alteration"] = {**ALTERATION, "seed": 2}
+    first = cell.key
+    teachers["one"]["alteration"] = {**ALTERATION, "seed": 2}
     again = ask(make_params("classification", teachers=teachers, epochs=1))
     assert again.key != first
-    assert digests(folder) != found
 
 
-def test_further_texts_of_another_task_need_the_same_columns(project: Path) -> None:
-    teachers = {"one": {"data": "tiny_pair_regression", "task": "tiny_classification"}}
-    write_task(project, "pair_regression")
-    values = make_params("classification").model_dump(mode="json")
-    values["tasks"].append("tiny_pair_regression")
-    values["sources"].append("tiny_pair_regression")
-    values["teachers"]["one"] |= teachers["one"]
-    params = Params.model_validate(values)
-    train_cell(read_cell("old", params))
-    with pytest.raises(DataError, match="has no column 'tokens', expected texts that 'old' can"):
-        teach(read_teacher("one", params))
+def test_further_texts_come_with_the_first_teacher(project: Path) -> None:
+    teachers = {"one": {}, "two": {"alteration": ALTERATION}}
+    with pytest.raises(DataError, match=r"taught\.two\.data: found 'one', which other cells"):
+        ask(make_params("classification", teachers=teachers, epochs=1))
+
+
+@pytest.mark.parametrize("kind", ["ranking", "tagging", "multi_label"])
+def test_further_texts_of_every_form_are_learnt(project: Path, kind: str) -> None:
+    teachers = {"one": {"further": "dev", "alteration": ALTERATION}}
+    cell = ask(make_params(kind, teachers=teachers, epochs=1))
+    _, _, (run,) = prepare_tasks(cell)
+    assert run.lesson is not None
+    assert len(run.train.split) > run.lesson.num_labelled
+    assert (train_cell(cell) / "seed-1/model.safetensors").exists()
 
 
 def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> None:
     tasks = ["tiny_classification", "tiny_tagging"]
     for kind in ("classification", "tagging"):
         write_task(project, kind)
-    gather_tasks("both", tasks)
     graph = copy.deepcopy(JOINT)
     graph["heads"]["label"]["task"], graph["heads"]["tags"]["task"] = tasks
     write_json(project / "zoo/both.json", {"description": "both", "source": "a test", **graph})
@@ -333,44 +336,37 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
     params = Params.model_validate(
         {
             "numerics": 1,
-            "sources": ["tiny_vectors", *tasks],
             "tasks": ["tiny_vectors", *tasks],
-            "groups": {"both": tasks},
-            "tables": ["other"],
-            "distilled_tables": {"sample": {"metrics": ["auc"]}},
+            "groups": {"both": ["taught_sentence", "taught_word"]},
+            "tables": ["sample"],
+            "metrics": {"sample": ["auc"]},
             "recipes": {"alone": alone, "taught": {**mixed, "distillation": kl}},
             "experiments": {
-                name: {
-                    **cell,
-                    "model": f"zoo/{kind}.json",
-                    "data": f"tiny_{kind}",
-                    "recipe": "alone",
-                }
-                for name, kind in (("sentence", "classification"), ("word", "tagging"))
+                **{
+                    name: {
+                        **cell,
+                        "model": f"zoo/{kind}.json",
+                        "data": f"tiny_{kind}",
+                        "recipe": "alone",
+                    }
+                    for name, kind in (("sentence", "classification"), ("word", "tagging"))
+                },
+                "young": {**cell, "model": "zoo/both.json", "data": "both", "recipe": "taught"},
             },
-            "teachers": {
-                name: {
-                    "cell": f"artifacts/finetune/sample/{name}",
+            "taught": {
+                f"taught_{name}": {
+                    "cell": f"artifacts/cells/sample/{name}",
                     "seeds": [1],
                     "data": data,
-                    "set": "both",
                 }
                 for name, data in (("sentence", tasks[0]), ("word", tasks[1]))
-            },
-            "distillations": {
-                "young": {
-                    **cell,
-                    "model": "zoo/both.json",
-                    "data": "both",
-                    "recipe": "taught",
-                    "soft_labels": "artifacts/soft_labels/both",
-                }
             },
         }
     )
     for name in ("sentence", "word"):
         train_cell(read_cell(name, params))
-        teach(read_teacher(name, params))
+        teach(read_teacher(f"taught_{name}", params))
+    gather_tasks("both", params.groups["both"])
     student = read_cell("young", params)
     _, _, runs = prepare_tasks(student)
     lessons = {run.task.name: run.lesson for run in runs}
@@ -383,13 +379,12 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
     evaluate_table("sample", project)
     found = json.loads((project / "results/sample.json").read_text())["cells"]
     assert sorted(found) == ["sentence", "word", "young"]
-    assert found["young"]["folder"] == "artifacts/distill/sample/young"
     assert "tiny_classification.test.auc" in found["young"]["metrics"]
     assert "test.auc" in found["sentence"]["metrics"]
     assert "test.auc" not in found["word"]["metrics"]
     path = project / "params.yaml"
     path.write_text(path.read_text().replace('"auc"', '"acu"'))
-    with pytest.raises(ConfigError, match=r"sample\.metrics: found 'acu', which no kind of task"):
+    with pytest.raises(ConfigError, match=r"metrics: found 'acu', which no kind of task"):
         evaluate_table("sample", project)
 
 
@@ -397,23 +392,23 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
     ("section", "change", "expected"),
     [
         (
-            "teachers.one",
-            {"cell": "artifacts/finetune/sample/od"},
+            "taught.one",
+            {"cell": "artifacts/cells/sample/od"},
             "unknown cell 'od'. Did you mean",
         ),
-        ("teachers.one", {"cell": "zoo/old"}, "teachers.one.cell: found 'zoo/old'"),
+        ("taught.one", {"cell": "zoo/old"}, "taught.one.cell: found 'zoo/old'"),
         (
-            "teachers.one",
+            "taught.one",
             {"seeds": [3]},
             r"found 3, which cell 'old' is not trained with, .*\[1\]",
         ),
-        ("teachers.one", {"task": "x"}, "teachers.one.task: unknown task 'x'"),
-        ("teachers.one", {"sets": "x"}, "teachers.one.sets: unknown key. Did you mean 'set'?"),
-        ("distillations.young", {"soft_labels": "artifacts/soft_labels/tin"}, "unknown set 'tin'"),
-        ("distillations.young", {"recipe": "alone"}, "found no distillation; the recipe of a stud"),
-        ("distillations.young", {"table": "other"}, "unknown table 'other'"),
-        ("experiments.old", {"recipe": "taught"}, "found a distillation; the recipe of a student"),
-        ("experiments.old", {"table": "other"}, "unknown cell 'old'"),
+        ("taught.one", {"data": "x"}, "taught.one.data: unknown task 'x'"),
+        ("taught.one", {"data": "one"}, "taught.one.data: found a circle"),
+        ("taught.one", {"data": "tiny_vectors"}, "unknown task 'tiny_vectors'"),
+        ("taught.one", {"sets": [1]}, "taught.one.sets: unknown key. Did you mean 'seeds'?"),
+        ("experiments.young", {"recipe": "alone"}, "found no distillation; a recipe has one if"),
+        ("experiments.young", {"table": "other"}, "unknown table 'other'"),
+        ("experiments.old", {"recipe": "taught"}, "found a distillation; a recipe has one if"),
         ("recipes.taught.distillation", {"temperature": 0.5}, "temperature: found 0.5"),
         ("recipes.taught.distillation", {"weight": 1.5}, "weight: found 1.5"),
         ("recipes.taught.distillation", {"task_weights": {"x": 0.5}}, "unknown task 'x'"),
@@ -430,12 +425,3 @@ def test_grid_of_students_is_checked(
     write_json(project / "params.json", values)
     with pytest.raises(ConfigError, match=expected):
         read_params(project / "params.json")
-
-
-def test_soft_labels_of_a_teacher_that_is_gone_are_refused(tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        (tmp_path / "both" / name).mkdir(parents=True)
-        (tmp_path / "both" / name / "manifest.json").touch()
-    refuse_other_teachers(tmp_path / "both", {"one", "other", "later"})
-    with pytest.raises(DataError, match=r"both/other: found soft labels of a teacher that params"):
-        refuse_other_teachers(tmp_path / "both", {"one"})

@@ -88,7 +88,7 @@ def test_a_cell_that_params_do_not_have_is_left_out(tmp_path: Path) -> None:
 
 def test_an_unfinished_cell_says_what_to_run(tmp_path: Path) -> None:
     root = make_project(tmp_path)
-    (root / "artifacts/finetune/trial/beta/cell.json").unlink()
+    (root / "artifacts/cells/trial/beta/cell.json").unlink()
     with pytest.raises(DataError, match="run `dvc repro finetune@beta`"):
         evaluate(root)
     assert not (root / "results").exists()
@@ -108,7 +108,7 @@ def test_an_unfinished_cell_says_what_to_run(tmp_path: Path) -> None:
 )
 def test_a_cell_trained_otherwise_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     root = make_project(tmp_path)
-    edit_json(root / "artifacts/finetune/trial/alpha/cell.json", **change)
+    edit_json(root / "artifacts/cells/trial/alpha/cell.json", **change)
     key = next(iter(change))
     with pytest.raises(DataError, match=rf"cell\.json: {key}: found .* the grid says"):
         evaluate(root)
@@ -119,7 +119,7 @@ def test_values_of_a_recipe_that_changed_under_its_name_are_seen(tmp_path: Path)
     params = read_params(root / "params.yaml")
     digest = digest_json(params.recipes["quick"].describe())
     for cell in ("alpha", "beta", "gamma"):
-        edit_json(root / f"artifacts/finetune/trial/{cell}/cell.json", recipe_digest=digest)
+        edit_json(root / f"artifacts/cells/trial/{cell}/cell.json", recipe_digest=digest)
     assert evaluate(root)["gamma"]["recipe_digest"] == digest
     described = yaml.safe_load((root / "params.yaml").read_text())
     described["recipes"]["quick"]["epochs"] += 1
@@ -131,21 +131,21 @@ def test_values_of_a_recipe_that_changed_under_its_name_are_seen(tmp_path: Path)
 
 def test_a_file_that_training_did_not_write_is_refused(tmp_path: Path) -> None:
     root = make_project(tmp_path)
-    edit_json(root / "artifacts/finetune/trial/alpha/cell.json", seeds="one")
+    edit_json(root / "artifacts/cells/trial/alpha/cell.json", seeds="one")
     with pytest.raises(DataError, match="seeds: input should be a valid array"):
         evaluate(root)
 
 
 def test_missing_predictions_are_named(tmp_path: Path) -> None:
     root = make_project(tmp_path)
-    (root / "artifacts/finetune/trial/alpha/seed-2/predictions/alpha.parquet").unlink()
+    (root / "artifacts/cells/trial/alpha/seed-2/predictions/alpha.parquet").unlink()
     with pytest.raises(DataError, match="alpha/seed-2/predictions"):
         evaluate(root)
 
 
 def test_the_reported_split_must_be_predicted(tmp_path: Path) -> None:
     root = make_project(tmp_path)
-    path = root / "artifacts/finetune/trial/alpha/cell.json"
+    path = root / "artifacts/cells/trial/alpha/cell.json"
     edit_json(path, tasks={"alpha": TASKS["alpha"] | {"report_split": "final"}})
     with pytest.raises(DataError, match="no honest predictions of the split 'final'"):
         evaluate(root)
@@ -156,7 +156,7 @@ def test_one_cell_is_measured_alone_and_the_others_are_kept(tmp_path: Path) -> N
     before = evaluate(root)
     # Of the others nothing is left but the numbers.
     for cell in ("alpha", "gamma"):
-        shutil.rmtree(root / "artifacts" / "finetune" / "trial" / cell)
+        shutil.rmtree(root / "artifacts" / "cells" / "trial" / cell)
     path = root / "results" / "trial.json"
     path.write_text(path.read_text().replace("75.0", "1.0"))
     evaluate_table("trial", root, only=["beta"])

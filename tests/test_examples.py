@@ -56,8 +56,8 @@ def test_every_kind_is_measured_as_before(project: Path, kind: str, *, held_out:
 def train_and_write(params: Params, root: Path) -> tuple[Path, CellResult]:
     folder = train_cell(read_cell("tiny", params))
     path = find_examples("sample", "tiny", root)
-    write_examples(path, folder, read_trained(folder, "tiny", params))
-    return path, evaluate_cell(folder, "tiny", params)
+    write_examples(path, folder, read_trained("tiny", params.experiments["tiny"], params, root))
+    return path, evaluate_cell("tiny", params, root)
 
 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:

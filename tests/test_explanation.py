@@ -19,16 +19,18 @@ def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize("table", read_params(ROOT / "params.yaml").all_tables)
+TRAINED = sorted({item.table for item in read_params(ROOT / "params.yaml").experiments.values()})
+
+
+@pytest.mark.parametrize("table", TRAINED)
 def test_every_cell_of_a_table_is_explained(table: str) -> None:
     params = read_params(ROOT / "params.yaml")
     comparison = read_comparison(table, ROOT, allow_missing=True)
-    cells = [name for name, cell in params.cells.items() if cell.table == table]
+    cells = [name for name, cell in params.experiments.items() if cell.table == table]
     assert cells
     for cell in cells:
         found = explain(comparison, cell, params, ROOT)
-        stage = params.cells[cell].stage
-        assert found["commands"]["train"] == f"dvc repro {stage}@{cell}"
+        assert found["commands"]["train"] == f"dvc repro finetune@{cell}"
         assert found["commands"]["verify"] == f"reglue verify {table} {cell}"
         assert sorted(set(found["data"]) & set(params.tasks))
         assert Path(found["model"]["file"]).is_file()

@@ -95,7 +95,6 @@ def make_cell(root: Path, graph: dict[str, Any], **recipe: object) -> Cell:
     options: dict[str, object] = {"epochs": 6, "optimizer": {"name": "adam", "lr": 0.03}}
     params = Params(
         numerics=1,
-        sources=["d", "tiny_vectors"],
         tasks=["d", "tiny_vectors"],
         tables=["sample"],
         recipes={"short": make_recipe(**(options | recipe))},
@@ -183,7 +182,7 @@ def test_a_model_learns_from_symbols_and_knows_unknown_ones(root: Path) -> None:
     preprocess(root, TAGGING, columns_files())
     cell = make_cell(root, SYMBOL_GRAPH)
     assert train(cell)["f1"] > 95
-    note = json.loads((root / "artifacts/finetune/sample/tiny/seed-1/vocabulary.json").read_text())
+    note = json.loads((root / "artifacts/cells/sample/tiny/seed-1/vocabulary.json").read_text())
     assert sorted(note["layers"]["part"]["words"]) == ["<pad>", "<unk>", "X", "Y"]
 
 

@@ -71,7 +71,6 @@ def make_params(**recipe: object) -> Params:
     names = ["tiny_vectors", "tiny_intent_slots"]
     return Params(
         numerics=1,
-        sources=names,
         tasks=names,
         tables=["sample"],
         recipes={"short": make_recipe(**recipe)},

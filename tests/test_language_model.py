@@ -172,7 +172,7 @@ def test_a_model_learns_what_follows(root: Path, tied: bool) -> None:
     perplexity = train(cell)["perplexity"]
     # inside a line the next word is certain; the first one and the end are not: about 1.9
     assert 1.2 < perplexity < 2.6
-    folder = root / "artifacts/finetune/sample/tiny/seed-1"
+    folder = root / "artifacts/cells/sample/tiny/seed-1"
     rows = pq.read_table(folder / "predictions/d.parquet").to_pylist()
     rows = [row for row in rows if row["split"] == "test"]
     split = cell.task.read_split("test")

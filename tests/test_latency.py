@@ -1,7 +1,8 @@
 """Tables of times: what is made of measured times, what is written, and what is refused."""
 
-import argparse
 import csv
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,30 +12,30 @@ import pytest
 import yaml
 
 from nlp_core.cli import main
-from nlp_core.config.export import ExportConfig
-from nlp_core.config.latency import LatencyTableConfig
-from nlp_core.config.params import read_params
+from nlp_core.config.params import Params, read_params
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.export import timing
 from nlp_core.export.latency import Timing
-from nlp_core.report.latency import (
-    MeasuredExport,
-    measure_export,
-    write_latency_report,
-    write_latency_results,
-)
+from nlp_core.files import write_json
+from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.latency import measure_export
 from nlp_core.report.results import read_results
-from stages import measure
+from nlp_core.report.table import write_report
 from tests.fabricated import make_project
 from tests.tiny import write_task, write_vectors
 from tests.tiny_export import WORDS, export, make_trained, read_examples
 
-CONFIG: dict[str, Any] = {
-    "exports": ["beta"],
-    "runs": 2,
-    "sentences": 3,
-    "batches": 1,
-    "threads": 1,
+CONFIG: dict[str, Any] = {"runs": 2, "sentences": 3, "batches": 1, "threads": 1}
+EXPORT: dict[str, Any] = {
+    "table": "times",
+    "cell": "artifacts/cells/trial/beta",
+    "seed": 2,
+    "variants": ["float32", "int8"],
+    "max_drop": 0.5,
+}
+BUNDLES: dict[str, dict[str, Any]] = {
+    "float32": {"examples": 4, "bytes": 4_000_000},
+    "int8": {"trained": 90.0, "exported": 89.5, "bytes": 1_000_000},
 }
 PUBLISHED = """
 title: Times
@@ -64,15 +65,14 @@ def make_timing(name: str, milliseconds: float, rate: float) -> Timing:
 
 
 @pytest.fixture
-def measured() -> MeasuredExport:
+def timed() -> timing.TimedExport:
     runs = [
         [make_timing("eager", 4.0, 100), make_timing("float32", 2.0, 200)],
         [make_timing("eager", 6.0, 100), make_timing("float32", 2.0, 400)],
     ]
     for run in runs:
         run.append(make_timing("int8", 1.0, 800))
-    parities = {"float32": {"examples": 4}, "int8": {"trained": 90.0, "exported": 89.5}}
-    return MeasuredExport(runs, parities, {"float32": 4_000_000, "int8": 1_000_000})
+    return timing.TimedExport("a quick processor, 1 thread", runs)
 
 
 @pytest.fixture
@@ -80,18 +80,20 @@ def root(tmp_path: Path) -> Path:
     make_project(tmp_path, ["beta"])
     path = tmp_path / "params.yaml"
     params = yaml.safe_load(path.read_text())
-    export = {"cell": "artifacts/finetune/trial/beta", "seed": 2, "variants": ["float32", "int8"]}
-    params["exports"] = {"beta": {**export, "max_drop": 0.5}}
-    params["latency_tables"] = {"times": CONFIG}
+    params |= {"exports": {"beta": EXPORT}, "timing": {"times": CONFIG}}
+    params["tables"].append("times")
     path.write_text(yaml.safe_dump(params))
+    note = json.loads((tmp_path / "artifacts/cells/trial/beta/cell.json").read_text())
+    note |= {"seeds": [2], "runs": {"2": note["runs"]["2"]}, "bundles": BUNDLES}
+    write_json(tmp_path / "artifacts/cells/times/beta/cell.json", note)
     published = tmp_path / "reports/published/times.yaml"
     published.parent.mkdir(parents=True)
     published.write_text(PUBLISHED.replace("Beta, int8", "'Beta, int8'"))
     return tmp_path
 
 
-def test_ratios_are_taken_within_a_run(measured: MeasuredExport) -> None:
-    metrics = measure_export(measured)
+def test_ratios_are_taken_within_a_run(timed: timing.TimedExport) -> None:
+    metrics = measure_export(timed.runs, BUNDLES)
     assert list(metrics) == ["eager", "float32", "int8"]
     exact, small = metrics["float32"], metrics["int8"]
     assert exact["ratio.p50"].values == [2.0, 3.0]
@@ -108,11 +110,10 @@ def test_ratios_are_taken_within_a_run(measured: MeasuredExport) -> None:
     assert metrics["eager"]["ratio.p50"].mean == 1.0
 
 
-def test_a_student_is_compared_with_its_teacher_within_a_run(measured: MeasuredExport) -> None:
-    for run, rate in zip(measured.runs, (20.0, 50.0), strict=True):
-        assert isinstance(run, list)
+def test_a_student_is_compared_with_its_teacher_within_a_run(timed: timing.TimedExport) -> None:
+    for run, rate in zip(timed.runs, (20.0, 50.0), strict=True):
         run.append(make_timing("teacher", 16.0, rate))
-    metrics = measure_export(measured)
+    metrics = measure_export(timed.runs, BUNDLES)
     assert list(metrics) == ["eager", "float32", "int8"]
     assert metrics["float32"]["lead.per_second"].values == [10.0, 8.0]
     assert metrics["int8"]["lead.p50"].values == [16.0, 16.0]
@@ -120,43 +121,42 @@ def test_a_student_is_compared_with_its_teacher_within_a_run(measured: MeasuredE
 
 
 def test_the_report_has_runs_and_machine_and_is_the_same_again(
-    root: Path, measured: MeasuredExport
+    root: Path, timed: timing.TimedExport
 ) -> None:
-    write_latency_results("times", {"beta": measured}, "a quick processor, 1 thread", root)
+    evaluate_table("times", root, time_export=lambda *_: timed)
     results = read_results(root / "results/times.json")
     assert list(results.cells) == ["beta_eager", "beta_float32", "beta_int8"]
     assert {cell.seeds[0] for cell in results.cells.values()} == {2}
-    write_latency_report("times", root)
+    write_report("times", root)
     paths = [root / "reports" / name for name in ("times.md", "times.svg")]
     before = [path.read_bytes() for path in paths]
     text = before[0].decode()
     assert "| Beta, exported | P50 | 1.50 | 2.50 \u00b1 0.71 (2) | +1.00 | above |" in text
     assert "mean \u00b1 sd (runs)" in text
     assert "a quick processor, 1 thread" in text
-    assert "dvc repro report_latency@times" in text
+    assert "dvc repro --force --single-item evaluate@times" in text
     assert "not run" not in text
     assert b"a quick processor" in before[1]
-    write_latency_report("times", root)
+    write_report("times", root)
     assert [path.read_bytes() for path in paths] == before
 
 
-def test_a_cell_trained_otherwise_is_refused(root: Path, measured: MeasuredExport) -> None:
+def test_a_cell_trained_otherwise_is_refused(root: Path, timed: timing.TimedExport) -> None:
     path = root / "params.yaml"
     path.write_text(path.read_text().replace("numerics: 1", "numerics: 2"))
     with pytest.raises(DataError, match=r"numerics: found 1, but the grid says 2"):
-        write_latency_results("times", {"beta": measured}, "any", root)
+        evaluate_table("times", root, time_export=lambda *_: timed)
     assert not (root / "results/times.json").exists()
 
 
 @pytest.mark.parametrize(
     ("was", "became", "message"),
     [
-        ("  - beta\n    runs", "  - bete\n    runs", "unknown export 'bete'"),
-        ("  times:\n    batches", "  trial:\n    batches", "'trial', which has cells as well"),
+        ("  times:\n    batches", "  tims:\n    batches", "table with a timing 'times'"),
         ("runs: 2", "runs: 0", "runs"),
-        ("runs: 2", "runs: 2\n    teachers: {beat: beta}", "unknown export 'beat'"),
-        ("runs: 2", "runs: 2\n    teachers: {beta: bet}", "beta: unknown export 'bet'"),
-        ("finetune/trial", "distill/trial", "is of the stage finetune and the table trial"),
+        ("seed: 2", "seed: 2\n    teacher: bet", r"beta\.teacher: unknown export 'bet'"),
+        ("cells/trial", "cells/other", "that cell is of the table trial"),
+        ("table: times", "table: trial", "beta: experiments.beta has this name in the same table"),
     ],
 )
 def test_params_refuse_a_table_of_times(root: Path, was: str, became: str, message: str) -> None:
@@ -166,12 +166,6 @@ def test_params_refuse_a_table_of_times(root: Path, was: str, became: str, messa
     path.write_text(text.replace(was, became))
     with pytest.raises(ConfigError, match=message):
         read_params(path)
-
-
-def test_a_table_that_is_not_there_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
-    with pytest.raises(ConfigError, match=r"there is no 'tines'.*times"):
-        measure.main(argparse.Namespace(table="tines"))
 
 
 @pytest.fixture
@@ -187,23 +181,28 @@ def test_bundles_are_timed_beside_the_model_they_were_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), WORDS)
-    export(trained, tmp_path / "bundles/float32", variant="float32")
+    make_project(tmp_path, ["beta"])
+    bundle = tmp_path / "artifacts/cells/times/beta/float32"
+    export(trained, bundle, variant="float32")
     monkeypatch.setattr(timing.TrainedModel, "open", lambda *_, **__: trained)
     monkeypatch.setattr(timing, "read_examples", lambda *_: read_examples(trained))
-    entry = ExportConfig(cell="artifacts/finetune/trial/beta", seed=2, variants=["float32"])
-    config = LatencyTableConfig(**CONFIG)
-    runs = timing.time_export(entry, tmp_path / "bundles", config)
+    values = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    values["tables"].append("times")
+    entry = {**EXPORT, "variants": ["float32"]}
+    values |= {"timing": {"times": CONFIG}, "exports": {"beta": entry, "young": entry}}
+    values["exports"]["young"] = {**entry, "teacher": "beta"}
+    params = Params.model_validate(values)
+    runs = timing.time_export("beta", params, tmp_path).runs
     assert [[item.name for item in run] for run in runs] == [["eager", "float32"]] * 2
     for item in (item for run in runs for item in run):
         assert 0 < item.model[50] <= item.model[90] <= item.model[99]
         assert item.whole[50] > item.model[50]
         assert item.model_rate > item.whole_rate > 0
-    assert timing.read_parity(tmp_path / "bundles/float32")["same_labels"] == 20
-    teacher = tmp_path / "bundles/float32"
-    beside = timing.time_export(entry, tmp_path / "bundles", config, teacher)
-    assert [[item.name for item in run] for run in beside] == [["eager", "float32", "teacher"]] * 2
     with pytest.raises(DataError, match="float32"):
-        timing.time_export(entry, tmp_path / "elsewhere", config)
+        timing.time_export("young", params, tmp_path)
+    shutil.copytree(bundle.parent, bundle.parent.with_name("young"))
+    beside = timing.time_export("young", params, tmp_path).runs
+    assert [[item.name for item in run] for run in beside] == [["eager", "float32", "teacher"]] * 2
 
 
 @pytest.mark.usefixtures("_unchecked_shapes")

@@ -78,7 +78,6 @@ def make_params(**recipe: Any) -> Params:
     tasks = [TASK, CORPUS, "tiny_encoder"]
     return Params(
         numerics=1,
-        sources=tasks,
         tasks=tasks,
         groups={"both": [TASK, CORPUS]},
         tables=["sample"],
@@ -105,8 +104,8 @@ def read_masked(cell: Cell, part: str) -> MaskedSplit:
 
 def test_both_are_learnt_and_measured_by_name(project: Path) -> None:
     params = make_params(epochs=20, optimizer={"name": "adam", "lr": 0.02})
-    folder = train_cell(read_cell("tiny", params))
-    found = evaluate_cell(folder, "tiny", params).metrics
+    train_cell(read_cell("tiny", params))
+    found = evaluate_cell("tiny", params, project).metrics
     assert found[f"{TASK}.test.accuracy"].mean > 80
     # five words that stand in turn: their frequencies alone give a perplexity of 5
     assert found[f"{CORPUS}.held_out.perplexity"].mean < 4

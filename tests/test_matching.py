@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nlp_core.config.distillation import KlConfig, MatchingConfig
 from nlp_core.config.params import Params, read_params
+from nlp_core.data.task import read_task
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
@@ -27,7 +28,7 @@ from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
-from stages.distill import build_parser, main
+from stages.finetune import build_parser, main
 from tests.test_distillation import SMART
 from tests.test_training import check_resume, layer, model
 from tests.tiny import make_recipe, write_task
@@ -419,7 +420,7 @@ def test_student_is_trained_by_its_stage(project: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Student, "score_with_loss", note)
     main(build_parser().parse_args(["young"]))
     assert 0 < np.mean(terms[-6:]) < np.mean(terms[:6])
-    names = load_file(project / "artifacts/distill/sample/young/seed-1/model.safetensors").keys()
+    names = load_file(project / "artifacts/cells/sample/young/seed-1/model.safetensors").keys()
     assert names
     assert not [name for name in names if "layer.1." in name or "teacher" in name]
 
@@ -439,11 +440,11 @@ def test_key_of_a_recipe_without_matching_stays() -> None:
 
 def test_key_of_a_matched_cell_is_that_of_its_teacher(project: Path) -> None:
     cell = ask(make_params())
-    key, path = cell.key, cell.soft_labels[0].folder / "manifest.json"
+    key, path = cell.key, cell.task.folder / "manifest.json"
     note = json.loads(path.read_text())
-    note["teacher"]["seeds"]["1"] = "0" * 64
+    note["soft"]["teachers"][0][2] = "0" * 64
     write_json(path, note)
-    assert cell.key != key
+    assert replace(cell, tasks=[read_task(cell.task.folder)]).key != key
 
 
 @pytest.mark.parametrize(
@@ -467,10 +468,9 @@ def test_wrong_matching_is_refused(project: Path, change: dict[str, Any], expect
 def test_group_of_tasks_is_refused(project: Path) -> None:
     values = plain(make_params())
     write_task(project, "tagging")
-    for section in ("tasks", "sources"):
-        values[section].append("tiny_tagging")
-    values["groups"] = {"both": ["tiny_classification", "tiny_tagging"]}
-    values["distillations"]["young"]["data"] = "both"
+    values["tasks"].append("tiny_tagging")
+    values["groups"] = {"both": ["one", "tiny_tagging"]}
+    values["experiments"]["young"]["data"] = "both"
     values["recipes"]["taught"]["mixing"] = {"name": "proportional"}
     (project / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match="found a matching and 'both', a group of tasks"):
@@ -552,7 +552,7 @@ def test_attention_of_an_encoder_in_a_way_of_its_own_is_refused(
 
 def test_teacher_that_is_gone_or_was_trained_anew_is_refused(project: Path) -> None:
     cell = ask(make_params())
-    folder = project / "artifacts/finetune/sample/old"
+    folder = project / "artifacts/cells/sample/old"
     (folder / "seed-1/model.safetensors").write_bytes(b"")
     with pytest.raises(DataError, match=r"found no weights, or others than cell\.json says"):
         prepare_tasks(cell)

@@ -1,10 +1,12 @@
-"""The recipes of params.yaml that are a paper's, beside what the papers say."""
+"""Recipes of papers, those of the grid among them, compared with what the papers say."""
 
 from pathlib import Path
 
 import pytest
 
+from nlp_core.config.base import parse_config
 from nlp_core.config.params import read_params
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.training.optimizer import LearningRate
 
 RECIPES = read_params(Path(__file__).parent.parent / "params.yaml").recipes
@@ -16,41 +18,59 @@ def decay(peak: float, gamma: float, start: int, floor: float, epoch: int) -> fl
 
 
 @pytest.mark.parametrize(
-    ("name", "peak", "gamma", "start", "floor", "summed", "batch", "epochs"),
+    ("optimizer", "schedule", "summed", "start", "floor", "batch", "epochs"),
     [
-        ("conll2003_paper", 0.015, 0.95, 1, 1e-5, 10, 10, 100),
-        ("conll2003_paper_words", 0.015, 0.95, 1, 1e-5, 10, 10, 50),
-        ("conll2003_paper_wcnn", 0.005, 0.95, 1, 1e-5, 10, 10, 100),
-        ("glue_paper", 0.001, 0.95, 1, 1e-4, 1, 128, 30),
-        ("glue_paper_qqp", 0.001, 0.9, 3, 1e-4, 1, 128, 30),
-        ("glue_paper_stsb", 0.001, 0.95, 10, 1e-5, 1, 128, 100),
-        ("wikiqa_paper_cnn", 0.001, 1.0, 1, 0, 1, 20, 10),
-        ("wikiqa_paper_bilstm", 0.001, 0.95, 3, 1e-4, 1, 30, 30),
-        ("wikiqa_paper_matchattn", 0.001, 0.95, 3, 1e-4, 1, 128, 20),
-        ("wikiqa_paper_arc", 0.001, 0.9, 20, 5e-5, 1, 64, 10),
-        ("wikiqa_paper_matchpyramid", 0.001, 0.95, 3, 0, 1, 30, 20),
-        ("wikiqa_paper_mvlstm", 0.001, 0.9, 3, 5e-5, 1, 64, 10),
-        ("atis_paper", 0.001, 1.0, 1, 0, 1, 32, 20),
+        # WLSTM cells of conll2003, whose loss is a sum over the batch of 10
+        ("sgd 0.015", "exponential 0.95", 10, 1, 1e-5, 10, 50),
+        ("sgd 0.005", "exponential 0.95", 10, 1, 1e-5, 10, 100),
+        ("adam 0.001", "exponential 0.95", 1, 10, 1e-5, 128, 100),
+        ("adam 0.001", "exponential 0.9", 1, 3, 5e-5, 64, 10),
+        ("adam 0.001", "constant 1.0", 1, 1, 0.0, 20, 10),
     ],
 )
 def test_the_rate_of_each_epoch_is_the_published_one(
-    name: str,
-    peak: float,
-    gamma: float,
+    optimizer: str,
+    schedule: str,
+    summed: int,
     start: int,
     floor: float,
-    summed: int,
     batch: int,
     epochs: int,
 ) -> None:
-    recipe = RECIPES[name]
-    rates = LearningRate(recipe.schedule, recipe.optimizer.lr, steps_per_epoch=7, epochs=epochs)
-    found = [rates.at(7 * epoch + 6) for epoch in range(epochs)]
-    expected = [summed * decay(peak, gamma, start, floor, epoch) for epoch in range(epochs)]
-    assert found == pytest.approx(expected)
-    assert (recipe.batch_size, recipe.epochs) == (batch, epochs)
+    (name, peak), (falls, gamma) = optimizer.split(), schedule.split()
+    exponential = {"gamma": float(gamma), "start_epoch": start, "min_lr": summed * floor}
+    recipe = parse_config(
+        {
+            "source": "a paper",
+            "optimizer": {"name": name, "lr": summed * float(peak)},
+            "schedule": {"name": falls, **(exponential if falls == "exponential" else {})},
+            "batch_size": batch,
+            "epochs": epochs,
+            "bucket_batches": 0,
+        },
+        RecipeConfig,
+        where="a paper",
+    )
+    check_rates(recipe, float(peak), float(gamma), start, floor, summed)
+
+
+def test_the_recipe_of_a_cell_is_the_published_one() -> None:
+    recipe = RECIPES["conll2003_paper"]
+    check_rates(recipe, 0.015, 0.95, 1, 1e-5, 10)
+    assert (recipe.batch_size, recipe.epochs) == (10, 100)
     assert recipe.clip_norm is None
     assert recipe.ema_decay is None
+
+
+def check_rates(
+    recipe: RecipeConfig, peak: float, gamma: float, start: int, floor: float, summed: int
+) -> None:
+    """Compare the rate of each epoch; a loss that is a sum has that much more."""
+    steps, count = 7, recipe.epochs
+    rates = LearningRate(recipe.schedule, recipe.optimizer.lr, steps_per_epoch=steps, epochs=count)
+    found = [rates.at(steps * epoch + steps - 1) for epoch in range(count)]
+    expected = [summed * decay(peak, gamma, start, floor, epoch) for epoch in range(count)]
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["mtdnn_bert", "mtdnn_bert_mtl", "mtdnn_bert_adv"])

@@ -27,7 +27,6 @@ def make_params() -> dict[str, Any]:
     }
     return {
         "numerics": 1,
-        "sources": ["rte", "glove"],
         "tasks": ["rte", "glove"],
         "tables": ["glue"],
         "recipes": {"fast": recipe},
@@ -65,7 +64,6 @@ def put(path: str, value: object) -> Change:
         (put("recipes.fast.optimizer.name", "adan"), "found 'adan'. Did you mean 'adam'?"),
         (put("recipes.fast.optimizer.momentum", 0.9), "only sgd has a momentum"),
         (put("recipes.fast.schedule.warm_up", 0.1), "warm_up: unknown key. Did you mean 'warmup'?"),
-        (put("tasks", ["rte", "glove", "sst2"]), "tasks: unknown source 'sst2'"),
         (put("recipes.fast.adversarial", {"name": "smrt"}), "recipes.fast.adversarial: found"),
         (put("recipes.fast.adversarial", {"name": "fgm", "weight": 0.0, "epsilon": 1.0, "level": "token"}), "weight: found 0.0"),  # noqa: E501
         (put("recipes.fast.adversarial", {"name": "fgm", "weight": 1.0, "epsilonn": 1.0, "level": "token"}), "epsilonn: unknown key. Did you mean 'epsilon'?"),  # noqa: E501
@@ -90,9 +88,7 @@ def test_mistake_is_named_with_key_and_remedy(
 def write_grid(root: Path, tables: dict[str, dict[str, Any]], **more: object) -> Path:
     """Write params.yaml, and each table's cells into grid/."""
     params = make_params()
-    common = {
-        name: item for name, item in params.items() if name in ("numerics", "sources", "tasks")
-    }
+    common = {name: item for name, item in params.items() if name in ("numerics", "tasks")}
     path = root / "params.yaml"
     path.write_text(yaml.safe_dump({**common, "tables": ["glue", "slu"], **more}), encoding="utf-8")
     (root / "grid").mkdir()
@@ -154,7 +150,7 @@ def test_a_cell_beside_the_grid_is_told_where_it_belongs(tmp_path: Path) -> None
 
 def test_the_project_s_own_grid_is_valid() -> None:
     params = read_params(Path("params.yaml"))
-    assert {cell.table for cell in params.cells.values()} <= set(params.all_tables)
+    assert {cell.table for cell in params.experiments.values()} <= set(params.tables)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.encoders.architecture import MODEL_TYPES
 from nlp_core.errors import ConfigError, DataError, TrainingError
-from nlp_core.files import digest_file, write_json
+from nlp_core.files import digest_file, digest_json, write_json
 from nlp_core.kinds import CLASSIFICATION
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
@@ -56,7 +56,7 @@ def list_points(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_note(folder: Path) -> dict[str, Any]:
-    note: dict[str, Any] = json.loads((folder / "encoder.json").read_text())
+    note: dict[str, Any] = json.loads((folder / "cell.json").read_text())
     return note
 
 
@@ -98,7 +98,7 @@ def test_folder_is_that_of_an_encoder(project: Path) -> None:
     for name, digest in manifest["files"].items():
         assert digest_file(folder / name) == digest
     note = read_note(folder)
-    assert note["footnotes"] == ["documents.jsonl: made up"]
+    assert note["tasks"]["tiny_corpus"]["footnotes"] == ["documents.jsonl: made up"]
     assert note["parameters"]["total"] == sum(
         tensor.numel() for tensor in load_file(folder / "model.safetensors").values()
     )
@@ -203,12 +203,11 @@ def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
         table="glue",
         model="zoo/tiny.json",
         data="tiny_classification",
-        init="artifacts/pretrain/tiny",
+        init="artifacts/cells/pretrain/tiny",
         recipe="short",
         seeds=[1],
     )
     values = params.model_dump() | {
-        "sources": [*params.sources, "tiny_classification"],
         "tasks": [*params.tasks, "tiny_classification"],
         "recipes": {"short": make_recipe().model_dump()},
     }
@@ -220,8 +219,8 @@ def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
     for name, tensor in load_file(folder / "model.safetensors").items():
         (own,) = [key for key in state if key.endswith(f"encoder.{name}")]
         torch.testing.assert_close(state[own], tensor, rtol=0, atol=0)
-    cells["cell"]["init"] = "artifacts/pretrain/tinny"
-    with pytest.raises(ValueError, match="unknown encoder 'tinny'"):
+    cells["cell"]["init"] = "artifacts/cells/pretrain/tinny"
+    with pytest.raises(ValueError, match="unknown cell 'tinny'"):
         Params.model_validate({**values, "experiments": cells})
 
 
@@ -291,12 +290,13 @@ def test_in_a_ball_of_no_size_an_encoder_is_trained_as_ever(
     folder = pretrain_encoder(plan)
     assert read_history(folder) == history
     changed = {name for name, digest in list_digests(folder).items() if digest != files[name]}
-    assert changed == {"encoder.json"}
+    assert changed == {"cell.json"}
 
 
 def test_the_key_depends_on_the_perturbation(project: Path) -> None:
     plan = make_plan(project)
-    assert read_note(pretrain_encoder(plan))["config"] == plan.config.describe()
+    digest = digest_json(plan.config.describe())
+    assert read_note(pretrain_encoder(plan))["recipe_digest"] == digest
     assert make_plan(project, adversarial=FGM).key != plan.key
 
 
@@ -326,7 +326,7 @@ def test_an_encoder_that_is_trained_on_keeps_its_head(project: Path) -> None:
     params = make_params(
         project,
         first={},
-        second={"init": "artifacts/pretrain/first", "tokenizer": None},
+        second={"init": "artifacts/cells/pretrain/first", "tokenizer": None},
     )
     first = read_note(pretrain_encoder(read_encoder("first", params)))["metrics"]
     second = read_note(pretrain_encoder(read_encoder("second", params)))["metrics"]
@@ -336,7 +336,7 @@ def test_an_encoder_that_is_trained_on_keeps_its_head(project: Path) -> None:
 
 @pytest.mark.parametrize("pairs", ["next_sentence", "sentence_order"])
 def test_pairs_are_learnt_and_their_head_goes_on(project: Path, pairs: str) -> None:
-    further = {"init": "artifacts/pretrain/first", "tokenizer": None}
+    further = {"init": "artifacts/cells/pretrain/first", "tokenizer": None}
     params = make_params(project, first={"pairs": pairs}, second=further | {"pairs": pairs})
     first = pretrain_encoder(read_encoder("first", params))
     heads = load_file(first / "lm_head.safetensors")
@@ -396,7 +396,7 @@ def test_history_is_summed_up() -> None:
             {"optimizer": {"name": "sgd", "lr": 0.1, "eps": 0.1}},
             "found eps with sgd; only adam, adamw and lamb have it",
         ),
-        ({"init": "artifacts/pretrain/tiny", "tokenizer": None}, "unknown encoder 'tiny'"),
+        ({"init": "artifacts/cells/pretrain/tiny", "tokenizer": None}, "unknown encoder 'tiny'"),
         ({"masking": {"share": 0.1, "most": 2, "random_prob": 0.3}}, "at most 1 together"),
         ({"head_start": {"steps": 2, "lr": 0.1}}, "begins from nothing, whose head is as new"),
     ],

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import write_json
-from nlp_core.report.pretraining import evaluate_encoders, write_encoder_report
-from nlp_core.report.table import read_comparison
+from nlp_core.errors import DataError
+from nlp_core.files import digest_json, write_json
+from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.table import read_comparison, write_report
 from tests.tiny_corpus import make_params
 
 METRICS = {
@@ -40,19 +40,35 @@ parts:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     params = make_params(tmp_path, tiny={"head_start": None})
-    folder = tmp_path / "artifacts/pretrain/tiny"
+    folder, config = tmp_path / "artifacts/cells/pretrain/tiny", params.encoders["tiny"]
+    seed = str(config.seed)
     note = {
-        "encoder": "tiny",
-        "config": params.encoders["tiny"].describe(),
+        "table": "pretrain",
+        "cell": "tiny",
+        "model": config.init,
+        "recipe": "tiny",
+        "recipe_digest": digest_json(config.describe()),
+        "seeds": [config.seed],
         "numerics": 1,
         "data": {"tiny_corpus": "sha256:" + "ab" * 32},
         "init": {"path": "encoders/tiny.json", "sha256": "sha256:" + "cd" * 32},
         "fingerprint": {"device": "cpu", "isa": "avx2"},
         "parameters": {"total": 12345, "heads": 345},
-        "footnotes": ["documents.jsonl: made up"],
+        "tasks": {
+            "tiny_corpus": {
+                "kind": "masked_language_model",
+                "labels": [],
+                "metrics": [],
+                "select_split": "",
+                "report_split": "tiny_text",
+                "scheme": None,
+                "footnotes": ["documents.jsonl: made up"],
+            }
+        },
+        "runs": {seed: {"weights": "sha256:" + "ef" * 32, "epochs": {}}},
         "metrics": METRICS,
     }
-    write_json(folder / "encoder.json", note)
+    write_json(folder / "cell.json", note)
     events: list[dict[str, Any]] = [
         {
             "event": "validate",
@@ -71,7 +87,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_results_are_what_training_measured(root: Path) -> None:
-    evaluate_encoders("pretrain", root)
+    evaluate_table("pretrain", root)
     results = json.loads((root / "results/pretrain.json").read_text())
     cell = results["cells"]["tiny"]
     assert {key: score["mean"] for key, score in cell["metrics"].items()} == METRICS
@@ -89,8 +105,8 @@ def test_results_are_what_training_measured(root: Path) -> None:
 
 
 def test_report_has_numbers_making_and_curves(root: Path) -> None:
-    evaluate_encoders("pretrain", root)
-    write_encoder_report("pretrain", root)
+    evaluate_table("pretrain", root)
+    write_report("pretrain", root)
     text = (root / "reports/pretrain.md").read_text()
     assert "| Tiny | before | 90.00 (1) | no published number |" in text
     assert "| `tiny` | encoders/tiny.json | tiny_corpus |  | 12 | 12,345 |" in text
@@ -102,19 +118,14 @@ def test_report_has_numbers_making_and_curves(root: Path) -> None:
     assert b"Held-out masked perplexity" in first
     assert b"7.692" in first
     assert b"head alone" not in first
-    write_encoder_report("pretrain", root)
+    write_report("pretrain", root)
     assert path.read_bytes() == first
 
 
 def test_an_encoder_that_is_not_as_described_is_refused(root: Path) -> None:
     make_params(root, tiny={"validate_every": 99})
-    with pytest.raises(DataError, match=r"config: not as params\.yaml says; .*pretrain@tiny"):
-        evaluate_encoders("pretrain", root)
+    with pytest.raises(DataError, match=r"found others than the grid says; .*pretrain@tiny"):
+        evaluate_table("pretrain", root)
     make_params(root, tiny={}, other={})
-    with pytest.raises(DataError, match=r"other/encoder\.json: there is no such file"):
-        evaluate_encoders("pretrain", root)
-
-
-def test_tables_of_encoders_are_no_other_tables(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="found 'pretrain' and no encoders"):
-        make_params(tmp_path)
+    with pytest.raises(DataError, match=r"other/cell\.json: there is no such file"):
+        evaluate_table("pretrain", root)

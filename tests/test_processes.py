@@ -37,7 +37,7 @@ def test_two_processes_give_the_result_of_one(project: Path) -> None:
     ends = []
     for number in (1, 2):
         launch(project, number)
-        folder = project / "artifacts/finetune/sample/tiny"
+        folder = project / "artifacts/cells/sample/tiny"
         ends.append(load_file(folder / "seed-1/model.safetensors"))
         lines = (folder / "seed-1/history.jsonl").read_text().splitlines()
         losses = [json.loads(line)["loss"] for line in lines if "loss" in line]

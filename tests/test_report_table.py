@@ -119,7 +119,7 @@ def test_a_long_title_wraps_beside_long_names(root: Path) -> None:
 
 def test_missing_files_say_what_to_run(root: Path) -> None:
     (root / "results" / "trial.json").unlink()
-    with pytest.raises(DataError, match=r"run `snakemake --cores 1 results/trial\.json`"):
+    with pytest.raises(DataError, match=r"run `dvc repro evaluate@trial`"):
         write_report("trial", root)
     (root / "reports" / "published" / "trial.yaml").unlink()
     with pytest.raises(ConfigError, match="no such file"):

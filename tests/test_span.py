@@ -245,7 +245,6 @@ def make_cell(*, unanswerable: bool, **recipe: Any) -> Cell:
     )
     params = Params(
         numerics=1,
-        sources=names,
         tasks=names,
         tables=["sample"],
         recipes={"short": make_recipe(**recipe)},

@@ -108,5 +108,5 @@ def test_a_model_reads_unseen_words_by_their_pieces(root: Path) -> None:
     }
     graph["layers"][0]["num_pieces"] = 30  # type: ignore[index]
     assert train(make_cell(root, graph))["accuracy"] > 90
-    note = json.loads((root / "artifacts/finetune/sample/tiny/seed-1/vocabulary.json").read_text())
+    note = json.loads((root / "artifacts/cells/sample/tiny/seed-1/vocabulary.json").read_text())
     assert len(note["layers"]["piece"]["tokenizer"]["model"]["vocab"]) <= 30

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -12,20 +12,20 @@ from fabricated import edit_json, make_project
 from nlp_core.errors import ConfigError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.tracking.importing import import_runs
-from nlp_core.tracking.runs import Point, TrackedCell, collect_cells, collect_encoders, flatten
+from nlp_core.tracking.runs import Point, TrackedCell, collect_cells, flatten
 from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED, spell
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-LOCK = {
+LOCK: dict[str, Any] = {
     "schema": "2.0",
     "stages": {
         "finetune@alpha": {
             "cmd": "python -m stages.finetune alpha",
             "deps": [{"path": "data/processed/alpha", "hash": "md5", "md5": "11.dir"}],
-            "outs": [{"path": "artifacts/finetune/trial/alpha", "hash": "md5", "md5": "22.dir"}],
+            "outs": [{"path": "artifacts/cells/trial/alpha", "hash": "md5", "md5": "22.dir"}],
             "params": {
                 "grid/trial.yaml": {"recipes.quick": {"epochs": 9, "optimizer": {"lr": 0.5}}}
             },
@@ -50,7 +50,7 @@ def collect(root: Path) -> dict[str, TrackedCell]:
 
 
 def test_each_finished_cell_is_collected(root: Path) -> None:
-    (root / "artifacts/finetune/trial/beta/cell.json").unlink()
+    (root / "artifacts/cells/trial/beta/cell.json").unlink()
     assert list(collect(root)) == ["alpha", "gamma"]
 
 
@@ -81,7 +81,7 @@ def test_metrics_of_a_cell_and_of_its_seeds(root: Path) -> None:
 
 
 def test_scores_of_before_a_cell_was_trained_again_stay_with_their_seeds(root: Path) -> None:
-    path = root / "artifacts/finetune/trial/alpha/cell.json"
+    path = root / "artifacts/cells/trial/alpha/cell.json"
     runs = json.loads(path.read_text())["runs"]
     edit_json(path, seeds=[2, 3], runs={"2": runs["2"], "3": runs["1"]})
     cell = collect(root)["alpha"]
@@ -102,14 +102,14 @@ def test_curves_and_facts_of_a_seed(root: Path) -> None:
 def test_digests_are_tags(root: Path) -> None:
     tags = collect(root)["alpha"].tags
     assert tags["dvc.deps.data/processed/alpha"] == "11.dir"
-    assert tags["dvc.outs.artifacts/finetune/trial/alpha"] == "22.dir"
+    assert tags["dvc.outs.artifacts/cells/trial/alpha"] == "22.dir"
     assert tags["fingerprint.device"] == "cpu"
 
 
 def test_the_key_follows_the_content(root: Path) -> None:
     before = {name: cell.key for name, cell in collect(root).items()}
     assert {name: cell.key for name, cell in collect(root).items()} == before
-    history = root / "artifacts/finetune/trial/beta/seed-2/history.jsonl"
+    history = root / "artifacts/cells/trial/beta/seed-2/history.jsonl"
     history.write_text(history.read_text().replace("0.7", "0.8"))
     after = {name: cell.key for name, cell in collect(root).items()}
     assert {name for name in after if after[name] != before[name]} == {"beta"}
@@ -124,16 +124,18 @@ def test_a_cell_without_results_or_lock_is_still_there(root: Path) -> None:
 
 
 ENCODER = {
-    "encoder": "small",
-    "config": {"steps": 4, "optimizer": {"name": "lamb", "lr": 0.5}, "pairs": None, "seed": 3},
+    "table": "pretrain",
+    "cell": "small",
+    "model": "data/processed/minilm",
+    "recipe": "small",
+    "seeds": [3],
     "numerics": 1,
     "data": {"enwiki": "sha256:" + "ab" * 32},
     "init": {"path": "data/processed/minilm", "sha256": "sha256:" + "cd" * 32},
     "fingerprint": {"device": "cpu"},
     "parameters": {"total": 9},
-    "footnotes": [],
     "metrics": {"wikitext2.perplexity": 12.5, "before.wikitext2.perplexity": 30.0},
-    "weights": "sha256:" + "01" * 32,
+    "runs": {"3": {"weights": "sha256:" + "01" * 32, "epochs": {}}},
 }
 EVENTS: list[dict[str, object]] = [
     {"event": "validate", "step": 0, "split": "wikitext2"}
@@ -145,21 +147,24 @@ EVENTS: list[dict[str, object]] = [
 
 def write_encoder(root: Path) -> None:
     """Write what pre-training leaves of an encoder."""
-    folder = root / "artifacts/pretrain/small"
-    folder.mkdir(parents=True)
-    (folder / "encoder.json").write_text(json.dumps(ENCODER))
-    (folder / "history.jsonl").write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
-    note = root / "runs/pretrain/small.json"
+    history = root / "artifacts/cells/pretrain/small/history.jsonl"
+    history.parent.mkdir(parents=True)
+    (history.parent / "cell.json").write_text(json.dumps(ENCODER))
+    history.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
+    recipe = {"steps": 4, "optimizer": {"name": "lamb", "lr": 0.5}, "pairs": None}
+    stage = {"params": {"grid/pretrain.yaml": {"encoders.small": recipe}}}
+    lock = {"stages": {**LOCK["stages"], "pretrain@small": stage}}
+    (root / "dvc.lock").write_text(yaml.safe_dump(lock))
+    note = root / "runs/pretrain/small/seed-3.json"
     note.parent.mkdir(parents=True)
     note.write_text(json.dumps({"started": 5.0, "seconds": 9.0, "host": "here"}))
 
 
 def test_an_encoder_is_a_cell_of_one_seed(root: Path) -> None:
-    assert list(collect_encoders(root)) == []
     write_encoder(root)
-    (found,) = collect_encoders(root)
+    found = collect(root)["small"]
     assert (found.table, found.cell) == ("pretrain", "small")
-    assert found.metrics == ENCODER["metrics"]
+    assert found.metrics["wikitext2.perplexity"] == 12.5
     assert found.params["recipe.optimizer.lr"] == "0.5"
     assert found.params["init.path"] == "data/processed/minilm"
     assert "recipe.pairs" not in found.params
@@ -171,7 +176,7 @@ def test_an_encoder_is_a_cell_of_one_seed(root: Path) -> None:
 
 
 def test_curves_of_several_tasks_have_their_names(root: Path) -> None:
-    history = root / "artifacts/finetune/trial/alpha/seed-1/history.jsonl"
+    history = root / "artifacts/cells/trial/alpha/seed-1/history.jsonl"
     event = {"event": "validate", "step": 3, "task": "rte", "split": "dev", "metrics": {"f1": 5.0}}
     history.write_text(json.dumps(event) + "\n")
     assert collect(root)["alpha"].seeds[0].points == [Point("validate/rte/dev/f1", 3, 5.0)]
@@ -232,7 +237,7 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
     losses = client.get_metric_history(seed.info.run_id, "train/loss")
     assert [(metric.step, metric.value) for metric in losses] == [(1, 0.7), (2, 0.5)]
 
-    edit_json(root / "artifacts/finetune/trial/alpha/cell.json", parameters={"total": 1})
+    edit_json(root / "artifacts/cells/trial/alpha/cell.json", parameters={"total": 1})
     assert import_runs(root, database) == {"kept": 2, "replaced": 1}
     assert len(search(client)) == 9
     assert client.get_run(parent.info.run_id).info.lifecycle_stage == "deleted"

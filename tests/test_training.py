@@ -136,7 +136,6 @@ def make_params(kind: str, recipe: RecipeConfig, seeds: tuple[int, ...] = (1, 2)
     )
     return Params(
         numerics=1,
-        sources=["tiny_vectors", f"tiny_{kind}"],
         tasks=["tiny_vectors", f"tiny_{kind}"],
         tables=["sample"],
         recipes={"short": recipe},
@@ -383,7 +382,7 @@ def test_work_folder_in_use_is_refused(project: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(TrainingError, match="another process trains this cell"):
             train_cell(cell)
-    assert not (project / "artifacts/finetune").exists()
+    assert not (project / "artifacts/cells").exists()
 
 
 def test_tensors_come_back_with_their_note_and_the_same_bytes(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def make_params(model: str = "words", trained: tuple[int, ...] = (1,), **changes
         **together,
         "model": f"zoo/{model}_one.json",
         "data": TASK,
-        "init": "artifacts/finetune/sample/all",
+        "init": "artifacts/cells/sample/all",
         "recipe": "short",
         **changes,
     }
@@ -78,7 +78,6 @@ def make_params(model: str = "words", trained: tuple[int, ...] = (1,), **changes
     return Params.model_validate(
         {
             "numerics": 1,
-            "sources": tasks,
             "tasks": tasks,
             "groups": {"two": NAMES[:2], "three": NAMES},
             "tables": ["sample"],
@@ -133,8 +132,8 @@ def test_a_cell_trained_so_is_measured_and_repeats_its_bytes(project: Path, mode
     train_cell(read_cell("all", params))
     folder = train_cell(read_cell("one", params))
     note = json.loads((folder / "cell.json").read_text())
-    assert note["init"]["path"] == "artifacts/finetune/sample/all"
-    assert "test.accuracy" in evaluate_cell(folder, "one", params).metrics
+    assert note["init"]["path"] == "artifacts/cells/sample/all"
+    assert "test.accuracy" in evaluate_cell("one", params, project).metrics
     first = digests(folder)
     (project / "artifacts/work/sample/one").rename(project / "before")
     assert digests(train_cell(read_cell("one", params))) == first
@@ -155,7 +154,7 @@ def test_a_seed_is_trained_again_when_what_it_starts_from_is(project: Path) -> N
 
 def test_a_chain_finds_the_vectors_at_its_end(project: Path) -> None:
     params = make_params()
-    third = params.experiments["one"].model_copy(update={"init": "artifacts/finetune/sample/one"})
+    third = params.experiments["one"].model_copy(update={"init": "artifacts/cells/sample/one"})
     params = Params(**{**dict(params), "experiments": {**params.experiments, "two": third}})
     train_cell(read_cell("all", params))
     with pytest.raises(DataError, match=r"'one', which 'two' starts from, is not trained yet"):
@@ -212,9 +211,9 @@ def test_heads_to_keep_that_are_not_there_are_an_error(project: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"init": "artifacts/finetune/sample/one"}, "found a circle: one from one"),
-        ({"init": "artifacts/finetune/sample/al"}, "unknown cell 'al'. Did you mean 'all'?"),
-        ({"init": "artifacts/finetune/other/all"}, "expected 'artifacts/finetune/sample/all'"),
+        ({"init": "artifacts/cells/sample/one"}, "found a circle: one from one"),
+        ({"init": "artifacts/cells/sample/al"}, "unknown cell 'al'. Did you mean 'all'?"),
+        ({"init": "artifacts/cells/other/all"}, "that cell is of the table sample"),
         ({"seeds": [1, 3]}, "'all' is not trained with the seed 3"),
         ({"init_seed": 4}, "'all' is not trained with the seed 4"),
         ({"init": "data/processed/tiny_vectors", "init_seed": 1}, "init is no trained cell"),
@@ -228,6 +227,6 @@ def test_params_that_start_from_nowhere(changes: dict[str, Any], message: str) -
 
 def test_a_circle_of_cells_is_an_error() -> None:
     values = make_params().model_dump()
-    values["experiments"]["all"]["init"] = "artifacts/finetune/sample/one"
+    values["experiments"]["all"]["init"] = "artifacts/cells/sample/one"
     with pytest.raises(ValueError, match="found a circle: all from one from all"):
         Params.model_validate(values)

@@ -21,8 +21,7 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.metrics import METRICS
 from nlp_core.probe import Probe
-from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.report.pretraining import evaluate_encoders
+from nlp_core.report.evaluation import evaluate_cell, evaluate_table
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
 from nlp_core.training import device
@@ -49,8 +48,8 @@ def params(project: Path) -> Params:
 
 
 def measure(params: Params, root: Path) -> None:
-    folder = train_cell(read_cell(CELL, params))
-    results = Results(table="sample", cells={CELL: evaluate_cell(folder, CELL, params)})
+    train_cell(read_cell(CELL, params))
+    results = Results(table="sample", cells={CELL: evaluate_cell(CELL, params, root)})
     write_json(root / "results/sample.json", results.model_dump(exclude_defaults=True))
 
 
@@ -195,7 +194,7 @@ def test_an_encoder_trained_again_is_identical(
     write_project(tmp_path)
     params = make_encoder_params(tmp_path, tiny={"validate_every": 6})
     pretrain_encoder(read_encoder("tiny", params))
-    evaluate_encoders("pretrain", tmp_path)
+    evaluate_table("pretrain", tmp_path)
     place = Place("pretrain", "tiny", params.encoders["tiny"].seed)
     assert list_places(params, tmp_path, table="pretrain", cells=[], seeds=[]) == [place]
     (verdict,) = verify([place], params, tmp_path, tmp_path / "again")

@@ -27,6 +27,7 @@ ARCHITECTURE: dict[str, Any] = {
     "attention_probs_dropout_prob": 0.1,
 }
 ENCODER: dict[str, Any] = {
+    "table": "pretrain",
     "source": "a test",
     "data": "tiny_corpus",
     "measured_on": "tiny_text",
@@ -123,11 +124,9 @@ def make_params(root: Path, **encoders: dict[str, Any]) -> Params:
     """Write a params.yaml of encoders and read it."""
     params = {
         "numerics": 1,
-        "sources": ["tiny_corpus", "tiny_text", "tiny_encoder"],
         "tasks": ["tiny_corpus", "tiny_text", "tiny_encoder"],
-        "tables": ["glue"],
+        "tables": ["glue", "pretrain"],
         "encoders": {name: ENCODER | changes for name, changes in encoders.items()},
-        "encoder_tables": ["pretrain"],
         "recipes": {},
         "experiments": {},
     }

@@ -91,7 +91,7 @@ def write_cell(task: str, params: Params) -> None:
     experiment = params.experiments[f"{task}_tiny"]
     found = read_task(Path("data/processed") / task)
     plan = read_plan(Path(experiment.model))
-    folder = Path("artifacts/finetune/trial") / f"{task}_tiny"
+    folder = Path("artifacts/cells/trial") / f"{task}_tiny"
     for seed in experiment.seeds:
         train = found.read_split("train")
         featurizer = Featurizer.build(plan, found, train, Path(experiment.init))
@@ -145,7 +145,7 @@ def write_trained(root: Path) -> None:
     experiments["rte_other"] = experiments["rte_tiny"]
     experiments["news_tiny"] = experiments["rte_tiny"] | {"data": "news"}
     names = [*TASKS, "news", "tiny_vectors"]
-    params = {"numerics": 1, "sources": names, "tasks": names, "tables": ["trial"]}
+    params = {"numerics": 1, "tasks": names, "tables": ["trial"]}
     params |= {"recipes": {"quick": RECIPE}, "experiments": experiments}
     Path("params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     for task in TASKS:
@@ -161,8 +161,7 @@ def write_group(root: Path) -> Params:
     write_corpus(root, [{"id": idx, "title": "t", "paragraphs": [text]} for idx in range(20)])
     shutil.copytree(root / "data/processed/tiny_corpus", folder / "tiny_corpus")
     params = yaml.safe_load((root / "params.yaml").read_text())
-    for key in ("sources", "tasks"):
-        params[key] += ["tiny_corpus", "tiny_encoder"]
+    params["tasks"] += ["tiny_corpus", "tiny_encoder"]
     params["groups"] = {"both": ["cola", "rte", "tiny_corpus"]}
     params["recipes"]["mixed"] = RECIPE | {"mixing": {"name": "proportional"}}
     params["experiments"]["both_tiny"] = params["experiments"]["rte_tiny"] | {
@@ -210,11 +209,11 @@ def train_group(params: Params) -> None:
             state[f"heads.{task}.layers.out.{name}"].zero_()
         state[f"heads.{task}.layers.out.weight"][-1, 0] = 1.0
         state[f"heads.{task}.layers.out.bias"][-1] = -5.5
-    folder = Path("artifacts/finetune/trial/both_tiny")
+    folder = Path("artifacts/cells/trial/both_tiny")
     for seed in (1, 2):
         (folder / f"seed-{seed}").mkdir(parents=True)
         save_model(folder / f"seed-{seed}", state, featurizers)
-    note = json.loads(Path("artifacts/finetune/trial/rte_tiny/cell.json").read_text())
+    note = json.loads(Path("artifacts/cells/trial/rte_tiny/cell.json").read_text())
     facts = note["tasks"]["rte"]
     note |= {"cell": "both_tiny", "model": "zoo/both.json", "recipe": "mixed"}
     note["init"] = {"path": "data/processed/tiny_encoder"}

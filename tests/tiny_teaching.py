@@ -25,43 +25,43 @@ def make_grid(
         data: the task.
         init: vectors or an encoder, under data/processed.
         models: of the teacher and the student, as they are called below zoo/.
-        recipes: `alone` of the teacher, `taught` of the student.
-        teachers: changes to entries of the one teacher's, by name.
+        teachers: changes to entries of the one teacher's, by the name of the task that it makes of
+            the one before; the student learns the last.
         seeds: that the teacher is trained with.
+        recipes: `alone` of the teacher, `taught` of the student.
     """
-    cell = {"data": data, "init": f"data/processed/{init}", "table": "sample"}
-    teacher = {"cell": "artifacts/finetune/sample/old", "seeds": [1], "data": data, "set": "tiny"}
+    cell = {"init": f"data/processed/{init}", "table": "sample"}
     old, young = (f"zoo/{model}.json" for model in models)
-    labels = "artifacts/soft_labels/tiny"
+    taught: dict[str, dict[str, Any]] = {}
+    before = data
+    for name, changes in ({"one": {}} if teachers is None else teachers).items():
+        teacher = {"cell": "artifacts/cells/sample/old", "seeds": [1], "data": before}
+        taught[name], before = {**teacher, **changes}, name
     return Params.model_validate(
         {
             "numerics": 1,
-            "sources": [init, data],
             "tasks": [init, data],
-            "tables": ["other"],
-            "distilled_tables": {"sample": {"metrics": ["auc"]}},
+            "tables": ["sample"],
+            "metrics": {"sample": ["auc"]},
             "recipes": recipes,
-            "experiments": {"old": {**cell, "model": old, "recipe": "alone", "seeds": list(seeds)}},
-            "teachers": {
-                name: {**teacher, **changes}
-                for name, changes in ({"one": {}} if teachers is None else teachers).items()
-            },
-            "distillations": {
-                "young": {
+            "taught": taught,
+            "experiments": {
+                "old": {
                     **cell,
-                    "model": young,
-                    "recipe": "taught",
-                    "seeds": [1],
-                    "soft_labels": labels,
-                }
+                    "data": data,
+                    "model": old,
+                    "recipe": "alone",
+                    "seeds": list(seeds),
+                },
+                "young": {**cell, "data": before, "model": young, "recipe": "taught", "seeds": [1]},
             },
         }
     )
 
 
 def ask(params: Params) -> Cell:
-    """Train the teacher, store what it says, and return the student."""
+    """Train the teacher, write what it teaches, and return the student."""
     train_cell(read_cell("old", params))
-    for name in params.teachers:
+    for name in params.taught:
         teach(read_teacher(name, params))
     return read_cell("young", params)

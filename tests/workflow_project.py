@@ -14,8 +14,8 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 STUB = Path(__file__).resolve().parent / "stub"
 WORKFLOW = ["dvc.yaml", "Snakefile", "profiles", ".dvc/config", ".dvcignore", ".gitignore"]
-OUTPUTS = ["data", "artifacts/finetune", "artifacts/distill", "results", "reports"]
-STAGES = ["download", "preprocess", "finetune", "teach", "distill", "evaluate", "report"]
+OUTPUTS = ["data", "artifacts/cells", "results", "reports"]
+STAGES = ["preprocess", "finetune", "teach", "evaluate", "report"]
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,13 @@ class Project:
         path = self.root / "params.yaml"
         params, small = _read(path), _read(self.root / "grid/small.yaml")
         alone = {**small["experiments"]["small_one"], "table": "pupils", "recipe": "young"}
-        params["teachers"]["one"] = {
-            "cell": "artifacts/finetune/large/large_one",
-            "data": "words",
-            "set": "words",
-        }
-        young = {**alone, "soft_labels": "artifacts/soft_labels/words"}
-        params["distilled_tables"]["pupils"] = {"metrics": ["auc"]}
+        cell = "artifacts/cells/large/large_one"
+        params["taught"]["words_taught"] = {"cell": cell, "data": "words"}
+        params["tables"].append("pupils")
         _write(path, params)
-        pupils = {"experiments": {"alone": alone}, "distillations": {"young": young}}
-        _write(self.root / "grid/pupils.yaml", {"recipes": {"young": {"lr": 0.3}}, **pupils})
+        pupils = {"alone": alone, "young": {**alone, "data": "words_taught"}}
+        grid = {"recipes": {"young": {"lr": 0.3}}, "experiments": pupils}
+        _write(self.root / "grid/pupils.yaml", grid)
         name_tables(self.root)
         published = self.root / "reports/published/pupils.yaml"
         published.write_text("name: pupils\n", encoding="utf-8")
@@ -125,10 +122,11 @@ def make_stub_project(root: Path) -> Project:
     params = _read(STUB / "params.yaml")
     tables = [_read(path) for path in (STUB / "grid").iterdir()]
     (root / "stages").mkdir()
+    (root / "stages/__init__.py").touch()
     for stage in STAGES:
         shutil.copy2(STUB / "stage.py", root / "stages" / f"{stage}.py")
     models = [cell["model"] for table in tables for cell in table["experiments"].values()]
-    sources = [f"sources/{name}.yaml" for name in params["sources"]]
+    sources = [f"sources/{name}.yaml" for name in params["tasks"]]
     published = [f"reports/published/{name}.yaml" for name in params["tables"]]
     for path in {*models, *sources, *published}:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -145,10 +143,13 @@ def drop_groups(path: Path) -> None:
 
 
 def name_tables(root: Path) -> None:
-    """Let dvc.yaml read the files that are in grid/."""
+    """Let dvc.yaml read the experiments of the files that are in grid/: it has no other cells."""
     workflow = _read(root / "dvc.yaml")
     paths = sorted((root / "grid").iterdir())
-    _write(root / "dvc.yaml", {**workflow, "vars": [f"grid/{path.name}" for path in paths]})
+    workflow["vars"] = [f"grid/{path.name}:experiments" for path in paths]
+    for section in ("pretrain", "export"):
+        workflow["stages"].pop(section, None)
+    _write(root / "dvc.yaml", workflow)
 
 
 def _read(path: Path) -> dict[str, Any]:  # Any: YAML holds anything

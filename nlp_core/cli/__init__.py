@@ -81,7 +81,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "write a trained model as a bundle that predicts without torch",
             (
                 "reglue export artifacts/reviews --data later.tsv --to bundles/reviews",
-                "reglue export artifacts/finetune/slu/atis_joint_bilstm --to bundles/atis "
+                "reglue export artifacts/cells/slu/atis_joint_bilstm --to bundles/atis "
                 "--variant int8",
             ),
         ),

@@ -21,7 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Show a cell's scores, data with digests and licences, model, recipe and where "
         "its values come from, seeds, fingerprint, the commands that train it and its commit.",
     )
-    parser.add_argument("table", metavar="TABLE", help="a table of params.yaml")
+    parser.add_argument("table", metavar="TABLE", help="a table of trained cells")
     parser.add_argument("cell", metavar="CELL", help="one of its cells")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -39,8 +39,9 @@ def run(options: argparse.Namespace) -> None:
 
     root = Path()
     params = read_params(root / "params.yaml")
-    if options.table not in params.all_tables:
-        hint = suggest(options.table, params.all_tables)
+    tables = sorted({item.table for item in params.experiments.values()})
+    if options.table not in tables:
+        hint = suggest(options.table, tables)
         raise ConfigError(f"table '{options.table}': unknown. {hint}")
     comparison = read_comparison(options.table, root, allow_missing=True)
     sections = explain(comparison, options.cell, params, root)

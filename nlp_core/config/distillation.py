@@ -5,14 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
-from nlp_core.config.name import Name
+from nlp_core.config.name import CellFolder, Name
 from nlp_core.config.number import Count, NonNegative
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=1)]
 Seeds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-SOFT_LABELS = "artifacts/soft_labels"
-"""Folder of all soft labels: below it a folder for each set, and in that one for each teacher."""
 
 
 class MatchingConfig(ClosedModel):
@@ -135,42 +133,22 @@ class AlterationConfig(ClosedModel):
         return self
 
 
-class TeacherConfig(ClosedModel):
-    """A trained cell, and the texts that it says something of."""
+class TeachingConfig(ClosedModel):
+    """A task with what a trained cell says of its training texts, as soft labels."""
 
-    cell: Annotated[
-        str, Field(pattern=r"^artifacts/(finetune|distill)/[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")
-    ]
+    cell: CellFolder
     """Folder of the trained cell."""
     seeds: Seeds
-    """Its seeds that teach: all that teach one task together are an ensemble."""
+    """Its seeds that teach: an ensemble, with those that taught `data` before."""
     data: Name
-    """The task whose texts are scored: the one that is taught, or any other one, whose texts then
-    are further examples without a label."""
-    split: Literal["train", "held_out", "dev", "test"] = "train"
-    """Split of them."""
+    """The task that is taught, which another cell may have taught already."""
+    further: Literal["held_out", "dev", "test"] | None = None
+    """Split whose texts become further training examples, without their labels; null: none."""
     alteration: AlterationConfig | None = None
-    """How the texts are altered before they are scored, which makes them further examples; null:
-    they are scored as they are."""
-    task: Name | None = None
-    """The task that is taught, one of those of the cell; null: `data`."""
-    set: Name
-    """The set of soft labels that these belong to; a student learns from one set."""
-
-    @property
-    def taught(self) -> str:
-        """The task that is taught."""
-        return self.task or self.data
+    """How altered copies of the training texts become further examples; null: there are none."""
 
     @model_validator(mode="after")
-    def _check_seeds(self) -> "TeacherConfig":
+    def _check_seeds(self) -> "TeachingConfig":
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"found seeds {self.seeds}; each seed may stand once.")
         return self
-
-
-class DistilledTableConfig(ClosedModel):
-    """A table of students, beside the same models without a teacher, and their teachers."""
-
-    metrics: list[str]
-    """Measured beside the metrics of a task, where its kind has them, from the predictions."""

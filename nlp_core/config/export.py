@@ -1,11 +1,11 @@
-"""The closed model of what is exported: an entry of exports in params.yaml."""
+"""The closed model of a cell that is exported: an entry of exports in grid/<table>.yaml."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
-from nlp_core.config.name import Name
+from nlp_core.config.name import CellFolder, Name
 
 Variant = Literal["float32", "int8", "float16", "program"]
 """How an exported model is kept: as an ONNX graph with numbers of so many bits, or as a program for
@@ -15,8 +15,10 @@ torch."""
 class ExportConfig(ClosedModel):
     """Bundles of one seed of a trained cell."""
 
-    cell: Annotated[str, Field(pattern=r"^artifacts/(finetune|distill)/[a-z0-9_]+/[a-z0-9_]+$")]
-    """Folder of the trained cell, which may be a student."""
+    table: Name
+    """The table of times that the bundles belong to."""
+    cell: CellFolder
+    """Folder of the trained cell."""
     seed: Annotated[int, Field(ge=0)]
     """Which of its seeds."""
     task: Name | None = None
@@ -26,6 +28,10 @@ class ExportConfig(ClosedModel):
     max_drop: Annotated[float, Field(ge=0)] | None = None
     """By how much, in its units, the first metric of the task may be worse than that of the trained
     model, for int8 and float16; needed with them."""
+
+    teacher: Name | None = None
+    """The export of the table whose float32 bundle is timed in turn on the same sentences, such as
+    that of a student's teacher; null: none."""
 
     @model_validator(mode="after")
     def _check_variants(self) -> "ExportConfig":

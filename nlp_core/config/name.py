@@ -6,3 +6,11 @@ from pydantic import Field
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 """Small letters, digits and underscores, a letter first."""
+CELLS = "artifacts/cells/"
+"""Where cells are: trained, pretrained or exported; below it a folder for each table."""
+CellFolder = Annotated[str, Field(pattern=rf"^{CELLS}[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
+
+
+def name_folder(table: str, cell: str) -> str:
+    """Return the folder of a cell, from the project's root."""
+    return f"{CELLS}{table}/{cell}"

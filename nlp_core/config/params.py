@@ -3,20 +3,16 @@
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, Seed, parse_config, read_mapping
-from nlp_core.config.distillation import (
-    SOFT_LABELS,
-    DistilledTableConfig,
-    TeacherConfig,
-)
+from nlp_core.config.distillation import TeachingConfig
 from nlp_core.config.export import ExportConfig
-from nlp_core.config.latency import LatencyTableConfig
+from nlp_core.config.latency import TimingConfig
 from nlp_core.config.mixing import MainRatioMixing
-from nlp_core.config.name import Name
+from nlp_core.config.name import CELLS, Name, name_folder
 from nlp_core.config.number import Count
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import RecipeConfig
@@ -24,25 +20,22 @@ from nlp_core.errors import ConfigError, suggest
 
 GRID = "grid"
 """The folder beside params.yaml with a file for the cells of each table."""
-TRAINED = "artifacts/finetune/"
-"""Where trained cells are: an init in there is one."""
+STAGES = {"experiments": "finetune", "encoders": "pretrain", "exports": "export"}
+"""The stage that makes a cell, by the section of the grid that describes it."""
 
 
 class ExperimentConfig(ClosedModel):
-    """A cell: a model on a task, trained by a recipe, over seeds."""
-
-    stage: ClassVar[str] = "finetune"
-    """The stage that trains it, and the folder below artifacts/ that it is written to."""
+    """A cell that is trained: a model on a task, by a recipe, over seeds."""
 
     table: Name
     """The table that the cell belongs to."""
     model: Annotated[str, Field(pattern=r"^zoo/[a-z0-9_/]+\.json$")]
     """Path of the model file."""
     data: Name
-    """The task: a name under sources/ and data/processed/; or a group of tasks."""
-    init: Annotated[str, Field(pattern=r"^(data/processed|artifacts)/[a-z0-9_/]+$")]
+    """The task, a name under data/processed/, which may be a taught one; or a group of tasks."""
+    init: Annotated[str, Field(pattern=rf"^(data/processed/|{CELLS}[a-z0-9_]+/)[a-z0-9_]+$")]
     """Folder of the vectors or the encoder that the model starts from; or of a trained cell, whose
-    layers it goes on with: artifacts/finetune/<table>/<cell>."""
+    layers it goes on with: artifacts/cells/<table>/<cell>."""
     init_seed: Annotated[int, Field(ge=0)] | None = None
     """Seed of the trained cell that all seeds start from; null: each from its own."""
     keep_heads: bool = False
@@ -59,18 +52,7 @@ class ExperimentConfig(ClosedModel):
         return self
 
 
-class StudentConfig(ExperimentConfig):
-    """A cell that learns from soft labels as well."""
-
-    stage: ClassVar[str] = "distill"
-
-    soft_labels: Annotated[str, Field(pattern=rf"^{SOFT_LABELS}/[a-z][a-z0-9_]*$")]
-    """Folder of the set of soft labels."""
-
-    @property
-    def soft_set(self) -> str:
-        """Name of the set of soft labels."""
-        return self.soft_labels.rpartition("/")[2]
+CellConfig = ExperimentConfig | EncoderConfig | ExportConfig
 
 
 class Params(ClosedModel):
@@ -78,158 +60,143 @@ class Params(ClosedModel):
 
     numerics: Count
     """Raised when a change of code moves a number; every trained cell depends on it."""
-    sources: Annotated[list[Name], Field(min_length=1)]
-    """What the download stage fetches: names of files under sources/."""
     tasks: Annotated[list[Name], Field(min_length=1)]
-    """What the preprocess stage makes; each is also a source."""
+    """What the preprocess stage fetches and makes: names of files under sources/."""
+    taught: dict[Name, TeachingConfig] = Field(default_factory=dict)
+    """Tasks with soft labels, which the teach stage makes of others."""
     groups: dict[Name, Annotated[list[Name], Field(min_length=2)]] = Field(default_factory=dict)
     """Tasks that are trained together, by the name of their group."""
     tables: Annotated[list[Name], Field(min_length=1)]
-    """The tables, each with a file under reports/published/."""
-    encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
-    """What the pretrain stage makes; none is in the tables above."""
-    encoder_tables: list[Name] = Field(default_factory=list)
-    """The tables of encoders, each of all of them; with a file under reports/published/."""
-    teachers: dict[Name, TeacherConfig] = Field(default_factory=dict)
-    """What the teach stage scores, for students to learn from."""
-    distilled_tables: dict[Name, DistilledTableConfig] = Field(default_factory=dict)
-    """The tables that have students; with a file under reports/published/. None is in tables."""
-    exports: dict[Name, ExportConfig] = Field(default_factory=dict)
-    """What the export stage makes bundles of."""
-    latency_tables: dict[Name, LatencyTableConfig] = Field(default_factory=dict)
-    """The tables of times; with a file under reports/published/. None is in tables."""
+    """The tables, each with a file under grid/ and one under reports/published/."""
+    metrics: dict[Name, list[str]] = Field(default_factory=dict)
+    """By table what its cells are measured by beside the metrics of their tasks."""
+    timing: dict[Name, TimingConfig] = Field(default_factory=dict)
+    """By table how its exports are timed."""
     recipes: dict[Name, RecipeConfig]
     experiments: dict[Name, ExperimentConfig]
-    distillations: dict[Name, StudentConfig] = Field(default_factory=dict)
-    """The students: cells like experiments, with soft labels; no name is that of one of these."""
-
-    @property
-    def cells(self) -> dict[str, ExperimentConfig]:
-        """All cells: experiments and students."""
-        return {**self.experiments, **self.distillations}
-
-    @property
-    def all_tables(self) -> list[str]:
-        """All tables of cells."""
-        return [*self.tables, *self.distilled_tables]
+    encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
+    """Cells that are pretrained."""
+    exports: dict[Name, ExportConfig] = Field(default_factory=dict)
+    """Cells that are bundles of experiments."""
 
     @model_validator(mode="after")
-    def _check_references(self) -> "Params":
-        for task in self.tasks:
-            _check_known("tasks", "source", task, self.sources)
+    def _check_data(self) -> "Params":
+        for name, item in self.taught.items():
+            where = f"taught.{name}"
+            _check_known(f"{where}.data", "task", item.data, [*self.tasks, *self.taught])
+            chain = [name]
+            while (data := chain[-1]) in self.taught:
+                if self.taught[data].data in chain:
+                    raise ValueError(f"{where}.data: found a circle: {' of '.join(chain)}.")
+                chain.append(self.taught[data].data)
+            if name in self.tasks:
+                raise ValueError(f"{where}: a task has this name; choose another one.")
         for group, members in self.groups.items():
             for task in members:
-                _check_known(f"groups.{group}", "task", task, self.tasks)
-            if group in self.tasks:
+                _check_known(f"groups.{group}", "task", task, [*self.tasks, *self.taught])
+            if group in [*self.tasks, *self.taught]:
                 raise ValueError(f"groups.{group}: a task has this name; choose another one.")
-            if twice := next((task for task in members if members.count(task) > 1), None):
+            names = self.list_tasks(group)
+            if twice := next((task for task in names if names.count(task) > 1), None):
                 raise ValueError(f"groups.{group}: found '{twice}' twice, expected it once.")
-        for section, cell, experiment in self._list_cells():
-            where = f"{section}.{cell}"
-            tables = self.all_tables if section == "experiments" else self.distilled_tables
-            _check_known(f"{where}.table", "table", experiment.table, tables)
-            known = [*self.tasks, *self.groups]
-            _check_known(f"{where}.data", "task or group", experiment.data, known)
-            _check_known(f"{where}.recipe", "recipe", experiment.recipe, self.recipes)
-            self._check_mixing(where, experiment)
-            self._check_recipe(where, experiment)
-            folder, _, name = experiment.init.rpartition("/")
-            if folder == "data/processed":
-                _check_known(f"{where}.init", "task", name, self.tasks)
-            if folder == "artifacts/pretrain":
-                _check_known(f"{where}.init", "encoder", name, self.encoders)
         return self
 
     @model_validator(mode="after")
-    def _check_exports(self) -> "Params":
-        for name, export in self.exports.items():
-            stage, table, cell = export.cell.split("/")[1:]
-            where = f"exports.{name}"
-            _check_known(f"{where}.cell", "cell", cell, self.cells)
-            experiment = self.cells[cell]
-            if (experiment.stage, experiment.table) != (stage, table):
-                raise ValueError(
-                    f"{where}.cell: found '{export.cell}'; that cell is of the stage "
-                    f"{experiment.stage} and the table {experiment.table}."
-                )
-            seeds = [str(seed) for seed in experiment.seeds]
-            _check_known(f"{where}.seed", "seed", str(export.seed), seeds)
-        for table, config in self.latency_tables.items():
-            if table in self.all_tables:
-                raise ValueError(f"latency_tables: found '{table}', which has cells as well.")
-            for name in config.exports:
-                _check_known(f"latency_tables.{table}.exports", "export", name, self.exports)
-            for student, teacher in config.teachers.items():
-                self._check_timed_pair(f"latency_tables.{table}.teachers", student, teacher, config)
+    def _check_cells(self) -> "Params":
+        folders: dict[str, str] = {}
+        for section, name, cell in self._list_cells():
+            where = f"{section}.{name}"
+            _check_known(f"{where}.table", "table", cell.table, self.tables)
+            folder = name_folder(cell.table, name)
+            if folder in folders:
+                raise ValueError(f"{where}: {folders[folder]} has this name in the same table.")
+            folders[folder] = where
+            if isinstance(cell, ExperimentConfig):
+                self._check_experiment(where, cell)
+            elif isinstance(cell, EncoderConfig):
+                self._check_encoder(where, name, cell)
+            else:
+                self._check_export(where, cell)
         return self
 
-    def _check_timed_pair(
-        self, where: str, student: str, teacher: str, config: LatencyTableConfig
-    ) -> None:
-        """Refuse a teacher that cannot be timed on the sentences of its student."""
-        _check_known(where, "export", student, config.exports)
-        _check_known(f"{where}.{student}", "export", teacher, self.exports)
-        if "float32" not in self.exports[teacher].variants:
+    def _check_experiment(self, where: str, cell: ExperimentConfig) -> None:
+        known = [*self.tasks, *self.taught, *self.groups]
+        _check_known(f"{where}.data", "task or group", cell.data, known)
+        _check_known(f"{where}.recipe", "recipe", cell.recipe, self.recipes)
+        self._check_mixing(where, cell)
+        self._check_recipe(where, cell)
+        folder, _, name = cell.init.rpartition("/")
+        if folder == "data/processed":
+            _check_known(f"{where}.init", "task", name, self.tasks)
+
+    def _check_encoder(self, where: str, name: str, config: EncoderConfig) -> None:
+        _check_known(f"{where}.data", "task", config.data, self.tasks)
+        _check_known(f"{where}.measured_on", "task", config.measured_on, self.tasks)
+        folder, _, start = config.init.rpartition("/")
+        if folder == "data/processed":
+            _check_known(f"{where}.init", "task", start, self.tasks)
+        elif folder.startswith(CELLS):
+            others = [other for other in self.encoders if other != name]
+            _check_known(f"{where}.init", "encoder", start, others)
+
+    def _check_export(self, where: str, export: ExportConfig) -> None:
+        trained = self._find_trained(f"{where}.cell", export.cell)
+        seeds = [str(seed) for seed in trained.seeds]
+        _check_known(f"{where}.seed", "seed", str(export.seed), seeds)
+        _check_known(f"{where}.table", "table with a timing", export.table, self.timing)
+        if export.teacher is None:
+            return
+        own = {name: item for name, item in self.exports.items() if item.table == export.table}
+        _check_known(f"{where}.teacher", "export", export.teacher, own)
+        teacher = own[export.teacher]
+        if "float32" not in teacher.variants:
             raise ValueError(
-                f"{where}.{student}: found '{teacher}', which has no variant float32; add it there."
+                f"{where}.teacher: found '{export.teacher}', which has no variant float32; add it "
+                "there."
             )
-        found, expected = (
-            self.cells[self.exports[name].cell.rpartition("/")[2]].data
-            for name in (teacher, student)
-        )
+        taught = self._find_trained(f"exports.{export.teacher}.cell", teacher.cell)
+        found, expected = self.list_tasks(taught.data), self.list_tasks(trained.data)
         if found != expected:
             raise ValueError(
-                f"{where}.{student}: found '{teacher}', which reads {found}, expected a teacher "
-                f"that reads {expected}, as its student."
+                f"{where}.teacher: found '{export.teacher}', which reads {', '.join(found)}, "
+                f"expected one that reads {', '.join(expected)}."
             )
 
-    @model_validator(mode="after")
-    def _check_encoders(self) -> "Params":
-        for encoder, config in self.encoders.items():
-            where = f"encoders.{encoder}"
-            _check_known(f"{where}.data", "task", config.data, self.tasks)
-            _check_known(f"{where}.measured_on", "task", config.measured_on, self.tasks)
-            folder, _, name = config.init.rpartition("/")
-            if folder == "data/processed":
-                _check_known(f"{where}.init", "task", name, self.tasks)
-            if folder == "artifacts/pretrain":
-                others = [other for other in self.encoders if other != encoder]
-                _check_known(f"{where}.init", "encoder", name, others)
-        for table in self.encoder_tables:
-            if table in self.tables:
-                raise ValueError(f"encoder_tables: found '{table}', which is in tables as well.")
-            if not self.encoders:
-                raise ValueError(f"encoder_tables: found '{table}' and no encoders.")
-        return self
+    def _find_trained(self, where: str, folder: str) -> ExperimentConfig:
+        """Return the experiment of a folder."""
+        table, name = folder.removeprefix(CELLS).split("/")
+        _check_known(where, "cell", name, self.experiments)
+        cell = self.experiments[name]
+        if cell.table != table:
+            raise ValueError(f"{where}: found '{folder}'; that cell is of the table {cell.table}.")
+        return cell
 
     @model_validator(mode="after")
     def _check_starts(self) -> "Params":
-        for section, cell, _ in self._list_cells():
+        for cell in self.experiments:
             chain = [cell]
             while (start := self.find_start(chain[-1])) is not None:
                 if start in chain:
                     circle = " from ".join([*chain, start])
-                    raise ValueError(f"{section}.{cell}.init: found a circle: {circle}.")
+                    raise ValueError(f"experiments.{cell}.init: found a circle: {circle}.")
                 chain.append(start)
         return self
 
     def find_start(self, cell: str) -> str | None:
-        """Return the cell that a cell starts from, or None."""
-        experiment = self.cells[cell]
-        where = f"{'experiments' if cell in self.experiments else 'distillations'}.{cell}"
-        if not experiment.init.startswith(TRAINED):
+        """Return the trained cell that a cell starts from, or None."""
+        experiment = self.experiments[cell]
+        where, name = f"experiments.{cell}", experiment.init.rpartition("/")[2]
+        encoder = self.encoders.get(name)
+        is_encoder = encoder and experiment.init == name_folder(encoder.table, name)
+        if is_encoder or not experiment.init.startswith(CELLS):
             for key in ("init_seed", "keep_heads"):
                 if getattr(experiment, key) not in (None, False):
                     raise ValueError(
                         f"{where}.{key}: found a value, but init is no trained cell; remove it."
                     )
             return None
-        name = experiment.init.rpartition("/")[2]
-        _check_known(f"{where}.init", "cell", name, self.experiments)
-        trained = self.experiments[name]
-        folder = f"{TRAINED}{trained.table}/{name}"
-        if experiment.init != folder:
-            raise ValueError(f"{where}.init: found '{experiment.init}', expected '{folder}'.")
+        _check_known(f"{where}.init", "cell", name, [*self.experiments, *self.encoders])
+        trained = self._find_trained(f"{where}.init", experiment.init)
         chosen = experiment.init_seed
         missing = {*(experiment.seeds if chosen is None else [chosen])} - {*trained.seeds}
         if missing:
@@ -241,19 +208,12 @@ class Params(ClosedModel):
 
     @model_validator(mode="after")
     def _check_teachers(self) -> "Params":
-        for name, teacher in self.teachers.items():
-            where = f"teachers.{name}"
-            stage, table, cell = teacher.cell.split("/")[1:]
-            known = [
-                key
-                for key, item in self.cells.items()
-                if (item.stage, item.table) == (stage, table)
-            ]
-            _check_known(f"{where}.cell", "cell", cell, known)
-            trained = self.cells[cell]
-            _check_known(f"{where}.data", "task", teacher.data, self.tasks)
-            _check_known(f"{where}.task", "task", teacher.taught, self.list_tasks(trained.data))
-            for seed in teacher.seeds:
+        for name, item in self.taught.items():
+            where, cell = f"taught.{name}", item.cell.rpartition("/")[2]
+            trained = self._find_trained(f"{where}.cell", item.cell)
+            (task,) = self.list_tasks(name)
+            _check_known(f"{where}.data", "task", task, self.list_tasks(trained.data))
+            for seed in item.seeds:
                 if seed not in trained.seeds:
                     raise ValueError(
                         f"{where}.seeds: found {seed}, which cell '{cell}' is not trained with, "
@@ -261,58 +221,37 @@ class Params(ClosedModel):
                     )
         return self
 
-    @model_validator(mode="after")
-    def _check_students(self) -> "Params":
-        for cell, student in self.distillations.items():
-            where = f"distillations.{cell}"
-            if cell in self.experiments:
-                raise ValueError(f"{where}: an experiment has this name; choose another one.")
-            sets = sorted({item.set for item in self.teachers.values()})
-            _check_known(f"{where}.soft_labels", "set", student.soft_set, sets)
-            tasks = self.list_tasks(student.data)
-            for name, teacher in self.list_teachers(student).items():
-                if teacher.taught not in tasks:
-                    raise ValueError(
-                        f"{where}.soft_labels: teacher '{name}' of the set '{student.soft_set}' "
-                        f"teaches {teacher.taught}, expected one of the student's tasks: "
-                        f"{', '.join(tasks)}. Put that teacher into a set of its own."
-                    )
-        for table in self.distilled_tables:
-            if table in self.tables:
-                raise ValueError(f"distilled_tables: found '{table}', which is in tables as well.")
-            for section, cells in (
-                ("experiment", self.experiments),
-                ("student", self.distillations),
-            ):
-                if not any(item.table == table for item in cells.values()):
-                    raise ValueError(
-                        f"distilled_tables: found '{table}', which no {section} belongs to; it has "
-                        "a student at least, and an experiment, the same model without a teacher."
-                    )
-        return self
-
-    def list_teachers(self, student: StudentConfig) -> dict[str, TeacherConfig]:
-        """Return the teachers of a student, by name."""
-        return {name: item for name, item in self.teachers.items() if item.set == student.soft_set}
-
-    def _list_cells(self) -> Iterator[tuple[str, str, ExperimentConfig]]:
-        """Yield section, name and content of each cell."""
-        for section in ("experiments", "distillations"):
-            for cell, item in getattr(self, section).items():
-                yield section, cell, item
-
     def list_tasks(self, data: str) -> list[str]:
         """Return the tasks that the data of an experiment is: one, or those of a group."""
-        return self.groups.get(data, [data])
+        members = self.groups.get(data, [data])
+        while any(member in self.taught for member in members):
+            members = [self.taught[m].data if m in self.taught else m for m in members]
+        return members
+
+    def list_teachers(self, data: str) -> list[str]:
+        """Return the cells that taught the data of an experiment, sorted."""
+        found: set[str] = set()
+        members = [*self.groups.get(data, [data])]
+        while members:
+            if (item := self.taught.get(members.pop())) is not None:
+                found.add(item.cell.rpartition("/")[2])
+                members.append(item.data)
+        return sorted(found)
+
+    def _list_cells(self) -> Iterator[tuple[str, str, CellConfig]]:
+        """Yield section, name and content of each cell."""
+        for section in STAGES:
+            for name, cell in getattr(self, section).items():
+                yield section, name, cell
 
     def _check_recipe(self, where: str, experiment: ExperimentConfig) -> None:
-        """Refuse a recipe with a teacher for a cell that has none, and the other way round."""
+        """Refuse a recipe with a distillation for data that nobody taught, and the reverse."""
         distillation = self.recipes[experiment.recipe].distillation
-        if isinstance(experiment, StudentConfig) != (distillation is not None):
+        if bool(self.list_teachers(experiment.data)) != (distillation is not None):
             found = "a distillation" if distillation else "no distillation"
             raise ValueError(
-                f"{where}.recipe: '{experiment.recipe}': found {found}; the recipe of "
-                "a student has one, and that of an experiment has none."
+                f"{where}.recipe: '{experiment.recipe}': found {found}; a recipe has one if the "
+                "cell's data are taught, and else none."
             )
         if distillation and distillation.matching and experiment.data in self.groups:
             raise ValueError(
@@ -320,13 +259,13 @@ class Params(ClosedModel):
                 "a group of tasks, expected one task; take a recipe without matching."
             )
         for task in (distillation and distillation.task_weights) or {}:
-            members = self.groups.get(experiment.data, [])
+            members = self._list_members(experiment)
             _check_known(f"{where}.recipe: '{experiment.recipe}'", "task", task, members)
 
     def _check_mixing(self, where: str, experiment: ExperimentConfig) -> None:
         """Refuse a recipe that mixes what is not there, or does not say how to mix a group."""
         recipe = self.recipes[experiment.recipe]
-        members = self.groups.get(experiment.data, [])
+        members = self._list_members(experiment)
         place = f"{where}.recipe: '{experiment.recipe}'"
         if bool(members) != (recipe.mixing is not None):
             found = "a group of tasks and no mixing" if members else "one task and a mixing"
@@ -336,13 +275,22 @@ class Params(ClosedModel):
         for task in [*chain.from_iterable(item or {} for item in by_task), *main]:
             _check_known(place, "task", task, members)
 
+    def _list_members(self, experiment: ExperimentConfig) -> list[str]:
+        """Return the tasks of an experiment's group; nothing of one task."""
+        return self.list_tasks(experiment.data) if experiment.data in self.groups else []
+
 
 class TableConfig(ClosedModel):
-    """The whole of grid/<table>.yaml: the cells of one table and how they are trained."""
+    """The whole of grid/<table>.yaml: the cells of one table and how they are made."""
 
+    shared: dict[str, Any] = Field(default_factory=dict)  # Any: values of any sort of cell
+    """What cells have in common: an anchor that each of them names with `<<`."""
+    metrics: list[str] = Field(default_factory=list)
+    timing: TimingConfig | None = None
     recipes: dict[Name, RecipeConfig] = Field(default_factory=dict)
     experiments: dict[Name, ExperimentConfig] = Field(default_factory=dict)
-    distillations: dict[Name, StudentConfig] = Field(default_factory=dict)
+    encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
+    exports: dict[Name, ExportConfig] = Field(default_factory=dict)
 
 
 def read_params(path: Path) -> Params:
@@ -362,37 +310,40 @@ def read_params(path: Path) -> Params:
             raise ConfigError(
                 f"{path}: {section}: found here, expected in {GRID}/<table>.yaml; move it there."
             )
-    tables = [_read_table(file) for file in files]
-    for section in TableConfig.model_fields:
+    tables = {file.stem: _read_table(file) for file in files}
+    for section in ("metrics", "timing"):
+        values[section] = {name: item[section] for name, item in tables.items() if section in item}
+    for section in ("recipes", *STAGES):
         values[section] = {}
-        for file, table in zip(files, tables, strict=True):
-            twice = sorted(values[section].keys() & table[section].keys())
-            if twice:
+        for name, table in tables.items():
+            found = table.get(section, {})
+            if twice := sorted(values[section].keys() & found.keys()):
                 raise ConfigError(
-                    f"{file}: {section}.{twice[0]}: another table has this name; choose another."
+                    f"{path.parent / GRID / name}.yaml: {section}.{twice[0]}: another table has "
+                    "this name; choose another."
                 )
-            values[section] |= table[section]
+            values[section] |= found
     return parse_config(values, Params, where=f"{path} and {path.parent / GRID}")
 
 
-def _read_table(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the sections of a table's file as plain data, each of them checked."""
+def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
+    """Return a table's file as plain data that was checked."""
     plain = read_mapping(path)
     config = parse_config(plain, TableConfig, where=str(path))
-    for section in ("experiments", "distillations"):
-        for cell, experiment in getattr(config, section).items():
-            where = f"{path}: {section}.{cell}"
-            if experiment.table != path.stem:
+    for section in STAGES:
+        for name, cell in getattr(config, section).items():
+            where = f"{path}: {section}.{name}"
+            if cell.table != path.stem:
                 raise ConfigError(
-                    f"{where}.table: found '{experiment.table}', expected '{path.stem}'; the cells "
-                    f"of another table are in its own file, {GRID}/{experiment.table}.yaml."
+                    f"{where}.table: found '{cell.table}', expected '{path.stem}'; the cells "
+                    f"of another table are in its own file, {GRID}/{cell.table}.yaml."
                 )
-            if experiment.recipe not in config.recipes:
+            if isinstance(cell, ExperimentConfig) and cell.recipe not in config.recipes:
                 raise ConfigError(
-                    f"{where}.recipe: unknown recipe '{experiment.recipe}', expected one of the "
-                    f"same file. {suggest(experiment.recipe, config.recipes)}"
+                    f"{where}.recipe: unknown recipe '{cell.recipe}', expected one of the "
+                    f"same file. {suggest(cell.recipe, config.recipes)}"
                 )
-    return {section: plain.get(section, {}) for section in TableConfig.model_fields}
+    return plain
 
 
 def _check_known(where: str, sort: str, name: str, allowed: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""The closed model of an encoder that is pretrained: an entry of encoders in params.yaml."""
+"""The closed model of an encoder that is pretrained: an entry of encoders in grid/<table>.yaml."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,8 @@ from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule
 Start = Annotated[
     str,
     Field(
-        pattern=r"^((data/processed|artifacts/pretrain)/[a-z][a-z0-9_]*|encoders/[a-z0-9_]+\.json)$"
+        pattern=r"^(data/processed/[a-z0-9_]+|artifacts/cells/[a-z0-9_]+/[a-z0-9_]+"
+        r"|encoders/[a-z0-9_]+\.json)$"
     ),
 ]
 ARCHITECTURES = "encoders/"
@@ -59,6 +60,8 @@ class HeadStartConfig(ClosedModel):
 class EncoderConfig(ClosedModel):
     """An encoder, and how it is pretrained on a corpus."""
 
+    table: Name
+    """The table that the encoder belongs to."""
     source: str
     """Where the values come from: the paper, or chosen by us."""
     data: Name
@@ -96,8 +99,8 @@ class EncoderConfig(ClosedModel):
     """Seed of weights, order, masking and dropout."""
 
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
-        """Return the values as plain data."""
-        return self.model_dump(mode="json")
+        """Return the values as plain data, without the table."""
+        return self.model_dump(mode="json", exclude={"table"})
 
     def list_trainings(self) -> list[tuple[PhaseConfig, RecipeConfig]]:
         """Return length and recipe of each training: that of the head, if any, and the phases."""

@@ -138,7 +138,7 @@ class RecipeConfig(ClosedModel):
     adversarial: AdversarialConfig | None = None
     """Training on perturbed word vectors; null: none."""
     distillation: DistillationConfig | None = None
-    """What the students of `distillations` make of soft labels; null: there is no teacher."""
+    """What a student makes of the soft labels of its data; null: the data have none."""
 
     @model_validator(mode="after")
     def _check_patience(self) -> "RecipeConfig":

@@ -15,7 +15,7 @@ import numpy as np
 
 from nlp_core.config.distillation import AlterationConfig
 from nlp_core.data.split_column import RawText, TextColumn
-from nlp_core.data.task import Split, Task
+from nlp_core.data.task import Split
 from nlp_core.errors import DataError
 
 MASK = "[MASK]"
@@ -23,16 +23,6 @@ LONGEST_CUT = 5
 TEXTS = {"tokens", "tokens_a", "tokens_b"}
 
 Rows = list[list[str]]
-
-
-def read_texts(task: Task, split: str, alteration: AlterationConfig | None) -> Split:
-    """Read a split of a task, or altered copies of its texts.
-
-    Raises:
-        DataError: there is no such split, or it has more than texts that could be altered.
-    """
-    found = task.read_split(split)
-    return found if alteration is None else alter_split(found, alteration)
 
 
 def alter_split(split: Split, config: AlterationConfig) -> Split:

@@ -97,7 +97,7 @@ def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str,
     if found != config.documents:
         raise DataError(
             f"{where}: found {found} documents, expected the official {config.documents}. The "
-            f"files are not the official ones: run `python -m stages.download {raw_dir.name}`."
+            f"files are not the official ones: run `python -m stages.preprocess {raw_dir.name}`."
         )
     if missing:
         raise DataError(

@@ -1,80 +1,63 @@
-"""Concatenate a labelled split and further texts."""
+"""Further training texts behind the labelled ones of a task, as rows of one table."""
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
 
-import numpy as np
+import pyarrow as pa
 
-from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
-from nlp_core.data.task import Answers, Split
-from nlp_core.errors import DataError
-from nlp_core.kinds import TAGS
+from nlp_core.data.task import Split
+from nlp_core.kinds import GROUP
 
 
-def join_texts(split: Split, more: Split) -> Split:
-    """Return a split followed by the texts of another one.
+def append_split(table: pa.Table, more: pa.Table, targets: Sequence[str]) -> pa.Table:
+    """Return a table with the rows of another split behind its own, without their labels.
 
-    The further texts get a placeholder label, which nothing may learn from.
-
-    Raises:
-        DataError: the further texts lack a column.
+    Args:
+        table: the training split.
+        more: the other split, of the same columns.
+        targets: columns of labels.
     """
-    missing = sorted({*split.texts, *split.numbers} - {*more.texts, *more.numbers})
-    if missing or split.passages is not None:
-        raise DataError(
-            f"split {more.name}: found the columns {sorted([*more.texts, *more.numbers])}, "
-            f"expected {missing[0] if missing else 'no answer spans'}; its texts cannot be joined "
-            f"to the split {split.name}."
-        )
-    group = None
-    if split.group is not None:
-        own = np.arange(len(more)) if more.group is None else more.group
-        group = np.concatenate([split.group, own + int(split.group.max()) + 1])
-    return replace(
-        split,
-        ids=np.concatenate([split.ids, more.ids]),
-        texts={name: _join_tokens(text, more.texts[name]) for name, text in split.texts.items()},
-        targets={name: [*rows, *_fill(name, rows, more)] for name, rows in split.targets.items()},
-        group=group,
-        numbers={
-            name: _join_numbers(item, more.numbers[name]) for name, item in split.numbers.items()
-        },
-        raw=_join_raw(split.raw, more.raw),
-    )
+
+    def build(field: pa.Field) -> pa.Array:
+        if field.name in targets:
+            return pa.nulls(len(more), field.type)
+        column = more.column(field.name).combine_chunks()
+        if field.name != GROUP:
+            return column
+        return pa.array([row + _count_groups(table) for row in column.to_pylist()], field.type)
+
+    return _append(table, build)
 
 
-def strip_targets(split: Split, targets: list[str]) -> Split:
-    return replace(split, targets={name: [None] * len(split) for name in targets})
+def append_altered(table: pa.Table, altered: Split, texts: Sequence[str]) -> pa.Table:
+    """Return a table with altered texts behind its rows, each in a group of its own.
+
+    Args:
+        table: the training split.
+        altered: altered copies of its texts.
+        texts: columns of whole texts, if there are any.
+    """
+    raw = altered.raw
+    given = {} if raw is None else dict(zip(texts, [raw.first, raw.second], strict=False))
+
+    def build(field: pa.Field) -> pa.Array:
+        name = field.name
+        if name in altered.texts:
+            rows = [altered.texts[name].row(row) for row in range(len(altered))]
+            return pa.array(rows, field.type)
+        if name in given:
+            return pa.array(given[name], field.type)
+        if name in ("id", GROUP):
+            first = _count_groups(table) if name == GROUP else 0
+            return pa.array([first + row for row in range(len(altered))], field.type)
+        return pa.nulls(len(altered), field.type)
+
+    return _append(table, build)
 
 
-def _fill(target: str, rows: Answers, more: Split) -> list[Any]:
-    if target != TAGS:
-        return [rows[0]] * len(more)
-    return [[rows[0][0]] * size for size in more.texts["tokens"].lengths.tolist()]
+def _append(table: pa.Table, build: Callable[[pa.Field], pa.Array]) -> pa.Table:
+    rows = pa.Table.from_arrays([build(field) for field in table.schema], schema=table.schema)
+    return pa.concat_tables([table, rows]).combine_chunks()
 
 
-def _join_offsets(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    joined: np.ndarray = np.concatenate([first, second[1:] + first[-1]])
-    return joined
-
-
-def _join_tokens(first: TextColumn, second: TextColumn) -> TextColumn:
-    offsets = _join_offsets(first.offsets, second.offsets)
-    return TextColumn.build([*first.tokens, *second.tokens], offsets)
-
-
-def _join_numbers(first: NumberColumn, second: NumberColumn) -> NumberColumn:
-    offsets = None
-    if first.offsets is not None and second.offsets is not None:
-        offsets = _join_offsets(first.offsets, second.offsets)
-    return NumberColumn(np.concatenate([first.values, second.values]), offsets)
-
-
-def _join_raw(first: RawText | None, second: RawText | None) -> RawText | None:
-    if first is None or second is None:
-        return None
-    pairs = first.second is not None and second.second is not None
-    return RawText(
-        [*first.first, *second.first],
-        [*(first.second or []), *(second.second or [])] if pairs else None,
-    )
+def _count_groups(table: pa.Table) -> int:
+    return max(table.column(GROUP).to_pylist(), default=-1) + 1

@@ -85,7 +85,7 @@ def _check_members(raw_dir: Path) -> dict[str, dict[str, str | None]]:
         if found != digest:
             raise DataError(
                 f"{path}: found {found}, expected sha256 {digest} as {raw_dir / MANIFEST} says; "
-                f"run `python -m stages.download {raw_dir.name}`."
+                f"run `python -m stages.preprocess {raw_dir.name}`."
             )
         source[member] = {"sha256": digest, "label": label}
     return source
@@ -136,7 +136,7 @@ def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
         raise DataError(
             f"{path}: found {len(rows)} examples for {name}, expected the official {split.rows}. "
             f"The file is cut short or not the official one: run "
-            f"`python -m stages.download {raw_dir.name}`."
+            f"`python -m stages.preprocess {raw_dir.name}`."
         )
     if split.labelled and task.kind.has_label:
         for row in rows:

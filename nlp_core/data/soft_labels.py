@@ -1,29 +1,29 @@
-"""What teachers said of texts, stored once: artifacts/soft_labels/<set>/<teacher>/.
+"""Soft labels: what teachers say of the training texts of a task, as columns of the task.
 
-A seed of a teacher has a parquet file with a row for each text of a split, in the split's order:
-its `id` there, and for each target (label, tags) a flat list of numbers: one number, one for each
-label, or one for each label of each token. They are scores as a head gives them (logits, values),
-of a conditional random field the log-probabilities of the labels of each token. manifest.json,
-written last, says whose they are, and of which bytes.
+train.parquet of a taught task has a column `soft.<member>.<target>` for each member of an ensemble
+and each target (label, tags): of each text a flat list of numbers: one number, one for each label,
+or one for each label of each token. They are scores as a head gives them (logits, values), of a
+conditional random field the log-probabilities of the labels of each token. The last texts may have
+no labels of their own. `soft` in the task's manifest says what the columns are and whose.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.base import parse_config, read_mapping
-from nlp_core.config.distillation import AlterationConfig
-from nlp_core.data.task import Split
-from nlp_core.errors import DataError
-from nlp_core.files import digest_file, digest_json, replacing
+from nlp_core.config.base import read_mapping
+from nlp_core.data.task import Answers, Split, Task
+from nlp_core.files import replacing
 from nlp_core.kinds import TAGS
 
 MANIFEST = "manifest.json"
+SOFT = "soft"
+TRAIN = "train"
 
 
 @dataclass(frozen=True)
@@ -54,190 +54,121 @@ class SoftColumn:
         return self
 
 
+class TaughtBy(NamedTuple):
+    """A seed that taught: its cell's folder, its number, a digest of what its answers depend on."""
+
+    cell: Path
+    seed: int
+    digest: str
+
+
 @dataclass(frozen=True)
 class SoftLabels:
-    """What one teacher said of one split.
+    """What the manifest of a taught task says of its soft labels.
 
     Attributes:
-        folder: where it lies.
-        task: the task that is taught.
-        data: the task whose texts they are.
-        split: the split of them.
-        seeds: of the teacher.
-        targets: by column all labels, in the order of the numbers.
-        widths: by column the numbers of an example, or of each of its tokens; 0: one, a value.
-        marginals: whether the numbers are log-probabilities of a conditional random field.
-        files: by name the sha256 of each seed's file.
-        split_sha256: of the split.
-        teacher: folder of the cell, and the digest of each seed.
-        alteration: how the texts were altered before; None: they were not.
+        num_labelled: the first texts, which have labels as well.
+        widths: by target the numbers of an example, or of each of its tokens; 0: one, a value.
+        marginals: whether numbers are log-probabilities of a conditional random field.
+        teachers: the members of the ensemble.
     """
 
-    folder: Path
-    task: str
-    data: str
-    split: str
-    seeds: list[int]
-    targets: dict[str, list[str]]
+    num_labelled: int
     widths: dict[str, int]
     marginals: bool
-    files: dict[str, str]
-    split_sha256: str
-    teacher: dict[str, Any]
-    alteration: AlterationConfig | None = None
+    teachers: list[TaughtBy]
 
-    @property
-    def texts(self) -> tuple[str, str, AlterationConfig | None]:
-        """What texts they are of: task, split and alteration."""
-        return self.data, self.split, self.alteration
+    def describe(self) -> dict[str, Any]:
+        """Return the manifest's `soft`."""
+        teachers = [[str(one.cell), one.seed, one.digest] for one in self.teachers]
+        return {
+            "num_labelled": self.num_labelled,
+            "widths": self.widths,
+            "marginals": self.marginals,
+            "teachers": teachers,
+        }
 
-    def read(self, split: Split) -> dict[str, SoftColumn]:
-        """Read the numbers, by target.
+    def read(self, folder: Path) -> dict[str, SoftColumn]:
+        """Return the numbers of all members, by target.
 
         Args:
-            split: the texts that they are of.
-
-        Raises:
-            DataError: a file is missing or damaged, or they are of other texts.
+            folder: of the task.
         """
-        tables = [self._read_seed(seed, split) for seed in self.seeds]
+        names = [
+            name_column(k, target) for k in range(len(self.teachers)) for target in self.widths
+        ]
+        table = pq.ParquetFile(folder / f"{TRAIN}.parquet").read(names)
         return {
-            target: join_members([_read_column(table, target, width) for table in tables])
+            target: join_members(
+                [
+                    _read_column(table, name_column(k, target), target, width)
+                    for k in range(len(self.teachers))
+                ]
+            )
             for target, width in self.widths.items()
         }
 
-    def _read_seed(self, seed: int, split: Split) -> pa.Table:
-        path = self.folder / name_file(seed)
-        if not path.exists() or digest_file(path) != self.files[path.name]:
-            raise DataError(
-                f"{path}: found no file, or another one than {MANIFEST} says; run `dvc repro "
-                f"--force teach@{self.folder.name}`."
-            )
-        with pq.ParquetFile(path) as file:
-            table = file.read()
-        if table.column("id").to_pylist() != split.ids.tolist():
-            raise DataError(
-                f"{path}: found soft labels of {table.num_rows} examples that are not those of the "
-                f"{len(split)} of {self.data}, split {split.name}; run `dvc repro --force "
-                f"teach@{self.folder.name}`."
-            )
-        return table
+
+def name_column(member: int, target: str) -> str:
+    """Return the name of a column of soft labels."""
+    return f"{SOFT}.{member}.{target}"
 
 
-def read_soft_labels(folder: Path) -> list[SoftLabels]:
-    """Read what the teachers of a set say of themselves, in the order of their names.
+def read_soft_labels(folder: Path) -> SoftLabels | None:
+    """Return what a processed task has of soft labels; None: nobody taught it."""
+    note = read_mapping(folder / MANIFEST).get(SOFT)
+    if note is None:
+        return None
+    teachers = [TaughtBy(Path(cell), seed, digest) for cell, seed, digest in note.pop("teachers")]
+    return SoftLabels(**note, teachers=teachers)
 
-    Raises:
-        DataError: there is none.
+
+def read_taught_split(task: Task, soft: SoftLabels) -> Split:
+    """Read the training split of a taught task.
+
+    A text without a label has the first label that the split has, in whose place nothing may be
+    learnt.
     """
-    paths = sorted(folder.glob(f"[!.]*/{MANIFEST}"))
-    if not paths:
-        raise DataError(
-            f"{folder}: found no soft labels; run `dvc repro teach@TEACHER` for each of the "
-            f"teachers in params.yaml whose set is '{folder.name}'."
-        )
-    return [_read_manifest(path) for path in paths]
+    split, own = task.read_split(TRAIN), soft.num_labelled
+    return replace(
+        split,
+        targets={
+            name: [*rows[:own], *_fill(name, rows, split, own)]
+            for name, rows in split.targets.items()
+        },
+    )
 
 
-def refuse_other_teachers(folder: Path, expected: Collection[str]) -> None:
-    """Refuse soft labels of a teacher that params.yaml has no longer in the set.
-
-    Its stage is gone, and no engine removes what a stage that is gone has written.
-
-    Args:
-        folder: of the set.
-        expected: the set's teachers.
-
-    Raises:
-        DataError: there are some.
-    """
-    found = {path.parent.name for path in folder.glob(f"[!.]*/{MANIFEST}")}
-    if others := sorted(found - {*expected}):
-        raise DataError(
-            f"{folder / others[0]}: found soft labels of a teacher that params.yaml does not have "
-            f"in the set '{folder.name}', expected those of {', '.join(sorted(expected))} alone; "
-            "remove the folder, and train the students of the set again."
-        )
+def _fill(target: str, rows: Answers, split: Split, own: int) -> list[Any]:
+    """Return placeholders of the form of some answers."""
+    if target != TAGS:
+        return [rows[0]] * (len(split) - own)
+    return [[rows[0][0]] * size for size in split.texts["tokens"].lengths[own:].tolist()]
 
 
-def _read_manifest(path: Path) -> SoftLabels:
-    note = read_mapping(path)
-    alteration = note.pop("alteration", None)  # soft labels of before there were any have none
-    if alteration is not None:
-        alteration = parse_config(alteration, AlterationConfig, where=str(path))
-    return SoftLabels(folder=path.parent, **note, alteration=alteration)
-
-
-def digest_soft_labels(parts: Sequence[SoftLabels]) -> str:
-    """Return the digest of all that a student learns of its teachers."""
-    notes: list[list[Any]] = []
-    for part in parts:
-        note = [part.task, part.data, part.split, part.split_sha256, part.files]
-        notes.append([*note, part.alteration.model_dump()] if part.alteration else note)
-    return digest_json(notes)
-
-
-def find_split_digest(folder: Path, split: str) -> str:
-    """Return the sha256 of a split of a processed task, as its manifest has it.
-
-    Raises:
-        DataError: the task is not processed, or has no such split.
-    """
-    path = folder / MANIFEST
-    if not path.exists():
-        raise DataError(
-            f"{path}: there is no such file, so task '{folder.name}' is not processed yet; run "
-            f"`dvc repro preprocess@{folder.name}`."
-        )
-    splits = read_mapping(path)["splits"]
-    if split not in splits:
-        raise DataError(
-            f"{path}: found no split '{split}', expected one of {', '.join(sorted(splits))}."
-        )
-    digest: str = splits[split]["sha256"]
-    return digest
-
-
-def name_file(seed: int) -> str:
-    """Return the name of the file of a teacher's seed."""
-    return f"seed-{seed}.parquet"
-
-
-def write_seed(path: Path, ids: np.ndarray, scores: Mapping[str, Sequence[np.ndarray]]) -> None:
-    """Write what one seed says.
+def write_answers(path: Path, scores: Mapping[str, Sequence[np.ndarray]]) -> None:
+    """Write what one member of an ensemble says, a column for each target.
 
     Args:
         path: the file.
-        ids: of the examples in their split.
-        scores: by target the numbers of each example, in any shape.
+        scores: by target the numbers of each text, in any shape.
     """
-    columns: dict[str, pa.Array] = {"id": pa.array(ids, pa.int64())}
-    for target, rows in scores.items():
-        flat = [np.asarray(row, dtype=np.float32).ravel() for row in rows]
-        columns[target] = pa.array(flat, pa.list_(pa.float32()))
+    columns = {
+        target: pa.array(
+            [np.asarray(row, dtype=np.float32).ravel() for row in rows], pa.list_(pa.float32())
+        )
+        for target, rows in scores.items()
+    }
     with replacing(path) as temporary:
         pq.write_table(pa.table(columns), temporary, compression="zstd")
 
 
-def join_columns(pieces: Sequence[SoftColumn], *, where: str) -> SoftColumn:
-    """Return the soft labels of one split behind those of another.
-
-    Raises:
-        DataError: the ensembles have not as many members.
-    """
-    counts = [len(piece.values) for piece in pieces]
-    if len(set(counts)) > 1:
-        raise DataError(
-            f"{where}: found {' and '.join(map(str, counts))} seeds of teachers for parts of the "
-            "training texts, expected as many for each; give all parts the same teachers."
-        )
-    values = np.concatenate([piece.values for piece in pieces], axis=1)
-    if pieces[0].offsets is None:
-        return SoftColumn(values)
-    sizes = np.concatenate(
-        [np.diff(piece.offsets) for piece in pieces if piece.offsets is not None]
-    )
-    return SoftColumn(values, np.concatenate([[0], np.cumsum(sizes)]))
+def append_answers(table: pa.Table, member: int, path: Path) -> pa.Table:
+    """Return the training texts with what one more member of the ensemble says."""
+    answers = pq.ParquetFile(path).read()
+    for target in answers.column_names:
+        table = table.append_column(name_column(member, target), answers.column(target))
+    return table
 
 
 def join_members(columns: Sequence[SoftColumn]) -> SoftColumn:
@@ -245,8 +176,8 @@ def join_members(columns: Sequence[SoftColumn]) -> SoftColumn:
     return SoftColumn(np.concatenate([column.values for column in columns]), columns[0].offsets)
 
 
-def _read_column(table: pa.Table, target: str, width: int) -> SoftColumn:
-    lists = table.column(target).combine_chunks()
+def _read_column(table: pa.Table, name: str, target: str, width: int) -> SoftColumn:
+    lists = table.column(name).combine_chunks()
     values = np.asarray(lists.flatten().to_pylist(), dtype=np.float32)
     if target == TAGS:
         offsets = np.asarray(lists.offsets.to_pylist()) // width

@@ -104,7 +104,7 @@ def read_members(folder: Path) -> dict[str, tuple[str, str | None]]:
         }
     except (ConfigError, KeyError, TypeError, AttributeError) as err:
         raise DataError(
-            f"{path}: missing or damaged; run `python -m stages.download {folder.name}`."
+            f"{path}: missing or damaged; run `python -m stages.preprocess {folder.name}`."
         ) from err
 
 
@@ -271,7 +271,7 @@ class _Search:
             f"{' or '.join(file.name for file in files)} or {', '.join(missing)} into {folder}/, "
             f"or set REGLUE_MIRROR to a folder or base URL with "
             f"{' or '.join(f.mirror for f in files)}, and run "
-            f"`python -m stages.download {self._name}` again."
+            f"`python -m stages.preprocess {self._name}` again."
         )
 
 

@@ -27,7 +27,7 @@ from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, Kind
 
-DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split", "tags")
+DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split", "soft", "tags")
 NO_EXAMPLES = {"vectors": "word vectors", "encoder": "an encoder", "corpus": "a corpus"}
 
 Answers = Sequence[Any] | np.ndarray

@@ -7,7 +7,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from nlp_core.config.base import read_mapping
 from nlp_core.config.export import ExportConfig, Variant
+from nlp_core.config.name import name_folder
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
@@ -19,7 +21,7 @@ from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.real_examples import read_examples
 from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
-from nlp_core.prediction.trained_model import TrainedModel
+from nlp_core.prediction.trained_model import CELL, TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)
@@ -68,14 +70,31 @@ def export_model(
     return parity
 
 
-def export_all(config: ExportConfig, target: Path) -> None:
-    """Write a bundle for each variant of an entry of params.yaml, all of them or none."""
+def export_cell(name: str, config: ExportConfig) -> Path:
+    """Write an export of the grid: a bundle for each variant, all of them or none, and cell.json.
+
+    Raises:
+        ConfigError: the model, or a variant, cannot be exported.
+        ExportError: an exported model predicts something else.
+    """
     trained = TrainedModel.open(config.cell, seed=config.seed, task=config.task)
     examples = read_examples(trained)
+    target, bundles = Path(name_folder(config.table, name)), {}
     with replacing_folder(target) as folder:
         for variant in config.variants:
             max_drop = None if variant in EXACT else config.max_drop
-            export_model(trained, examples, folder / variant, variant=variant, max_drop=max_drop)
+            bundle = folder / variant
+            parity = export_model(trained, examples, bundle, variant=variant, max_drop=max_drop)
+            bundles[variant] = {**parity.describe(), "bytes": _count_bytes(bundle)}
+        note = read_mapping(Path(config.cell) / CELL)
+        runs = {key: run for key, run in note["runs"].items() if key == str(config.seed)}
+        own = {"table": config.table, "cell": name, "seeds": [config.seed], "runs": runs}
+        write_json(folder / CELL, {**note, **own, "bundles": bundles}, exact=True)
+    return target
+
+
+def _count_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:

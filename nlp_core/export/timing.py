@@ -2,18 +2,24 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.export import ExportConfig
-from nlp_core.config.latency import EAGER, TEACHER, LatencyTableConfig
+from nlp_core.config.latency import EAGER, TEACHER
+from nlp_core.config.name import name_folder
+from nlp_core.config.params import Params
 from nlp_core.errors import DataError
-from nlp_core.export.bundle import PARITY
 from nlp_core.export.eager import TorchSubject
-from nlp_core.export.latency import BundleSubject, Plan, Subject, Timing, time_models
+from nlp_core.export.latency import (
+    BundleSubject,
+    Plan,
+    Subject,
+    Timing,
+    describe_hardware,
+    time_models,
+)
 from nlp_core.export.program import load_any
 from nlp_core.export.real_examples import list_examples, read_examples
 from nlp_core.prediction.trained_model import TrainedModel
@@ -40,37 +46,40 @@ def list_all_examples(trained: TrainedModel, file: Path | None = None) -> Sequen
     return list_examples(trained, examples, np.arange(len(examples)))
 
 
-def time_export(
-    export: ExportConfig, folder: Path, config: LatencyTableConfig, teacher: Path | None = None
-) -> list[list[Timing]]:
-    """Return the timings of each run of a trained model, its bundles and its teacher.
+class TimedExport(NamedTuple):
+    """What was measured of an export: on what, and for each run all that was timed in turn."""
+
+    hardware: str
+    runs: list[list[Timing]]
+
+
+def time_export(name: str, params: Params, root: Path) -> TimedExport:
+    """Time a trained model, its bundles and the bundle of its teacher.
 
     Args:
-        export: the entry of params.yaml.
-        folder: its bundles, each in a folder named by its variant.
-        config: what to measure; each run draws another order.
-        teacher: a bundle that is timed with them, as `teacher`.
+        name: a key of exports in the grid; a run draws an order of its own.
+        params: params.yaml and grid/.
+        root: the project's root.
 
     Raises:
         DataError: the cell is not trained, or a bundle is incomplete.
     """
-    trained = TrainedModel.open(export.cell, seed=export.seed, task=export.task)
+    export = params.exports[name]
+    config, folder = params.timing[export.table], root / name_folder(export.table, name)
+    trained = TrainedModel.open(root / export.cell, seed=export.seed, task=export.task)
     subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
     bundles: dict[str, Path] = {variant: folder / variant for variant in export.variants}
-    if teacher is not None:
-        bundles[TEACHER] = teacher
-    for name, path in bundles.items():
+    if export.teacher is not None:
+        bundles[TEACHER] = folder.with_name(export.teacher) / "float32"
+    for way, path in bundles.items():
         try:
             bundle = load_any(path, num_threads=config.threads)
         except BundleError as err:
             raise DataError(str(err)) from err
-        subjects[name] = BundleSubject(bundle)
+        subjects[way] = BundleSubject(bundle)
     examples = list_all_examples(trained)
-    return [
+    runs = [
         time_models(subjects, examples, Plan(run, config.sentences, config.batches, config.threads))
         for run in range(1, config.runs + 1)
     ]
-
-
-def read_parity(folder: Path) -> dict[str, Any]:
-    return dict(read_mapping(folder / PARITY))
+    return TimedExport(describe_hardware(config.threads), runs)

@@ -125,7 +125,7 @@ class TrainedModel:
 
         Args:
             folder: what `reglue train` made, or, in the project's root, the folder of a cell
-                (artifacts/finetune/TABLE/CELL) or of one of its seeds.
+                (artifacts/cells/TABLE/CELL) or of one of its seeds.
             seed: which seed of a cell; None: the first one.
             task: which task of a cell of several.
             plugins: the plug-ins that the model was trained with; none is run unasked.
@@ -215,7 +215,7 @@ def read_trained_folder(
     if not (folder / RUN).is_file():
         raise DataError(
             f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
-            "`reglue train` made, or that of a trained cell (artifacts/finetune/TABLE/CELL)."
+            "`reglue train` made, or that of a trained cell (artifacts/cells/TABLE/CELL)."
         )
     if seed is not None:
         raise _refuse_argument("seed", folder)
@@ -224,7 +224,10 @@ def read_trained_folder(
 
 def _is_cell(folder: Path) -> bool:
     is_seed = folder.name.startswith(SEED) and folder.name.removeprefix(SEED).isdecimal()
-    return (folder / CELL).is_file() or (is_seed and (folder.parent / CELL).is_file())
+    if is_seed:
+        return (folder.parent / CELL).is_file()
+    # encoders and exports are cells too, without folders of seeds
+    return (folder / CELL).is_file() and any(folder.glob(f"{SEED}*"))
 
 
 def _read_user_folder(folder: Path, plugins: Sequence[Path]) -> TrainedFolder:

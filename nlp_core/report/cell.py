@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import Field
 
-from nlp_core.config.params import Params
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.name import name_folder
+from nlp_core.config.params import CellConfig, ExperimentConfig, Params
+from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import DataError
 from nlp_core.files import digest_json
 from nlp_core.metrics import Predictions
@@ -52,6 +56,10 @@ class Cell(Record):
     parameters: dict[str, int]
     tasks: dict[str, CellTask]
     runs: dict[str, CellRun]
+    metrics: dict[str, float] = Field(default_factory=dict)
+    """What pre-training measured."""
+    bundles: dict[str, dict[str, Any]] = Field(default_factory=dict)  # Any: numbers, flags, names
+    """Of an export by variant what its check measured, and its bytes."""
 
 
 class PredictedSplit(NamedTuple):
@@ -62,47 +70,55 @@ class PredictedSplit(NamedTuple):
     predictions: Predictions
 
 
-def read_cell(folder: Path, name: str, params: Params) -> Cell:
-    """Read the cell.json of a finished cell and check that params.yaml still describes it.
+def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> Cell:
+    """Read the cell.json of a finished cell and check that the grid still describes it.
 
     Args:
-        folder: the cell's folder.
         name: the cell.
+        item: what the grid says of it.
         params: params.yaml.
+        root: the project's root.
 
     Raises:
-        DataError: the cell is not finished, or was trained otherwise than the grid says.
+        DataError: the cell is not finished, or was made otherwise than the grid says.
     """
-    experiment = params.cells[name]
-    path = folder / "cell.json"
-    command = f"dvc repro {experiment.stage}@{name}"
+    path = find_folder(name, item, root) / "cell.json"
+    command = f"dvc repro {name_stage(name, item)}"
     if not path.exists():
         raise DataError(
             f"{path}: there is no such file, so the cell '{name}' is not trained yet, or not to "
             f"its end; run `{command}`."
         )
     cell = read_record(path, Cell, command=command)
-    difference = find_difference(cell, name, params)
+    difference = find_difference(cell, item, params)
     if not difference and sorted(cell.runs) != sorted(str(seed) for seed in cell.seeds):
         difference = f"runs: found {sorted(cell.runs)}, but the grid says {cell.seeds}"
     if difference:
         raise DataError(
-            f"{path}: {difference}; train the cell as it is described now with `{command}`."
+            f"{path}: {difference}; make the cell as it is described now with `{command}`."
         )
     return cell
 
 
-def find_difference(cell: Cell | CellResult, name: str, params: Params) -> str | None:
+def find_difference(cell: Cell | CellResult, item: CellConfig, params: Params) -> str | None:
     """Return how a cell differs from what the grid says of it now, or None.
 
     Args:
         cell: what training left, or what was measured of that.
-        name: the cell.
+        item: what the grid says of the cell.
         params: params.yaml.
     """
-    experiment = params.cells[name]
+    if isinstance(item, EncoderConfig):
+        is_same = cell.recipe_digest == digest_json(item.describe())
+        if is_same and cell.numerics == params.numerics:
+            return None
+        return "numerics or values: found others than the grid says"
+    experiment, seeds = item, None
+    if isinstance(item, ExportConfig):
+        experiment, seeds = params.experiments[Path(item.cell).name], [item.seed]
+    assert isinstance(experiment, ExperimentConfig), experiment
     found = {
-        "seeds": (cell.seeds, experiment.seeds),
+        "seeds": (cell.seeds, seeds or experiment.seeds),
         "model": (cell.model, experiment.model),
         "recipe": (cell.recipe, experiment.recipe),
         "tasks": (sorted(cell.tasks), sorted(params.list_tasks(experiment.data))),
@@ -130,18 +146,19 @@ def check_finished(name: str, params: Params, root: Path) -> None:
     Raises:
         DataError: the cell is not finished, or was trained otherwise than the grid says.
     """
-    read_cell(root / find_folder(name, params), name, params)
+    read_cell(name, params.experiments[name], params, root)
 
 
-def find_folder(name: str, params: Params) -> Path:
-    """Return the folder of a cell of the grid, from the project's root."""
-    cell = params.cells[name]
-    return Path("artifacts") / cell.stage / cell.table / name
+def find_folder(name: str, item: CellConfig, root: Path) -> Path:
+    """Return the folder of a cell of the grid."""
+    return root / name_folder(item.table, name)
 
 
-def name_stage(folder: Path) -> str:
-    """Return the DVC stage that writes a cell's folder, artifacts/<stage>/<table>/<cell>."""
-    return f"{folder.parent.parent.name}@{folder.name}"
+def name_stage(name: str, item: CellConfig) -> str:
+    """Return the DVC stage that makes a cell."""
+    if isinstance(item, EncoderConfig):
+        return f"pretrain@{name}"
+    return f"export@{name}" if isinstance(item, ExportConfig) else f"finetune@{name}"
 
 
 def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[PredictedSplit]:

@@ -1,18 +1,16 @@
-"""Measure the cells of a table from their predictions: artifacts/finetune -> results/<table>.json.
+"""Measure the cells of a table: artifacts/cells/<table>/ -> results/<table>.json.
 
-The predictions themselves go to results/examples/<table>/ in a small form.
-
-No model is needed: training wrote down what each seed predicted. A table of students has those of
-artifacts/distill too, and their teachers, of whatever table; all are measured by further metrics.
+Trained cells by the predictions that training wrote down, which go to results/examples/<table>/ in
+a small form; of students also their teachers, of whatever table. Pretrained cells by what their run
+measured, and exports by times that are taken now.
 """
 
 import logging
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlp_core.config.params import GRID, Params, StudentConfig, read_params
-from nlp_core.data.soft_labels import refuse_other_teachers
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.params import GRID, CellConfig, ExperimentConfig, Params, read_params
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
 from nlp_core.kinds import KINDS
@@ -22,111 +20,149 @@ from nlp_core.report.cell import (
     CellTask,
     find_difference,
     find_folder,
-    name_stage,
     read_cell,
     read_predictions,
 )
 from nlp_core.report.examples import find_examples, write_examples
-from nlp_core.report.results import CellResult, Results, RunDigests, Score, TaskSplits, read_results
+from nlp_core.report.latency import TimeExport, measure_export
+from nlp_core.report.pretraining import read_curves
+from nlp_core.report.results import (
+    CellResult,
+    Results,
+    RunDigests,
+    Score,
+    TaskSplits,
+    read_results,
+    summarise,
+)
 
 log = logging.getLogger(__name__)
 
 Metrics = dict[str, float]
 
 
-def evaluate_table(table: str, root: Path, *, only: Sequence[str] = ()) -> None:
+def evaluate_table(
+    table: str, root: Path, *, only: Sequence[str] = (), time_export: TimeExport | None = None
+) -> None:
     """Measure the cells that the grid has in a table and write results/<table>.json.
 
     Args:
         table: a name among params.yaml's tables.
         root: the project's root.
         only: measure these cells alone, and keep what the file has of the others; all if empty.
+        time_export: what times exports; None: there are none.
 
     Raises:
         ConfigError: params.yaml is wrong, or has no such table, or not those cells there.
-        DataError: a cell is not finished, or was trained or measured otherwise than params.yaml
-            says; a set has soft labels of a teacher that is no longer there.
+        DataError: a cell is not finished, or was made or measured otherwise than the grid says.
     """
     params = read_params(root / "params.yaml")
-    if table not in params.all_tables:
-        hint = suggest(table, params.all_tables)
+    if table not in params.tables:
+        hint = suggest(table, params.tables)
         raise ConfigError(f"params.yaml: tables: there is no table '{table}'. {hint}")
-    distilled = params.distilled_tables.get(table)
-    metrics = distilled.metrics if distilled else []
-    for metric in metrics:
-        if not any(has_metric(kind, metric) for kind in KINDS.names()):
-            raise ConfigError(
-                f"params.yaml: distilled_tables.{table}.metrics: found '{metric}', which no kind "
-                "of task is measured by."
-            )
-    names = list_cells(table, params)
+    _check_metrics(table, params)
+    items = list_cells(table, params)
     for name in only:
-        if name not in names:
+        if name not in items or isinstance(items[name], ExportConfig):
             raise ConfigError(
-                f"{GRID}/{table}.yaml: experiments: the table '{table}' has no cell '{name}'. "
-                f"{suggest(name, names)}"
+                f"{GRID}/{table}.yaml: the table '{table}' has no cell '{name}'. "
+                f"{suggest(name, items)}"
             )
     path = root / "results" / f"{table}.json"
-    for name in names:
-        student = params.cells[name]
-        if isinstance(student, StudentConfig):
-            refuse_other_teachers(root / student.soft_labels, params.list_teachers(student))
-    cells = _read_kept(path, [name for name in names if name not in only], params) if only else {}
-    for name in only or names:
-        folder = find_folder(name, params)
-        cell = evaluate_cell(root / folder, name, params, further_metrics=metrics)
-        cells[name] = cell.model_copy(update={"folder": str(folder) if distilled else None})
-    _write_examples(table, only or names, params, root)
-    found = Results(table=table, cells=cells).model_dump(exclude_defaults=True)
-    write_json(path, found)
+    kept = {name: item for name, item in items.items() if name not in only}
+    cells = _read_kept(path, kept, params) if only else {}
+    curves = {}
+    for name in only or items:
+        log.info("evaluate cell=%s", name)
+        item = items[name]
+        if isinstance(item, ExperimentConfig):
+            further = params.metrics.get(table, [])
+            cells[name] = evaluate_cell(name, params, root, further_metrics=further)
+            continue
+        cell = read_cell(name, item, params, root)
+        if isinstance(item, ExportConfig):
+            assert time_export is not None, name
+            cells |= _time(name, cell, time_export, params, root)
+        else:
+            metrics = {key: summarise([value]) for key, value in sorted(cell.metrics.items())}
+            cells[name] = build_result(cell, metrics, {})
+            curves[name] = read_curves(find_folder(name, item, root))
+    _write_examples(table, only or [*items], params, root)
+    results = Results(table=table, cells=dict(sorted(cells.items())), curves=curves)
+    write_json(path, results.model_dump(exclude_defaults=True))
+
+
+def _check_metrics(table: str, params: Params) -> None:
+    for metric in params.metrics.get(table, []):
+        if not any(has_metric(kind, metric) for kind in KINDS.names()):
+            raise ConfigError(
+                f"{GRID}/{table}.yaml: metrics: found '{metric}', which no kind of task is "
+                "measured by."
+            )
 
 
 def _write_examples(table: str, names: Sequence[str], params: Params, root: Path) -> None:
     """Write the predictions of some cells of a table, and remove those of cells it has no more."""
-    own = {name for name, cell in params.cells.items() if cell.table == table}
+    own = {name: cell for name, cell in params.experiments.items() if cell.table == table}
     # DVC expects the folder even of a table whose answers are not kept
     find_examples(table, "cell", root).parent.mkdir(parents=True, exist_ok=True)
-    for name in sorted(own.intersection(names)):
-        folder = root / find_folder(name, params)
-        trained = read_cell(folder, name, params)
+    for name in sorted({*own}.intersection(names)):
+        trained = read_cell(name, own[name], params, root)
+        folder = find_folder(name, own[name], root)
         write_examples(find_examples(table, name, root), folder, trained)
     for path in find_examples(table, "cell", root).parent.glob("*.parquet"):
         if path.stem not in own:
             path.unlink()
 
 
-def list_cells(table: str, params: Params) -> list[str]:
+def list_cells(table: str, params: Params) -> dict[str, CellConfig]:
     """Return the cells that are measured for a table, sorted: its own, and teachers of those."""
-    own = {name: cell for name, cell in params.cells.items() if cell.table == table}
-    teachers = {
-        teacher.cell.rpartition("/")[2]
-        for student in own.values()
-        if isinstance(student, StudentConfig)
-        for teacher in params.list_teachers(student).values()
+    sections = (params.experiments, params.encoders, params.exports)
+    found: dict[str, CellConfig] = {
+        name: item for cells in sections for name, item in cells.items() if item.table == table
     }
-    return sorted({*own, *teachers})
+    for item in [*found.values()]:
+        if isinstance(item, ExperimentConfig):
+            teachers = params.list_teachers(item.data)
+            found |= {name: params.experiments[name] for name in teachers}
+    return dict(sorted(found.items()))
 
 
 def evaluate_cell(
-    folder: Path, name: str, params: Params, *, further_metrics: Sequence[str] = ()
+    name: str, params: Params, root: Path, *, further_metrics: Sequence[str] = ()
 ) -> CellResult:
-    """Measure one cell over its seeds.
+    """Measure one trained cell over its seeds.
 
     Args:
-        folder: artifacts/finetune/<table>/<cell>.
         name: the cell.
         params: params.yaml.
+        root: the project's root.
         further_metrics: measured beside those of a task where its kind has them.
 
     Raises:
         DataError: the cell is not finished, or was trained otherwise than the grid says.
     """
-    cell = _add_metrics(read_cell(folder, name, params), further_metrics)
+    item = params.experiments[name]
+    cell = _add_metrics(read_cell(name, item, params, root), further_metrics)
+    folder = find_folder(name, item, root)
     runs = [measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
-    log.info("evaluate cell=%s seeds=%d metrics=%d", name, len(runs), len(runs[0]))
     epochs = {key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections}
     return build_result(cell, _summarise(runs, folder), epochs)
+
+
+def _time(
+    name: str, cell: Cell, time_export: TimeExport, params: Params, root: Path
+) -> dict[str, CellResult]:
+    """Return what was measured of each way of running an export."""
+    found = time_export(name, params, root)
+    described = build_result(cell, {}, {})
+    fingerprint = {**cell.fingerprint, "processor": found.hardware}
+    described = described.model_copy(update={"fingerprint": fingerprint, "runs": {}})
+    return {
+        f"{name}_{way}": described.model_copy(update={"metrics": metrics})
+        for way, metrics in measure_export(found.runs, cell.bundles).items()
+    }
 
 
 def build_result(
@@ -166,18 +202,20 @@ def build_result(
     )
 
 
-def _read_kept(path: Path, names: Sequence[str], params: Params) -> dict[str, CellResult]:
+def _read_kept(
+    path: Path, items: Mapping[str, CellConfig], params: Params
+) -> dict[str, CellResult]:
     """Return what was measured of cells before, current or of an older `numerics`.
 
     The report names the older ones: they stay until they are retrained.
     """
-    measured = read_results(path).cells if names else {}
-    older = [n for n in names if n in measured and measured[n].numerics < params.numerics]
+    measured = read_results(path).cells if items else {}
+    older = [n for n in items if n in measured and measured[n].numerics < params.numerics]
     if older:
         log.warning("evaluate kept cells of older numerics: %s", ", ".join(older))
-    for name in (name for name in names if name not in older):
+    for name in (name for name in items if name not in older):
         difference = (
-            find_difference(measured[name], name, params)
+            find_difference(measured[name], items[name], params)
             if name in measured
             else "found nothing of this cell, which the grid has"
         )
@@ -186,7 +224,7 @@ def _read_kept(path: Path, names: Sequence[str], params: Params) -> dict[str, Ce
                 f"{path}: {name}: {difference}; train the cell as it is described now and measure "
                 f"it as well, with `--cell {name}`."
             )
-    return {name: measured[name] for name in names}
+    return {name: measured[name] for name in items}
 
 
 def _add_metrics(cell: Cell, further: Sequence[str]) -> Cell:
@@ -198,19 +236,13 @@ def _add_metrics(cell: Cell, further: Sequence[str]) -> Cell:
     return cell.model_copy(update={"tasks": tasks})
 
 
-def summarise(values: Sequence[float]) -> Score:
-    """Return mean and sample standard deviation (n - 1; 0 for one value) of a metric's values."""
-    sd = statistics.stdev(values) if len(values) > 1 else 0.0
-    return Score(mean=statistics.fmean(values), sd=sd, n=len(values), values=list(values))
-
-
 def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
     for run in runs:
         if set(run) != set(runs[0]):
             raise DataError(
                 f"{folder}: the seeds do not have the same metrics: found {sorted(run)} and "
                 f"{sorted(runs[0])}; train the cell again with `dvc repro --force "
-                f"{name_stage(folder)}`."
+                f"finetune@{folder.name}`."
             )
     return {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
 
@@ -224,7 +256,7 @@ def measure_seed(folder: Path, cell: Cell) -> Metrics:
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
         path = folder / "predictions" / f"{name}.parquet"
-        found = _measure_task(path, task, name_stage(folder.parent))
+        found = _measure_task(path, task, f"finetune@{folder.parent.name}")
         prefix = f"{name}." if len(cell.tasks) > 1 else ""
         metrics |= {f"{prefix}{key}": value for key, value in found.items()}
     return metrics

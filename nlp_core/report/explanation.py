@@ -28,9 +28,9 @@ def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> di
         ConfigError: the table has no such cell, or a file that describes it is wrong.
     """
     results = comparison.results
-    experiment = params.cells.get(cell)
+    experiment = params.experiments.get(cell)
     if experiment is None or experiment.table != results.table:
-        names = [name for name, item in params.cells.items() if item.table == results.table]
+        names = [name for name, item in params.experiments.items() if item.table == results.table]
         raise ConfigError(f"table '{results.table}': unknown cell '{cell}'. {suggest(cell, names)}")
     found = results.cells.get(cell)
     sections = {
@@ -45,9 +45,9 @@ def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> di
         sections["model"]["parameters"] = total + (f", {trained:,} trained" if trained else "")
         sections["training"] = _list_training(found, params)
         sections["commit"] = _find_commit(results.table, found, root)
-    stage, report = f"{experiment.stage}@{cell}", f"reports/{results.table}.md"
+    report = f"reports/{results.table}.md"
     sections["commands"] = {
-        "train": f"dvc repro {stage}",
+        "train": f"dvc repro finetune@{cell}",
         "measure": f"snakemake --cores 2 {report}",
         "verify": f"reglue verify {results.table} {cell}",
     }

@@ -1,22 +1,14 @@
-"""The table of times: measurements of exported models -> results, report and figure.
+"""The section of times: how exports are measured, and what a report shows of them."""
 
-Times are of the machine that took them: results/<table>.json keeps them, and the report is made of
-that file alone.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from nlp_core.config.latency import EAGER, TEACHER
-from nlp_core.config.params import Params, read_params
-from nlp_core.files import write_json
-from nlp_core.report.cell import find_folder, read_cell
-from nlp_core.report.evaluation import build_result, summarise
+from nlp_core.config.latency import EAGER, TEACHER, TimingConfig
+from nlp_core.config.params import Params
 from nlp_core.report.latency_figure import Line, draw_latency
-from nlp_core.report.markdown import render_data, render_machines, render_rows
-from nlp_core.report.results import CellResult, Results, Score
-from nlp_core.report.table import Picture, read_comparison, write_files
+from nlp_core.report.markdown import render_rows
+from nlp_core.report.results import CellResult, Score, summarise
 
 EXACT = "float32"
 RANKS = (50, 90, 99)
@@ -47,59 +39,43 @@ class Times(Protocol):
         """The same with featurising."""
 
 
-class MeasuredExport(NamedTuple):
-    """What was measured of an entry of exports.
+class TimedExport(Protocol):
+    """What was measured of an export."""
 
-    Attributes:
-        runs: the times of each way of running it, and of its teacher, for each run.
-        parities: of each bundle by its variant: what its export measured.
-        sizes: bytes of each bundle by its variant.
-    """
+    @property
+    def hardware(self) -> str:
+        """What the times are of."""
 
-    runs: Sequence[Sequence[Times]]
-    parities: Mapping[str, Mapping[str, Any]]
-    sizes: Mapping[str, int]
+    @property
+    def runs(self) -> Sequence[Sequence[Times]]:
+        """The times of each way of running it, and of its teacher, for each run."""
 
 
-def write_latency_results(
-    table: str, measured: Mapping[str, MeasuredExport], hardware: str, root: Path
-) -> None:
-    """Write results/<table>.json: a cell for each export and way of running it.
-
-    Args:
-        table: a key of latency_tables in params.yaml.
-        measured: by the key of exports.
-        hardware: what the times are of.
-        root: the project's root.
-
-    Raises:
-        DataError: a cell was trained otherwise than the grid says.
-    """
-    params = read_params(root / "params.yaml")
-    cells: dict[str, CellResult] = {}
-    for name, found in measured.items():
-        described = _describe_cell(name, params, root, hardware)
-        for way, metrics in measure_export(found).items():
-            cells[f"{name}_{way}"] = described.model_copy(update={"metrics": metrics})
-    results = Results(table=table, cells=dict(sorted(cells.items())))
-    write_json(root / "results" / f"{table}.json", results.model_dump(exclude_defaults=True))
+TimeExport = Callable[[str, Params, Path], TimedExport]
+"""Times an export of the grid; the floor of exports is beside this one."""
 
 
-def measure_export(found: MeasuredExport) -> dict[str, dict[str, Score]]:
+def measure_export(
+    timed: Sequence[Sequence[Times]], bundles: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Score]]:
     """Return the metrics of each way of running a model, over the runs.
 
     `ratio` is how often the eager model's time holds its time, and `gain` how often its rate holds
     that of the float32 bundle, and `lead` that of its teacher's float32 bundle, all within a run.
+
+    Args:
+        timed: the times of each way, for each run.
+        bundles: of each bundle by its variant: what its export measured, and its bytes.
     """
     metrics: dict[str, dict[str, Score]] = {}
-    for idx, way in enumerate(timing.name for timing in found.runs[0]):
+    for idx, way in enumerate(timing.name for timing in timed[0]):
         if way == TEACHER:
             continue
-        runs = [_measure_run(timings, idx) for timings in found.runs]
+        runs = [_measure_run(timings, idx) for timings in timed]
         values = {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
-        if way in found.sizes:
-            values["size.megabytes"] = summarise([found.sizes[way] / MEGABYTE])
-        values |= _find_scores(way, found.parities)
+        if way in bundles:
+            values["size.megabytes"] = summarise([bundles[way]["bytes"] / MEGABYTE])
+        values |= _find_scores(way, bundles)
         metrics[way] = values
     return metrics
 
@@ -128,38 +104,28 @@ def _find_scores(way: str, parities: Mapping[str, Mapping[str, Any]]) -> dict[st
     return {"score.first": summarise(trained[:1])} if way == EAGER and trained else {}
 
 
-def write_latency_report(table: str, root: Path) -> None:
-    """Write the markdown and the figure of a table of times.
+def is_timed(cell: CellResult) -> bool:
+    """Say whether a cell was measured by its times."""
+    return any(metric.startswith("latency.") for metric in cell.metrics)
+
+
+def render_times(cells: Mapping[str, CellResult], config: TimingConfig) -> list[str]:
+    """Return how the times were taken, and of what.
 
     Args:
-        table: its name.
-        root: the project's root.
-
-    Raises:
-        ConfigError: a file that a person writes is missing or wrong.
-        DataError: results/<table>.json is missing or is no results file.
+        cells: what was measured.
+        config: how often.
     """
-    comparison = read_comparison(table, root)
-    cells = comparison.results.cells
-    config = read_params(root / "params.yaml").latency_tables[table]
-    sections = [
-        "## How our numbers were made",
+    return [
         f"Each of {config.runs} runs times all ways of running a model in turn on the same "
         f"sentence, {config.sentences} real ones in an order of its own, after a warm-up; then "
         f"{config.batches} batches. Ratios are taken within a run.",
         _render_models(cells),
-        render_data(cells),
-        render_machines(cells),
-        "## Again",
-        f"```\ndvc repro report_latency@{table}\nsnakemake --cores 2 reports/{table}.md\n```\n\n"
-        "Both do only what is not done. Another machine has other times: `dvc repro --force "
-        f"--single-item measure_latency@{table}` takes them anew.",
     ]
-    picture = Picture(table, "Milliseconds and sentences a second", _draw(cells))
-    write_files(comparison, [picture], sections, root)
 
 
-def _draw(cells: Mapping[str, CellResult]) -> bytes:
+def draw_times(cells: Mapping[str, CellResult]) -> bytes:
+    """Return the figure of the times, as SVG."""
     lines = [
         Line(
             name,
@@ -169,17 +135,6 @@ def _draw(cells: Mapping[str, CellResult]) -> bytes:
         for name, cell in cells.items()
     ]
     return draw_latency(lines, "; ".join({c.fingerprint["processor"]: 0 for c in cells.values()}))
-
-
-def _describe_cell(name: str, params: Params, root: Path, hardware: str) -> CellResult:
-    """Return what is known of the model behind an export, without a number."""
-    export = params.exports[name]
-    trained = export.cell.rpartition("/")[2]
-    cell = read_cell(root / find_folder(trained, params), trained, params)
-    fingerprint = {**cell.fingerprint, "processor": hardware}
-    described = build_result(cell, {}, {})
-    changes = {"seeds": [export.seed], "fingerprint": fingerprint, "runs": {}}
-    return described.model_copy(update=changes)
 
 
 def _render_models(cells: Mapping[str, CellResult]) -> str:

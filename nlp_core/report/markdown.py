@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from nlp_core.config.name import CELLS
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.metrics import is_lower_better
@@ -251,14 +251,12 @@ def render_notes(part: ComparedPart, comparison: Comparison) -> str:
 def render_making(
     cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]
 ) -> list[str]:
-    """Return how the cells were trained, section by section; none where nothing is measured.
+    """Return how the cells were trained, section by section.
 
     Args:
         cells: what was measured.
         recipes: those of the grid, by name.
     """
-    if not cells:
-        return []
     header = ["cell", "model", "recipe", "seeds", "parameters"]
     header += ["epoch chosen on", "reported on", "epochs"]
     rows = [
@@ -274,13 +272,7 @@ def render_making(
         ]
         for name, cell in cells.items()
     ]
-    return [
-        "## How our numbers were made",
-        render_rows(header, rows),
-        render_recipes(cells, recipes),
-        render_data(cells),
-        render_machines(cells),
-    ]
+    return [render_rows(header, rows), render_recipes(cells, recipes)]
 
 
 def _describe_choice(cell: CellResult, recipe: RecipeConfig) -> str:
@@ -309,7 +301,8 @@ def render_recipes(
     """
     lines = ["Recipes, and where their values come from (what is not named is at its default):", ""]
     for name in sorted({cell.recipe for cell in cells.values()}):
-        values = recipes[name].model_dump(mode="json", exclude_defaults=True, exclude={"source"})
+        unsaid = {"source", "table"}
+        values = recipes[name].model_dump(mode="json", exclude_defaults=True, exclude=unsaid)
         text = ", ".join(f"{key} {value}" for key, value in flatten(values).items())
         lines.append(f"- **{name}**: {recipes[name].source.strip()}. {text}.")
     return "\n".join(lines)
@@ -329,13 +322,13 @@ def flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, object]
 
 def render_data(cells: Mapping[str, CellResult]) -> str:
     """Return the digests of the data of all cells, and what is not the official release."""
-    digests = {name: digest for cell in cells.values() for name, digest in cell.data.items()}
+    digests = {item: None for cell in cells.values() for item in cell.data.items()}
     for init in (cell.init for cell in cells.values() if cell.init is not None):
-        place = init["path"].removeprefix("data/processed/").removeprefix("artifacts/finetune/")
-        digests[place] = init["sha256"]
+        place = init["path"].removeprefix("data/processed/").removeprefix(CELLS)
+        digests[place, init["sha256"]] = None
     shown = ", ".join(
         f"{name} `{digest.removeprefix('sha256:')[:DIGEST_LETTERS]}`"
-        for name, digest in sorted(digests.items())
+        for name, digest in sorted(digests)
     )
     lines = [f"Data, by the first letters of the sha256 of what training reads: {shown}."]
     notes = sorted({note for cell in cells.values() for note in cell.footnotes})
@@ -364,34 +357,42 @@ def render_machines(cells: Mapping[str, CellResult]) -> str:
     return "\n".join(lines)
 
 
-def render_commands(table: str, cells: Mapping[str, CellResult]) -> str:
-    """Return the commands that make the table, and each of its cells, again."""
-    folders = {
-        name: PurePosixPath(cell.folder or f"artifacts/finetune/{table}/{name}")
-        for name, cell in sorted(cells.items())
-    }
-    is_distilled = any(cell.folder for cell in cells.values())
-    report = f"{'report_distilled' if is_distilled else 'report'}@{table}"
+def render_commands(
+    table: str, stages: Mapping[str, tuple[str, str]], *, is_timed: bool = False
+) -> str:
+    """Return the commands that make the table, and each of its cells, again.
+
+    Args:
+        table: its name.
+        stages: for each cell the stage that makes it, and its folder.
+        is_timed: whether times are among the numbers.
+    """
     sections = [
         "## Again",
         "The whole table, one stage at a time, or side by side on two cores:",
-        f"```\ndvc repro {report}\nsnakemake --cores 2 reports/{table}.md\n```",
+        f"```\ndvc repro report@{table}\nsnakemake --cores 2 reports/{table}.md\n```",
     ]
-    if cells:
+    if stages:
         rows = [
             [
                 cell,
-                f"`dvc repro {folder.parts[1]}@{cell} {report}`",
+                f"`dvc repro {stage} report@{table}`",
                 f"`snakemake --cores 2 {folder} reports/{table}.md`",
             ]
-            for cell, folder in folders.items()
+            for cell, (stage, folder) in stages.items()
         ]
+        names = sorted({stage.partition("@")[0] for stage, _ in stages.values()})
+        again = " or ".join(f"`dvc repro --single-item {name}@<cell>`" for name in names)
         sections += [
             "One cell and the table, by DVC or by Snakemake:",
             render_rows(["cell", "DVC", "Snakemake"], rows),
             "Both do only what is not done. To train a cell from nothing, remove "
-            f"`artifacts/work/{table}/<cell>` and add `--force` to `dvc repro --single-item "
-            f"{'distill@<cell>` or `' if is_distilled else ''}finetune@<cell>`.",
+            f"`artifacts/work/{table}/<cell>` and add `--force` to {again}.",
+        ]
+    if is_timed:
+        sections += [
+            "Another machine has other times: `dvc repro --force --single-item "
+            f"evaluate@{table}` takes them anew."
         ]
     return "\n\n".join(sections)
 

@@ -1,5 +1,7 @@
 """What evaluation measured: the model of results/<table>.json."""
 
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +28,12 @@ class Score(Record):
     n: int
     values: list[float]
     """In the order of the seeds."""
+
+
+def summarise(values: Sequence[float]) -> Score:
+    """Return mean and sample standard deviation (n - 1; 0 for one value) of a metric's values."""
+    sd = statistics.stdev(values) if len(values) > 1 else 0.0
+    return Score(mean=statistics.fmean(values), sd=sd, n=len(values), values=list(values))
 
 
 class TaskSplits(Record):
@@ -67,8 +75,6 @@ class CellResult(Record):
     numerics: int
     runs: dict[str, RunDigests] = {}
     """By seed."""
-    folder: str | None = None
-    """Where its seeds lie, of the cells of a table with students; null: where any cell's do."""
 
 
 class Results(Record):
@@ -76,6 +82,8 @@ class Results(Record):
 
     table: str
     cells: dict[str, CellResult]
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    """Of each pretrained cell and text the points of held-out perplexity: step and value."""
 
 
 def read_results(path: Path) -> Results:
@@ -101,8 +109,7 @@ def parse_results(content: bytes, path: Path) -> Results:
 
 
 def _name_command(path: Path) -> str:
-    # Snakemake's name, since the stage of DVC depends on the sort of the table.
-    return f"snakemake --cores 1 results/{path.name}"
+    return f"dvc repro evaluate@{path.stem}"
 
 
 def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:

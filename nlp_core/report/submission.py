@@ -152,10 +152,10 @@ def choose_cells(
     chosen: dict[str, str] = {}
     _check_wanted(wanted, names, params, tasks)
     for name in names:
-        if name not in params.cells:
-            near = suggest(name, params.cells)
+        if name not in params.experiments:
+            near = suggest(name, params.experiments)
             raise ConfigError(f"{GRID}/: experiments: unknown cell '{name}'. {near}")
-        data = params.cells[name].data
+        data = params.experiments[name].data
         members = [task for task in params.list_tasks(data) if task in tasks]
         if not members:
             raise ConfigError(
@@ -176,8 +176,13 @@ def _check_wanted(
     wanted: Sequence[str], names: Sequence[str], params: Params, tasks: Sequence[str]
 ) -> None:
     """Refuse a task that no cell of several can predict for the site."""
-    cells = [params.cells[name] for name in names if name in params.cells]
-    members = {task for cell in cells for task in params.groups.get(cell.data, [])}
+    cells = [params.experiments[name] for name in names if name in params.experiments]
+    members = {
+        task
+        for cell in cells
+        if cell.data in params.groups
+        for task in params.list_tasks(cell.data)
+    }
     for task in wanted:
         if task not in members:
             found = f"no cell that was named has the task '{task}' beside others"
@@ -220,7 +225,7 @@ def _describe_absent(absent: list[Sheet], chosen: dict[str, str]) -> str:
 
 def _check_cell(name: str, params: Params, seed: int | None, task: str) -> tuple[Cell, int]:
     """Return a cell whose training is finished, and its seed; check that its rows are there."""
-    seeds = params.cells[name].seeds
+    seeds = params.experiments[name].seeds
     if seed is not None and seed not in seeds:
         raise ConfigError(f"--seed: found {seed}, but the cell '{name}' has the seeds {seeds}.")
     check_finished(name, params, Path())

@@ -1,37 +1,45 @@
 """Write the report of a table: reports/<table>.md and .svg, from its results."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.config.params import read_params
+from nlp_core.config.export import ExportConfig
+from nlp_core.config.name import name_folder
+from nlp_core.config.params import Params, read_params
 from nlp_core.config.published import read_published
 from nlp_core.files import replacing, write_text
+from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, compare
+from nlp_core.report.evaluation import list_cells
 from nlp_core.report.figure import draw_figure
+from nlp_core.report.latency import draw_times, is_timed, render_times
 from nlp_core.report.markdown import (
     render_commands,
+    render_data,
+    render_machines,
     render_making,
     render_report,
     summarise_outcomes,
 )
+from nlp_core.report.pretraining import draw_encoders, render_encoders
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.significance import find_differences, render_differences
 
 log = logging.getLogger(__name__)
 
 
-class Picture(NamedTuple):
-    """A figure of a report.
+class Section(NamedTuple):
+    """What a report shows of one sort of cells.
 
     Attributes:
-        name: of its file, without the ending.
-        text: what it shows.
+        making: how the numbers were made.
+        text: what the figure shows, which is that of the first sort.
         svg: its content.
     """
 
-    name: str
+    making: list[str]
     text: str
     svg: bytes
 
@@ -74,7 +82,7 @@ def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> C
 
 
 def write_report(table: str, root: Path) -> None:
-    """Write the markdown and the figure of a table.
+    """Write the markdown and the figure of a table, in sections by the sort of its cells.
 
     Args:
         table: its name.
@@ -85,34 +93,42 @@ def write_report(table: str, root: Path) -> None:
         DataError: results/<table>.json is missing or is no results file.
     """
     comparison = read_comparison(table, root)
+    params = read_params(root / "params.yaml")
     cells = comparison.results.cells
-    sections = [
-        render_differences(find_differences(comparison, root)),
-        *render_making(cells, read_params(root / "params.yaml").recipes),
-        render_commands(table, cells),
-    ]
-    picture = Picture(table, "Published and measured numbers", draw_figure(comparison))
-    write_files(comparison, [picture], sections, root)
-
-
-def write_files(
-    comparison: Comparison, pictures: Sequence[Picture], sections: Iterable[str], root: Path
-) -> None:
-    """Write reports/<table>.md and its figures.
-
-    Args:
-        comparison: the table with our numbers in it.
-        pictures: in the order in which the report shows them.
-        sections: what the report says between the parts of the table and its sources.
-        root: the project's root.
-    """
-    table, folder = comparison.results.table, root / "reports"
-    for picture in pictures:
-        with replacing(folder / f"{picture.name}.svg") as temporary:
-            temporary.write_bytes(picture.svg)
-    shown = {picture.name: picture.text for picture in pictures}
-    write_text(folder / f"{table}.md", render_report(comparison, shown, sections))
+    parts = list(_list_sections(comparison, params))
+    made = [text for part in parts for text in part.making]
+    if cells:
+        made = ["## How our numbers were made", *made, render_data(cells), render_machines(cells)]
+    timed = any(is_timed(cell) for cell in cells.values())
+    stages = {
+        name: (name_stage(name, item), name_folder(item.table, name))
+        for name, item in list_cells(table, params).items()
+        if name in cells or (timed and isinstance(item, ExportConfig))
+    }
+    differences = render_differences(find_differences(comparison, root))
+    sections = [differences, *made, render_commands(table, stages, is_timed=timed)]
+    folder, first = root / "reports", parts[0]
+    with replacing(folder / f"{table}.svg") as temporary:
+        temporary.write_bytes(first.svg)
+    write_text(folder / f"{table}.md", render_report(comparison, {table: first.text}, sections))
     log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))
+
+
+def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
+    cells, curves = comparison.results.cells, comparison.results.curves
+    timed = {name: cell for name, cell in cells.items() if is_timed(cell)}
+    pretrained = {name: cells[name] for name in curves}
+    trained = {name: cell for name, cell in cells.items() if name not in {*timed, *pretrained}}
+    if trained or not cells:
+        making = render_making(trained, params.recipes) if trained else []
+        yield Section(making, "Published and measured numbers", draw_figure(comparison))
+    if pretrained:
+        making = render_encoders(pretrained, params.encoders)
+        svg = draw_encoders(curves, params.encoders)
+        yield Section(making, "Held-out perplexity over the steps", svg)
+    if timed:
+        making = render_times(timed, params.timing[comparison.results.table])
+        yield Section(making, "Milliseconds and sentences a second", draw_times(timed))
 
 
 def _find_results(table: str, root: Path) -> Path:

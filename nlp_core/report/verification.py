@@ -17,16 +17,14 @@ from safetensors import safe_open
 from scipy.stats import t as student
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import ExperimentConfig, Params, StudentConfig
+from nlp_core.config.params import CellConfig, ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_json
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.report.cell import Cell as TrainedCell
 from nlp_core.report.cell import find_difference
 from nlp_core.report.evaluation import list_cells, measure_seed
 from nlp_core.report.gain import CONFIDENCE
-from nlp_core.report.pretraining import EncoderNote
 from nlp_core.report.results import CellResult, RunDigests, read_results
 from nlp_core.training.cell import describe_cell, name_stage, read_cell, train_seed
 from nlp_core.training.determinism import describe_machine
@@ -101,12 +99,10 @@ def list_places(
     Raises:
         ConfigError: there is no such table, cell or seed.
     """
-    tables = [*params.all_tables, *params.encoder_tables]
-    if table not in tables:
-        raise ConfigError(f"table '{table}': unknown. {suggest(table, tables)}")
-    names = sorted(params.encoders)
-    if table in params.all_tables:
-        names = [name for name in list_cells(table, params) if params.cells[name].table == table]
+    if table not in params.tables:
+        raise ConfigError(f"table '{table}': unknown. {suggest(table, params.tables)}")
+    items = list_cells(table, params).items()
+    names = [name for name, item in items if item.table == table]
     for name in cells:
         if name not in names:
             raise ConfigError(f"table '{table}': unknown cell '{name}'. {suggest(name, names)}")
@@ -136,12 +132,11 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
         seed: of the draw.
     """
     cells = []
-    for table in sorted(params.all_tables):
+    for table in sorted(params.tables):
         path = root / "results" / f"{table}.json"
         for name, result in sorted(read_results(path).cells.items() if path.exists() else []):
-            is_own = name in params.cells and params.cells[name].table == table
             # others start from trained cells, which a draw cannot promise
-            is_plain = is_own and _starts_from_data(params.cells[name])
+            is_plain = _starts_from_data(list_cells(table, params).get(name), table, params)
             if is_plain and result.numerics == params.numerics and result.runs:
                 cells.append((table, name, result.seeds))
     draw = random.Random(seed)
@@ -149,8 +144,10 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
     return [Place(table, name, draw.choice(seeds)) for table, name, seeds in chosen]
 
 
-def _starts_from_data(cell: ExperimentConfig) -> bool:
-    return not isinstance(cell, StudentConfig) and cell.init.startswith("data/")
+def _starts_from_data(cell: CellConfig | None, table: str, params: Params) -> bool:
+    if not isinstance(cell, ExperimentConfig) or cell.table != table:
+        return False
+    return not params.list_teachers(cell.data) and cell.init.startswith("data/")
 
 
 def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> list[str]:
@@ -162,11 +159,10 @@ def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> 
         root: the project's root.
     """
     stages: dict[str, None] = {}
-    for name in dict.fromkeys(place.cell for place in places):
-        cell = params.cells[name] if name in params.cells else params.encoders[name]
+    for place in dict.fromkeys(places):
+        cell = _find_item(place, params)
         if not (root / "data/processed" / cell.data / "manifest.json").exists():
-            is_group = cell.data in params.groups
-            stages[f"gather_{cell.data}" if is_group else f"preprocess@{cell.data}"] = None
+            stages[_name_data_stage(cell.data, params)] = None
         if (
             isinstance(cell, EncoderConfig)
             and not (root / "data/processed" / cell.measured_on / "manifest.json").exists()
@@ -176,6 +172,12 @@ def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> 
         if not (root / init).exists():
             stages[name_stage(init)] = None
     return list(stages)
+
+
+def _name_data_stage(data: str, params: Params) -> str:
+    if data in params.groups:
+        return f"gather_{data}"
+    return f"teach@{data}" if data in params.taught else f"preprocess@{data}"
 
 
 def verify(
@@ -196,19 +198,21 @@ def verify(
     for place in places:
         committed = read_results(root / "results" / f"{place.table}.json").cells[place.cell]
         _require_current(committed, place, params)
-        is_encoder = place.table in params.encoder_tables
+        is_encoder = isinstance(_find_item(place, params), EncoderConfig)
         retrain = _retrain_encoder if is_encoder else _retrain_cell
         yield _compare(place, committed, retrain(place, params, work))
 
 
+def _find_item(place: Place, params: Params) -> ExperimentConfig | EncoderConfig:
+    """Return what the grid says of a cell that trains."""
+    item = list_cells(place.table, params)[place.cell]
+    assert isinstance(item, ExperimentConfig | EncoderConfig), place
+    return item
+
+
 def _require_current(committed: CellResult, place: Place, params: Params) -> None:
     where = f"results/{place.table}.json: {place.cell}"
-    if place.table not in params.encoder_tables:
-        difference = find_difference(committed, place.cell, params)
-    else:
-        said = digest_json(params.encoders[place.cell].describe()), params.numerics
-        is_current = said == (committed.recipe_digest, committed.numerics)
-        difference = None if is_current else "trained by another recipe or older code"
+    difference = find_difference(committed, _find_item(place, params), params)
     if difference:
         raise DataError(
             f"{where}: {difference}. Train and measure the cell as the grid describes it now; "
@@ -237,8 +241,8 @@ def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
 
 def _retrain_encoder(place: Place, params: Params, work: Path) -> Retrained:
     folder = pretrain_encoder(read_encoder(place.cell, params), work, notes=None)
-    note = EncoderNote.model_validate(read_mapping(folder / "encoder.json"))
-    return Retrained(note, note.metrics, note.data, folder / WEIGHTS)
+    cell = TrainedCell.model_validate(read_mapping(folder / "cell.json"))
+    return Retrained(cell.runs[str(place.seed)], cell.metrics, cell.data, folder / WEIGHTS)
 
 
 def _compare(place: Place, committed: CellResult, found: Retrained) -> SeedVerdict:

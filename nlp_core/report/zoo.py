@@ -74,7 +74,7 @@ def list_zoo(root: Path) -> list[ZooModel]:
     params = read_params(root / "params.yaml")
     tables = {
         name: read_comparison(name, root, allow_missing=True)
-        for name in sorted({cell.table for cell in params.cells.values()})
+        for name in sorted({cell.table for cell in params.experiments.values()})
     }
     paths = sorted((root / "zoo").rglob("*.json"))
     return [_describe(path, root, params, tables) for path in paths]
@@ -108,7 +108,7 @@ def _describe(path: Path, root: Path, params: Params, tables: dict[str, Comparis
     name = path.relative_to(root).as_posix()
     config = read_model(path)
     plan = plan_model(config, where=name)
-    found = {key: item for key, item in params.cells.items() if item.model == name}
+    found = {key: item for key, item in params.experiments.items() if item.model == name}
     tasks = {task for item in found.values() for task in params.list_tasks(item.data)}
     return ZooModel(
         name.removeprefix("zoo/"),

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from pathlib import Path
 
-from nlp_core.tracking.runs import collect_cells, collect_encoders
+from nlp_core.tracking.runs import collect_cells
 from nlp_core.tracking.store import open_store
 
 log = logging.getLogger(__name__)
@@ -14,7 +14,7 @@ def import_runs(root: Path, database: Path) -> Counter[str]:
     """Import the runs of a project and return how many cells were added, replaced and kept.
 
     A cell is one run with one nested run a seed, in an experiment named like its table; so is an
-    encoder that was pretrained here, in the experiment `pretrain`. A cell whose files changed since
+    encoder that was pretrained here. A cell whose files changed since
     replaces the older runs, which MLflow keeps as deleted.
 
     Args:
@@ -25,7 +25,7 @@ def import_runs(root: Path, database: Path) -> Counter[str]:
         ConfigError: params.yaml is wrong.
     """
     counts: Counter[str] = Counter()
-    cells = [*collect_cells(root), *collect_encoders(root)]
+    cells = [*collect_cells(root)]
     with open_store(database) as store:
         for cell in cells:
             change = store.put(cell)

@@ -1,7 +1,7 @@
 """What there is to track: every finished cell and encoder, from the files that stages wrote.
 
-Reads artifacts/finetune|distill|pretrain/, results/, runs/, dvc.lock and the grid; writes nothing
-and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
+Reads artifacts/cells/, results/, runs/, dvc.lock and the grid; writes
+nothing and knows nothing of MLflow. Files that are missing leave a gap, no error: it is a view.
 """
 
 import json
@@ -18,9 +18,6 @@ from nlp_core.files import digest_file, digest_json
 
 log = logging.getLogger(__name__)
 
-STAGES = ("distill", "finetune")
-"""The stages that train cells, and the folders below artifacts/ that they write to."""
-PRETRAIN = "pretrain"
 Plain = dict[str, Any]  # Any: JSON holds anything
 
 
@@ -76,35 +73,31 @@ class TrackedCell:
 
 
 def collect_cells(root: Path) -> Iterator[TrackedCell]:
-    """Yield every finished cell, trained by itself or distilled, in the order of its path.
+    """Yield every finished cell that was trained or pretrained, in the order of its path.
 
     Args:
         root: the project's root.
     """
     lock = _read_lock(root / "dvc.lock")
-    recipes = read_params(root / "params.yaml").recipes
-    found = [path for name in STAGES for path in root.glob(f"artifacts/{name}/*/*/cell.json")]
-    for path in sorted(found):
+    params = read_params(root / "params.yaml")
+    for path in sorted(root.glob("artifacts/cells/*/*/cell.json")):
         note = _read_json(path)
-        stage = lock.get(f"{path.parts[-4]}@{note['cell']}", {})
+        if "bundles" in note:
+            continue  # an export: it is no run
+        is_encoder = "metrics" in note
+        sort = "encoders" if is_encoder else "recipes"
+        stage = lock.get(f"{'pretrain' if is_encoder else 'finetune'}@{note['cell']}", {})
         recorded = stage.get("params", {}).get(f"{GRID}/{note['table']}.yaml", {})
-        recipe = recorded.get(f"recipes.{note['recipe']}")
-        if recipe is None and note["recipe"] in recipes:
-            recipe = recipes[note["recipe"]].model_dump(mode="json")
+        recipe = recorded.get(f"{sort}.{note['recipe']}")
+        known = getattr(params, sort)
+        if recipe is None and note["recipe"] in known:
+            recipe = known[note["recipe"]].model_dump(mode="json")
         results = _read_json(root / "results" / f"{note['table']}.json").get("cells", {})
         result = results.get(note["cell"])
+        if is_encoder:
+            scores = {k: {"mean": v, "sd": 0.0, "values": [v]} for k, v in note["metrics"].items()}
+            result = {"metrics": scores, "seeds": note["seeds"]}
         yield _build_cell(root, path.parent, note, stage=stage, recipe=recipe or {}, result=result)
-
-
-def collect_encoders(root: Path) -> Iterator[TrackedCell]:
-    """Yield every encoder that was pretrained, as a cell of one seed in the table `pretrain`.
-
-    Args:
-        root: the project's root.
-    """
-    lock = _read_lock(root / "dvc.lock")
-    for path in sorted((root / "artifacts" / "pretrain").glob("*/encoder.json")):
-        yield _build_encoder(root, path, lock.get(f"pretrain@{path.parent.name}", {}))
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: JSON holds anything
@@ -164,7 +157,8 @@ def _build_cell(
 def _build_seed(
     root: Path, folder: Path, note: Plain, *, seed: int, values: dict[str, float]
 ) -> TrackedSeed:
-    history = folder / f"seed-{seed}" / "history.jsonl"
+    is_encoder = "metrics" in note  # whose weights and history are in the cell's own folder
+    history = (folder if is_encoder else folder / f"seed-{seed}") / "history.jsonl"
     run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
     outcome = note["runs"][str(seed)]
@@ -178,45 +172,6 @@ def _build_seed(
         tags=tags | flatten(run, "run"),
         started=started,
         seconds=seconds,
-    )
-
-
-def _build_encoder(root: Path, path: Path, stage: Plain) -> TrackedCell:
-    note = _read_json(path)
-    history = path.with_name("history.jsonl")
-    run = _read_json(root / "runs" / PRETRAIN / f"{note['encoder']}.json")
-    started, seconds = run.pop("started", None), run.pop("seconds", None)
-    seed = TrackedSeed(
-        seed=note["config"]["seed"],
-        metrics=note["metrics"],
-        points=_read_history(history),
-        tags={
-            "weights": note["weights"],
-            "history.sha256": digest_file(history),
-            **flatten(run, "run"),
-        },
-        started=started,
-        seconds=seconds,
-    )
-    return TrackedCell(
-        table=PRETRAIN,
-        cell=note["encoder"],
-        params={
-            "model": note["init"]["path"],
-            "seeds": str(seed.seed),
-            "numerics": str(note["numerics"]),
-            **flatten(note["parameters"], "parameters"),
-            **flatten(note["data"], "data"),
-            **flatten(note["init"], "init"),
-            **flatten(note["config"], "recipe"),
-        },
-        metrics=note["metrics"],
-        tags={
-            "encoder.sha256": digest_file(path),
-            **flatten(note["fingerprint"], "fingerprint"),
-            **_list_digests(stage),
-        },
-        seeds=[seed],
     )
 
 

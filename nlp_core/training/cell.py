@@ -15,15 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import GRID, ExperimentConfig, Params, StudentConfig
+from nlp_core.config.name import CELLS, name_folder
+from nlp_core.config.params import GRID, ExperimentConfig, Params
 from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
-from nlp_core.data.soft_labels import (
-    SoftLabels,
-    digest_soft_labels,
-    read_soft_labels,
-    refuse_other_teachers,
-)
 from nlp_core.data.task import Task, list_footnotes
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import (
@@ -40,7 +35,6 @@ from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.split_prediction import write_predictions
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.lock import locked
-from nlp_core.training.matching import describe_matching
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.run import FinishedSeed, Run, train_run
 from nlp_core.training.run_note import write_run_note
@@ -81,21 +75,12 @@ class Cell(Run):
             }
             | ({"files": files} if files else {})
             | ({"start": {"keep_heads": self.start.keep_heads}} if self.start else {})
-            | ({"soft_labels": digest_soft_labels(self.soft_labels)} if self.soft_labels else {})
-            | ({"matching": describe_matching(self.soft_labels)} if self.matching else {})
         )
 
     @property
     def folder(self) -> Path:
         """Where its trained seeds lie."""
-        return Path("artifacts") / self.experiment.stage / self.experiment.table / self.name
-
-    @property
-    def soft_labels(self) -> list[SoftLabels]:
-        """What the teachers of a student predict; nothing for a cell without teachers."""
-        if not isinstance(self.experiment, StudentConfig):
-            return []
-        return read_soft_labels(Path(self.experiment.soft_labels))
+        return Path(name_folder(self.experiment.table, self.name))
 
     @property
     def init_digest(self) -> str:
@@ -125,11 +110,11 @@ def read_cell(name: str, params: Params) -> Cell:
         DataError: the task or the vectors are not processed yet, or a file that a layer names is
             missing.
     """
-    if name not in params.cells:
+    if name not in params.experiments:
         raise ConfigError(
-            f"{GRID}/: experiments: unknown cell '{name}'. {suggest(name, params.cells)}"
+            f"{GRID}/: experiments: unknown cell '{name}'. {suggest(name, params.experiments)}"
         )
-    experiment = params.cells[name]
+    experiment = params.experiments[name]
     start = read_start(name, params)
     init = start.init if start else Path(experiment.init)
     if not (init / "manifest.json").exists():
@@ -158,8 +143,6 @@ def read_cell(name: str, params: Params) -> Cell:
         start.check(plan)
     for path in list_files(plan):
         require_file(path)
-    if isinstance(experiment, StudentConfig):
-        refuse_other_teachers(Path(experiment.soft_labels), params.list_teachers(experiment))
     return Cell(
         name=name,
         experiment=experiment,
@@ -179,7 +162,7 @@ def _drop_description(model: dict[str, Any]) -> dict[str, Any]:
 
 def name_stage(init: Path) -> str:
     """Return the DVC stage that makes a folder of vectors or of an encoder."""
-    return f"{'pretrain' if init.parent.name == 'pretrain' else 'preprocess'}@{init.name}"
+    return f"{'pretrain' if f'{init}/'.startswith(CELLS) else 'preprocess'}@{init.name}"
 
 
 def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:

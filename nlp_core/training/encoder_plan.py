@@ -1,10 +1,10 @@
-"""All that an encoder of params.yaml is made of, read and checked before any work starts."""
+"""All that an encoder of the grid is made of, read and checked before any work starts."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import Params
+from nlp_core.config.params import GRID, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus_task import CorpusTask, read_corpus_task
 from nlp_core.data.task import read_task
@@ -44,7 +44,7 @@ class EncoderPlan:
     @property
     def where(self) -> str:
         """Where it is configured, for error messages."""
-        return f"params.yaml: encoders.{self.name}"
+        return f"{GRID}/{self.config.table}.yaml: encoders.{self.name}"
 
     @property
     def key(self) -> str:
@@ -69,7 +69,7 @@ def read_encoder(name: str, params: Params) -> EncoderPlan:
     """
     if name not in params.encoders:
         hint = suggest(name, params.encoders)
-        raise ConfigError(f"params.yaml: encoders: unknown encoder '{name}'. {hint}")
+        raise ConfigError(f"{GRID}/: encoders: unknown encoder '{name}'. {hint}")
     config = params.encoders[name]
     measured_on = Path("data/processed") / config.measured_on
     return EncoderPlan(
@@ -96,7 +96,7 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     manifest = read_mapping(path)
     if manifest["kind"] != "encoder":
         raise ConfigError(
-            f"params.yaml: encoders.{name}.init: found '{init}', which holds data of the kind "
+            f"{GRID}/{config.table}.yaml: encoders.{name}.init: found '{init}' with data of kind "
             f"{manifest['kind']}, expected a pretrained encoder, such as data/processed/minilm."
         )
     return digest_json(manifest["files"])

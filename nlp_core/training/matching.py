@@ -1,18 +1,17 @@
 """The teacher whose layers a student's layers learn from, read from its trained cell."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.config.distillation import MatchingConfig
 from nlp_core.config.reader import WHOLE_TEXTS
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.data.soft_labels import SoftLabels
+from nlp_core.data.soft_labels import read_soft_labels
+from nlp_core.data.task import Task
 from nlp_core.encoders import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_file
+from nlp_core.files import digest_file, digest_json
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
@@ -23,19 +22,14 @@ from nlp_core.prediction.trained_model import CELL, read_trained_folder
 from nlp_core.training.lesson import describe_teacher
 
 
-def describe_matching(parts: Sequence[SoftLabels]) -> list[Any]:  # Any: JSON holds anything
-    """Return what a student's layers depend on beside the soft labels: cells, seeds, weights."""
-    return [part.teacher for part in parts]
-
-
 def read_matching(
-    config: MatchingConfig, parts: Sequence[SoftLabels], model: GraphModel, featurizer: Featurizer
+    config: MatchingConfig, task: Task, model: GraphModel, featurizer: Featurizer
 ) -> Matching:
     """Read the encoder of the teacher, and let the student's and its own record what is compared.
 
     Args:
         config: of the recipe.
-        parts: all that the teachers of the student said, of one task.
+        task: the taught task.
         model: the student; only how its encoder hands out attention changes.
         featurizer: what reads the student's texts.
 
@@ -43,13 +37,13 @@ def read_matching(
         ConfigError: a layer is no encoder, or the two cannot be compared.
         DataError: there are several teachers, or the teacher is not trained, or another one by now.
     """
-    cell, seed = _find_teacher(parts)
+    cell, seed = _find_teacher(task.folder)
     weights, folder = describe_teacher(cell, seed)["weights"], cell / f"seed-{seed}"
     if weights != f"sha256:{_digest(folder / WEIGHTS)}":
         raise DataError(
             f"{folder / WEIGHTS}: found no weights, or others than {CELL} says, expected those of "
             f"the teacher whose layers the student learns from; run `dvc repro --force "
-            f"{cell.parent.parent.name}@{cell.name}`."
+            f"finetune@{cell.name}`."
         )
     trained = read_trained_folder(cell, seed)
     plan = trained.plan
@@ -71,19 +65,25 @@ def read_matching(
     return matching
 
 
-def _find_teacher(parts: Sequence[SoftLabels]) -> tuple[Path, int]:
-    """Return the cell and the seed of the one teacher."""
-    found = sorted({(part.teacher["cell"], seed) for part in parts for seed in part.seeds})
+def _find_teacher(folder: Path) -> tuple[Path, int]:
+    """Return the cell and the seed of the one teacher of a taught task."""
+    soft = read_soft_labels(folder)
+    assert soft is not None, folder
+    found = sorted({*soft.teachers})
     if len(found) > 1:
-        members = ", ".join(f"{cell} seed {seed}" for cell, seed in found)
+        members = ", ".join(f"{one.cell} seed {one.seed}" for one in found)
         raise DataError(
-            f"{parts[0].folder.parent}: found soft labels of {len(found)} teachers ({members}), "
-            "expected those of one seed of one cell, since the recipe's distillation.matching "
-            "lets layers learn from those of one model; put one teacher into a set of its own, or "
-            "take a recipe without matching."
+            f"{folder}: found soft labels of {len(found)} teachers ({members}), expected those of "
+            "one seed of one cell, since the recipe's distillation.matching lets layers learn from "
+            "those of one model; let one alone teach a task, or take a recipe without matching."
         )
-    ((cell, seed),) = found
-    return Path(cell), seed
+    (one,) = found
+    if digest_json(describe_teacher(one.cell, one.seed)) != one.digest:
+        raise DataError(
+            f"{folder}: found soft labels of another teacher than {one.cell}, seed {one.seed}, is "
+            f"now; run `dvc repro teach@{folder.name}`."
+        )
+    return one.cell, one.seed
 
 
 def _find_layer(plan: ModelPlan, name: str, key: str) -> LayerPlan:

@@ -1,4 +1,4 @@
-"""Pretrain an encoder of params.yaml into artifacts/pretrain/<encoder>/.
+"""Pretrain an encoder of the grid into artifacts/cells/<table>/<encoder>/.
 
 The folder is that of a processed encoder, so that a cell can name it as its init, with the heads
 and the history. It appears whole, at the end; until then the run is kept in a work folder
@@ -18,13 +18,16 @@ from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.encoders.pretrained import save_encoder
 from nlp_core.files import (
     digest_file,
+    digest_json,
     format_line,
     replacing_folder,
     write_json,
     write_text,
 )
+from nlp_core.kinds import MASKED_LANGUAGE_MODEL
 from nlp_core.models.masked_split import HEADS
 from nlp_core.models.pretraining import PretrainingModel
+from nlp_core.prediction.trained_model import CELL
 from nlp_core.training.checkpoint import save_tensors
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.encoder_plan import EncoderPlan
@@ -40,7 +43,7 @@ def pretrain_encoder(
     plan: EncoderPlan,
     root: Path = Path("artifacts"),
     *,
-    notes: Path | None = Path("runs/pretrain"),
+    notes: Path | None = Path("runs"),
 ) -> Path:
     """Pretrain an encoder, or go on with it, and return its folder.
 
@@ -53,8 +56,8 @@ def pretrain_encoder(
         ConfigError: tokenizer or architecture cannot be what params.yaml says.
         TrainingError: a loss is not finite, or another process trains this encoder.
     """
-    work = root / "work/pretrain" / plan.name / plan.key[:16]
-    target = root / "pretrain" / plan.name
+    place = f"{plan.config.table}/{plan.name}"
+    work, target = root / "work" / place / plan.key[:16], root / "cells" / place
     started = time.time()
     with locked(work, "encoder"):
         tokenizer = _prepare_tokenizer(plan, work)
@@ -65,11 +68,11 @@ def pretrain_encoder(
             events = list(run.train(on_step))
         with replacing_folder(target) as folder:
             _write_encoder(folder, plan, run.model, tokenizer)
-            _write_history(folder, plan, run.model, events)
+            _write_cell(folder, plan, run.model, events)
         for other in work.parent.iterdir():
             shutil.rmtree(other)
     if notes is not None:
-        write_run_note(notes / f"{plan.name}.json", started)
+        write_run_note(notes / place / f"seed-{plan.config.seed}.json", started)
     log.info("pretrain done encoder=%s steps=%d", plan.name, total)
     return target
 
@@ -122,14 +125,18 @@ def _read_source(folder: Path) -> dict[str, dict[str, str | None]]:
     return found
 
 
-def _write_history(
+def _write_cell(
     folder: Path, plan: EncoderPlan, model: PretrainingModel, events: list[Event]
 ) -> None:
     write_text(folder / "history.jsonl", "".join(format_line(event) for event in events))
     config = plan.config
     note = {
-        "encoder": plan.name,
-        "config": config.describe(),
+        "table": config.table,
+        "cell": plan.name,
+        "model": config.init,
+        "recipe": plan.name,
+        "recipe_digest": digest_json(config.describe()),
+        "seeds": [config.seed],
         "numerics": plan.numerics,
         "data": {
             config.data: f"sha256:{plan.task.digest}",
@@ -141,9 +148,25 @@ def _write_history(
             "total": sum(parameter.numel() for parameter in model.encoder.parameters()),
             "heads": sum(parameter.numel() for parameter in model.model.heads.parameters()),
         },
-        "footnotes": plan.task.footnotes,
+        "tasks": {
+            config.data: {
+                "kind": MASKED_LANGUAGE_MODEL.name,
+                "labels": [],
+                "metrics": [],
+                "select_split": "",
+                "report_split": config.measured_on,
+                "scheme": None,
+                "footnotes": plan.task.footnotes,
+            }
+        },
         "metrics": summarise_history(events),
-        "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
-        "validations": [event["digest"] for event in events if event["event"] == "weights"],
+        "runs": {
+            str(config.seed): {
+                "weights": f"sha256:{digest_file(folder / WEIGHTS)}",
+                "predictions": {},
+                "validations": [e["digest"] for e in events if e["event"] == "weights"],
+                "epochs": {},
+            }
+        },
     }
-    write_json(folder / "encoder.json", note, exact=True)
+    write_json(folder / CELL, note, exact=True)

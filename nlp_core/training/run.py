@@ -9,7 +9,6 @@ from typing import NamedTuple
 from nlp_core.config.distillation import MatchingConfig
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
-from nlp_core.data.soft_labels import SoftLabels
 from nlp_core.data.task import Task
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.files import format_line, replacing_folder, write_text
@@ -76,11 +75,6 @@ class Run(ABC):
         return task
 
     @property
-    def soft_labels(self) -> list[SoftLabels]:
-        """What the teachers predict; nothing for a run without teachers."""
-        return []
-
-    @property
     def matching(self) -> MatchingConfig | None:
         """What layers learn from those of the teacher; None: nothing."""
         distillation = self.recipe.distillation
@@ -136,7 +130,7 @@ def prepare_tasks(
         run: what is trained.
         seed: of the run; a run that starts from a cell may start from the same seed of it.
     """
-    taught = [read_lesson(task, run.recipe.distillation, run.soft_labels) for task in run.tasks]
+    taught = [read_lesson(task, run.recipe.distillation) for task in run.tasks]
     trained = [(task, item.train) for task, item in zip(run.tasks, taught, strict=True)]
     known = run.start.read_vocabularies(run.plan, seed) if run.start else {}
     featurizers = Featurizer.build_all(run.plan, trained, run.init, known)
@@ -159,8 +153,7 @@ def prepare_tasks(
         part = model.select(featurizer.plan) if run.plan.tasks else model
         lesson = item.lesson
         if lesson is not None and run.matching is not None:
-            labels = [one for one in run.soft_labels if one.task == task.name]
-            matching = read_matching(run.matching, labels, part, featurizer)
+            matching = read_matching(run.matching, task, part, featurizer)
             lesson = replace(lesson, matching=matching)
         runs.append(TaskRun(task, part, splits, _selections(task), lesson))
     return model, featurizers, runs

@@ -124,13 +124,13 @@ def read_start(name: str, params: Params) -> Start | None:
     """
     cell = name
     while (trained := params.find_start(cell)) is not None:
-        folder = Path(params.cells[cell].init)
+        folder = Path(params.experiments[cell].init)
         if not (folder / CELL).exists():
             raise _refuse(folder / CELL, trained, name)
         cell = trained
     if cell == name:
         return None
-    experiment = params.cells[name]
+    experiment = params.experiments[name]
     folder, own = Path(experiment.init), experiment.init_seed
     found = read_trained_folder(folder)
     start = Start(

@@ -1,4 +1,4 @@
 """Serve bundles over HTTP, with Starlette, uvicorn, pydantic and prometheus_client.
 
-python -m reglue_runtime.service artifacts/export/sst2_bilstm/float32
+python -m reglue_runtime.service artifacts/cells/latency/sst2_student/float32
 """

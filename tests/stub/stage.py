@@ -35,14 +35,12 @@ def write(path: Path, *lines: str) -> None:
 def finetune(name: str) -> None:
     """Write a cell's folder, its last file after the recipe's sleep."""
     numerics = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["numerics"]
-    section = "experiments" if STAGE == "finetune" else "distillations"
     grid = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in Path("grid").iterdir()]
-    (table,) = (table for table in grid if name in table.get(section, {}))
-    cell = table[section][name]
+    (table,) = (table for table in grid if name in table["experiments"])
+    cell = table["experiments"][name]
     recipe = table["recipes"][cell["recipe"]]
     inputs = [Path(cell["model"]), Path("data/processed", cell["data"]), Path(cell["init"])]
-    inputs += [Path(cell["soft_labels"])] if STAGE == "distill" else []
-    folder = Path("artifacts", STAGE, cell["table"], name)
+    folder = Path("artifacts/cells", cell["table"], name)
     found = digest([numerics, cell, recipe], inputs)
     write(folder / "seed-1" / "model.safetensors", found)
     time.sleep(recipe.get("sleep", 0))
@@ -53,10 +51,10 @@ def finetune(name: str) -> None:
 
 
 def teach(name: str) -> None:
-    """Write the soft labels of a teacher."""
-    teacher = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["teachers"][name]
+    """Write a taught task."""
+    teacher = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["taught"][name]
     found = digest(teacher, [Path(teacher["cell"]), Path("data/processed", teacher["data"])])
-    write(Path("artifacts/soft_labels", teacher["set"], name, "manifest.json"), found)
+    write(Path("data/processed", name, "manifest.json"), found)
 
 
 def main(name: str) -> None:
@@ -64,18 +62,16 @@ def main(name: str) -> None:
     described = Path("sources", f"{name}.yaml")
     raw, processed = Path("data/raw", name), Path("data/processed", name)
     results, published = Path("results", f"{name}.json"), Path("reports/published", f"{name}.yaml")
-    if STAGE == "download":
+    if STAGE == "preprocess":
         write(raw / "manifest.json", digest(STAGE, [described]))
-    elif STAGE == "preprocess":
         write(processed / "train.parquet", digest(STAGE, [raw]))
         write(processed / "manifest.json", digest(STAGE, [described, raw]))
-    elif STAGE in ("finetune", "distill"):
+    elif STAGE == "finetune":
         finetune(name)
     elif STAGE == "teach":
         teach(name)
     elif STAGE == "evaluate":
-        folders = [Path("artifacts", stage, name) for stage in ("finetune", "distill")]
-        write(results, digest(STAGE, [folder for folder in folders if folder.exists()]))
+        write(results, digest(STAGE, [Path("artifacts/cells", name)]))
         write(Path("results/examples", name, "cell.parquet"), digest(STAGE, [results]))
     else:
         write(Path("reports", f"{name}.md"), digest(STAGE, [results, published]))

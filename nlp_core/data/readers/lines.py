@@ -38,7 +38,7 @@ def read_lines(path: Path) -> Iterator[Line]:
                 yield Line(number, bare, text[len(bare) :])
     except FileNotFoundError as err:
         raise DataError(
-            f"{path}: there is no such file; run `python -m stages.download {path.parent.name}`."
+            f"{path}: there is no such file; run `python -m stages.preprocess {path.parent.name}`."
         ) from err
     if number == 0:
         raise DataError(f"{path}: the file is empty; expected at least one line. Fetch it again.")
