@@ -148,7 +148,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
     assert "--seed: " in fail(capsys, *call, "o.npy", "--seed", "2")
     assert "Did you mean 'encoder'?" in fail(capsys, *call, "o.npy", "--layer", "encodr")
     assert "no column 'txt'" in fail(capsys, *call, "o.npy", "--set", "data.texts.0=txt")
-    assert "found a header" in fail(capsys, *call[:3], "empty.tsv", "-o", "o.npy")
+    assert "found only a header" in fail(capsys, *call[:3], "empty.tsv", "-o", "o.npy")
     assert "no such file" in fail(capsys, *call[:3], "none.txt", "-o", "o.npy")
     assert "found no config.json" in fail(capsys, "embed", str(place), *call[2:], "o.npy")
     assert not [*place.glob("o.*"), *place.glob(".o.*")]

@@ -269,7 +269,7 @@ def test_a_changed_member_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_download_names_the_stage(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"run `python -m stages\.download d`"):
+    with pytest.raises(DataError, match=r"run `python -m stages\.preprocess d`"):
         preprocess_source("d", build({"task": TASK}, sorted(FILES)), tmp_path)
     assert not (tmp_path / "processed").exists()
 

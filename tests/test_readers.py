@@ -59,7 +59,7 @@ def test_lines_refuse_what_is_no_text(tmp_path: Path, content: bytes, message: s
 
 
 def test_lines_name_the_stage_that_fetches_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"python -m stages\.download {tmp_path.name}"):
+    with pytest.raises(DataError, match=rf"python -m stages\.preprocess {tmp_path.name}"):
         list(read_lines(tmp_path / "none.txt"))
 
 

@@ -232,7 +232,7 @@ def test_generated_source_with_other_bytes_is_refused(data_dir: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"members": {"a.tsv": 3}}', "not json"])
 def test_damaged_manifest_names_the_stage(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(DataError, match=r"python -m stages\.download"):
+    with pytest.raises(DataError, match=r"python -m stages\.preprocess"):
         read_members(tmp_path)
 
 

@@ -332,7 +332,10 @@ def check_saved(cell: Cell, folder: Path) -> None:
     ("head", "message"),
     [
         ({"inputs": ["flow"]}, "inputs: found 1, expected 2"),
-        ({"inputs": ["flow", "word"]}, "layers over tokens_b and tokens_a, expected all"),
+        (
+            {"inputs": ["flow", "word"]},
+            "over tokens_b and tokens_a, expected layers over one text",
+        ),
         ({"inputs": ["flow", "bot"]}, "unknown layer 'bot'. Did you mean 'both'"),
         ({"inputs": ["word", "word"]}, "a layer over tokens_a, expected one over tokens_b"),
         ({"head": "tagging", "inputs": ["flow"]}, "expected one for a task of kind span"),

@@ -144,7 +144,7 @@ def test_malformed_file_is_refused_with_the_place(
 
 
 def test_missing_file_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no such file; run `python -m stages\.download"):
+    with pytest.raises(DataError, match=r"no such file; run `python -m stages\.preprocess"):
         read_squad(tmp_path / "x.json", locate=locate_plain_words)
 
 

@@ -85,6 +85,8 @@ def open_store(folder: Path, name: str, path: Path) -> Split:
         path: the file that was stored, for error messages.
     """
     note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    if note["warning"]:
+        log.warning("%s: %s", path, note["warning"])
     groups, is_number = folder / "group", (folder / LABEL).exists()
     raw = [_open_column(folder, key).tokens for key in note["raw"]]
     return Split(

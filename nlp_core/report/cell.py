@@ -39,7 +39,7 @@ class CellRun(RunDigests):
     """The epoch that was chosen, for each way of choosing: honest, paper."""
 
 
-class Cell(Record):
+class TrainedCell(Record):
     """The content of cell.json, which training writes last."""
 
     table: str
@@ -70,7 +70,7 @@ class PredictedSplit(NamedTuple):
     predictions: Predictions
 
 
-def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> Cell:
+def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> TrainedCell:
     """Read the cell.json of a finished cell and check that the grid still describes it.
 
     Args:
@@ -89,7 +89,7 @@ def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> Cell:
             f"{path}: there is no such file, so the cell '{name}' is not trained yet, or not to "
             f"its end; run `{command}`."
         )
-    cell = read_record(path, Cell, command=command)
+    cell = read_record(path, TrainedCell, command=command)
     difference = find_difference(cell, item, params)
     if not difference and sorted(cell.runs) != sorted(str(seed) for seed in cell.seeds):
         difference = f"runs: found {sorted(cell.runs)}, but the grid says {cell.seeds}"
@@ -100,7 +100,7 @@ def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> Cell:
     return cell
 
 
-def find_difference(cell: Cell | CellResult, item: CellConfig, params: Params) -> str | None:
+def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Params) -> str | None:
     """Return how a cell differs from what the grid says of it now, or None.
 
     Args:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.errors import ConfigError
-from nlp_core.report.gain import Interval, find_interval
+from nlp_core.report.gain import find_interval
 from nlp_core.report.results import CellResult, Results, Score, parse_results, read_results
+from nlp_core.statistics import Interval
 
 
 class MovedScore(NamedTuple):

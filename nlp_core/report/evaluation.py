@@ -16,8 +16,8 @@ from nlp_core.files import write_json
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import has_metric, measure
 from nlp_core.report.cell import (
-    Cell,
     CellTask,
+    TrainedCell,
     find_difference,
     find_folder,
     read_cell,
@@ -152,7 +152,7 @@ def evaluate_cell(
 
 
 def _time(
-    name: str, cell: Cell, time_export: TimeExport, params: Params, root: Path
+    name: str, cell: TrainedCell, time_export: TimeExport, params: Params, root: Path
 ) -> dict[str, CellResult]:
     """Return what was measured of each way of running an export."""
     found = time_export(name, params, root)
@@ -166,7 +166,7 @@ def _time(
 
 
 def build_result(
-    cell: Cell, metrics: dict[str, Score], epochs: dict[str, list[float]]
+    cell: TrainedCell, metrics: dict[str, Score], epochs: dict[str, list[float]]
 ) -> CellResult:
     """Return what was measured of a cell, with what the cell was made of.
 
@@ -227,7 +227,7 @@ def _read_kept(
     return {name: measured[name] for name in items}
 
 
-def _add_metrics(cell: Cell, further: Sequence[str]) -> Cell:
+def _add_metrics(cell: TrainedCell, further: Sequence[str]) -> TrainedCell:
     tasks = {}
     for name, task in cell.tasks.items():
         fitting = [metric for metric in further if has_metric(task.kind, metric)]
@@ -247,7 +247,7 @@ def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
     return {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
 
 
-def measure_seed(folder: Path, cell: Cell) -> Metrics:
+def measure_seed(folder: Path, cell: TrainedCell) -> Metrics:
     """Return the metrics of one seed from its predictions, rounded as results are.
 
     Raises:

@@ -21,7 +21,7 @@ from nlp_core.errors import DataError
 from nlp_core.files import replacing
 from nlp_core.kinds import KINDS, LABEL, TAGS
 from nlp_core.metrics import Predictions, measure
-from nlp_core.report.cell import Cell, CellTask
+from nlp_core.report.cell import CellTask, TrainedCell
 from nlp_core.report.results import Record
 
 FACTS = b"tasks"
@@ -48,7 +48,7 @@ def find_examples(table: str, cell: str, root: Path) -> Path:
     return root / "results" / "examples" / table / f"{cell}.parquet"
 
 
-def write_examples(path: Path, folder: Path, cell: Cell) -> None:
+def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
     """Write what all seeds of a cell predicted; nothing if its answers are parts of texts.
 
     Args:

@@ -2,23 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from scipy.stats import t as student
 
 from nlp_core.report.results import Score
+from nlp_core.statistics import Interval
 
 GainOutcome = Literal["gain", "no gain here", "loss", "one seed", "no spread", "open"]
 
 CONFIDENCE = 0.95
 SMALLEST = 1e-6  # results are rounded to 6 places: a smaller spread is none
-
-
-class Interval(NamedTuple):
-    """From where to where a difference may lie."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from nlp_core.statistics import (
     Interval,
     Pair,
     Resamples,
-    Score,
+    WeightedScore,
     build_score,
     correct_holm,
     find_interval,
@@ -142,7 +142,7 @@ def _group(part: ComparedPart) -> dict[tuple[str, str], list[Entry]]:
     return found
 
 
-def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str, str], Score]:
+def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str, str], WeightedScore]:
     """Return the scores of all cells with committed predictions, by cell and metric."""
     wanted = {(entry.cell, entry.metric) for entry in comparison.entries if entry.ours is not None}
     found = {}
@@ -158,7 +158,9 @@ def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str, str], Sc
     return found
 
 
-def _test(scores: Mapping[str, Score], samples: Mapping[str, Resamples]) -> dict[Pair, float]:
+def _test(
+    scores: Mapping[str, WeightedScore], samples: Mapping[str, Resamples]
+) -> dict[Pair, float]:
     """Return the larger of the two p-values of each pair of rows."""
     return {
         pair: max(p_value, find_p_value(samples[pair.first], samples[pair.second]))
@@ -171,7 +173,7 @@ def _describe(
     column: str,
     selection: str,
     entries: Sequence[Entry],
-    scores: Mapping[str, Score],
+    scores: Mapping[str, WeightedScore],
     samples: Mapping[str, Resamples],
     p_values: Mapping[Pair, float],
 ) -> ColumnFinding:

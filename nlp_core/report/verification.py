@@ -21,8 +21,7 @@ from nlp_core.config.params import CellConfig, ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.saving import WEIGHTS
-from nlp_core.report.cell import Cell as TrainedCell
-from nlp_core.report.cell import find_difference
+from nlp_core.report.cell import TrainedCell, find_difference
 from nlp_core.report.evaluation import list_cells, measure_seed
 from nlp_core.report.gain import CONFIDENCE
 from nlp_core.report.results import CellResult, RunDigests, read_results

@@ -10,15 +10,15 @@ from nlp_core.statistics.resampling import (
     resample,
     swap_examples,
 )
-from nlp_core.statistics.score import AreaScore, Score, SumScore, build_score
+from nlp_core.statistics.score import AreaScore, SumScore, WeightedScore, build_score
 
 __all__ = [
     "AreaScore",
     "Interval",
     "Pair",
     "Resamples",
-    "Score",
     "SumScore",
+    "WeightedScore",
     "build_score",
     "correct_holm",
     "find_interval",

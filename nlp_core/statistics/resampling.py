@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from nlp_core.statistics.groups import Pair
-from nlp_core.statistics.score import AreaScore, Combine, Numbers, Score, SumScore
+from nlp_core.statistics.score import AreaScore, Combine, Numbers, SumScore, WeightedScore
 
 ROUNDS = 2000
 SWAP_ROUNDS = 9999
@@ -23,7 +23,7 @@ CHUNK = 500  # rounds at a time: memory stays below 100 MB for 10,000 examples
 
 
 class Interval(NamedTuple):
-    """Where the middle 95 % of the resamples are."""
+    """The bounds of a 95 % interval."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ class Resamples(NamedTuple):
     rounds: Numbers
 
 
-def resample(score: Score, *, name: str, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
+def resample(score: WeightedScore, *, name: str, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
     """Draw examples and seeds with replacement, and measure again: a hierarchical bootstrap.
 
     Args:
@@ -87,7 +87,7 @@ def measure_spread(first: Resamples, second: Resamples) -> float:
     return POWER_FACTOR * float(np.nanstd(first.rounds - second.rounds))
 
 
-def swap_examples(scores: Mapping[str, Score], *, seed: int = 1) -> dict[Pair, float]:
+def swap_examples(scores: Mapping[str, WeightedScore], *, seed: int = 1) -> dict[Pair, float]:
     """Return the two-sided p-value of the difference of each pair of cells, given their seeds.
 
     Of sums, an approximate randomisation test: in each round the answers of the two cells are

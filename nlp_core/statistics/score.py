@@ -28,7 +28,7 @@ Combine = Callable[[Numbers], Numbers]
 MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
 
 
-class Score(ABC):
+class WeightedScore(ABC):
     """A metric of a cell's seeds on the same examples."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Score(ABC):
 
 
 @dataclass(frozen=True)
-class SumScore(Score):
+class SumScore(WeightedScore):
     """A metric of sums over examples.
 
     Attributes:
@@ -68,7 +68,7 @@ class SumScore(Score):
 
 
 @dataclass(frozen=True)
-class AreaScore(Score):
+class AreaScore(WeightedScore):
     """The area under the ROC curve, in points; equal scores count half.
 
     Attributes:
@@ -107,7 +107,7 @@ class AreaScore(Score):
         return found
 
 
-def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Score | None:
+def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> WeightedScore | None:
     """Return a metric of several seeds, or None if it has no form that can be resampled quickly.
 
     Args:
