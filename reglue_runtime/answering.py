@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reglue_runtime.example import Example
+from reglue_runtime.example import InputExample
 from reglue_runtime.text import Offsets
 
 PASSAGE, TOKENS = "text_b", "tokens_b"
@@ -17,7 +17,7 @@ PASSAGE, TOKENS = "text_b", "tokens_b"
 
 def find_answers(
     scores_BS2: np.ndarray,
-    examples: Sequence[Example],
+    examples: Sequence[InputExample],
     *,
     locate: Callable[[str], list[Offsets]],
     max_tokens: int,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from reglue_runtime.decoding import Prediction, build_decoding
 from reglue_runtime.error import BundleError
-from reglue_runtime.example import Example, Given, Reader
+from reglue_runtime.example import Given, InputExample, Reader
 from reglue_runtime.featurizing import Arrays, BundleFeaturizer
 from reglue_runtime.manifest import PROGRAM, Manifest, read_manifest
 
@@ -71,7 +71,7 @@ class Bundle:
                 found[example.place] = prediction
         return found
 
-    def featurize(self, examples: Sequence[Given]) -> tuple[list[Example], Arrays]:
+    def featurize(self, examples: Sequence[Given]) -> tuple[list[InputExample], Arrays]:
         """Return the parsed examples, and the graph's inputs."""
         read = [self._reader.read(given, place) for place, given in enumerate(examples)]
         return read, self._featurizer.read(read)
@@ -79,7 +79,7 @@ class Bundle:
     def run(self, arrays: Arrays) -> Arrays:
         return self._graph.run(arrays)
 
-    def decode(self, scores: Arrays, examples: Sequence[Example]) -> list[Prediction]:
+    def decode(self, scores: Arrays, examples: Sequence[InputExample]) -> list[Prediction]:
         first, *others = (
             decoding(scores[name], examples) for name, decoding in self._decodings.items()
         )
@@ -88,9 +88,9 @@ class Bundle:
         return first
 
 
-def _split(examples: Sequence[Example], batch_size: int) -> Iterator[list[Example]]:
+def _split(examples: Sequence[InputExample], batch_size: int) -> Iterator[list[InputExample]]:
     """Yield batches, the shortest examples first."""
-    part: list[Example] = []
+    part: list[InputExample] = []
     longest = 0
     for example in sorted(examples, key=_count_tokens):
         length = max(longest, _count_characters(example))
@@ -103,11 +103,11 @@ def _split(examples: Sequence[Example], batch_size: int) -> Iterator[list[Exampl
         yield part
 
 
-def _count_tokens(example: Example) -> int:
+def _count_tokens(example: InputExample) -> int:
     return sum(map(len, example.tokens.values()))
 
 
-def _count_characters(example: Example) -> int:
+def _count_characters(example: InputExample) -> int:
     """Count the characters of the tokens, and one separator for each."""
     return sum(len(word) + 1 for words in example.tokens.values() for word in words)
 

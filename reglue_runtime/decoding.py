@@ -12,11 +12,11 @@ import numpy as np
 
 from reglue_runtime.answering import find_answers
 from reglue_runtime.crf import CRF
-from reglue_runtime.example import LOCATORS, Example
+from reglue_runtime.example import LOCATORS, InputExample
 from reglue_runtime.span import find_spans
 
 Prediction: TypeAlias = dict[str, Any]  # Any: labels, scores, numbers
-Decoding: TypeAlias = Callable[[np.ndarray, Sequence[Example]], list[Prediction]]
+Decoding: TypeAlias = Callable[[np.ndarray, Sequence[InputExample]], list[Prediction]]
 
 
 def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path) -> Decoding:
@@ -48,7 +48,7 @@ def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder
 
 
 def _choose(
-    scores_BL: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str]
+    scores_BL: np.ndarray, examples: Sequence[InputExample], *, labels: Sequence[str]
 ) -> list[Prediction]:
     best_B = scores_BL.argmax(-1)
     return [
@@ -58,7 +58,11 @@ def _choose(
 
 
 def _choose_several(
-    scores_BL: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str], threshold: float
+    scores_BL: np.ndarray,
+    examples: Sequence[InputExample],
+    *,
+    labels: Sequence[str],
+    threshold: float,
 ) -> list[Prediction]:
     found = []
     for row in scores_BL:
@@ -70,12 +74,12 @@ def _choose_several(
     return found
 
 
-def _read_values(scores_B: np.ndarray, examples: Sequence[Example]) -> list[Prediction]:
+def _read_values(scores_B: np.ndarray, examples: Sequence[InputExample]) -> list[Prediction]:
     return [{"score": float(value)} for value in scores_B]
 
 
 def _rank(
-    scores_B: np.ndarray, examples: Sequence[Example], *, labels: Sequence[str]
+    scores_B: np.ndarray, examples: Sequence[InputExample], *, labels: Sequence[str]
 ) -> list[Prediction]:
     """Predict which candidates are right; `score` orders the candidates of a question."""
     right_B = 1 / (1 + np.exp(-scores_B.astype(np.float64)))
@@ -93,7 +97,7 @@ def _rank(
 
 def _tag(
     scores_BTL: np.ndarray,
-    examples: Sequence[Example],
+    examples: Sequence[InputExample],
     *,
     labels: Sequence[str],
     scheme: str | None,

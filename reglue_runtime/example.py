@@ -20,7 +20,7 @@ class ExampleError(BundleError):
         self.place = place
 
 
-class Example(NamedTuple):
+class InputExample(NamedTuple):
     """One example.
 
     Attributes:
@@ -42,7 +42,7 @@ class Reader:
         self.max_tokens = manifest.tokenizer["max_tokens"]
         self.tokenize = _build_tokenizer(manifest.tokenizer)
 
-    def read(self, given: Given, place: int) -> Example:
+    def read(self, given: Given, place: int) -> InputExample:
         """Return an example.
 
         Raises:
@@ -69,7 +69,7 @@ class Reader:
             else:
                 raise self._refuse(given, place)
             texts[name] = value if isinstance(value, str) else " ".join(tokens[key])
-        return Example(texts, tokens, columns, place)
+        return InputExample(texts, tokens, columns, place)
 
     def _refuse(self, given: Given, place: int) -> ExampleError:
         wanted = "a text" if len(self.names) == 1 else "two texts"

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from reglue_runtime.example import Example, ExampleError
+from reglue_runtime.example import ExampleError, InputExample
 from reglue_runtime.manifest import Manifest
 from reglue_runtime.padding import pad
 from reglue_runtime.text import FORMS, SPECIAL, mark_word
 
 Arrays: TypeAlias = dict[str, np.ndarray]
-Source: TypeAlias = Callable[[Sequence[Example]], Arrays]
+Source: TypeAlias = Callable[[Sequence[InputExample]], Arrays]
 Spell: TypeAlias = Callable[[Sequence[str]], np.ndarray]
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a graph of 32-bit floats can read."""
@@ -27,7 +27,7 @@ class BundleFeaturizer:
     def __init__(self, manifest: Manifest, folder: Path) -> None:
         self._sources: list[Source] = [_build_source(note, folder) for note in manifest.inputs]
 
-    def read(self, examples: Sequence[Example]) -> Arrays:
+    def read(self, examples: Sequence[InputExample]) -> Arrays:
         """Return the graph's inputs by name.
 
         Raises:
@@ -64,7 +64,7 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
     return build_windows(note, folder)
 
 
-def _list_tokens(examples: Sequence[Example], column: str) -> list[list[str]]:
+def _list_tokens(examples: Sequence[InputExample], column: str) -> list[list[str]]:
     found = []
     for example in examples:
         words = example.tokens.get(column)
@@ -85,12 +85,12 @@ def _are_words(given: Any, size: int) -> TypeGuard[Sequence[str]]:
     return is_list and all(isinstance(word, str) for word in given)
 
 
-def _read_lengths(examples: Sequence[Example], *, name: str, column: str) -> Arrays:
+def _read_lengths(examples: Sequence[InputExample], *, name: str, column: str) -> Arrays:
     return {name: np.array([len(example.tokens[column]) for example in examples], np.int64)}
 
 
 def _read_words(
-    examples: Sequence[Example], *, name: str, column: str, forms: Sequence[str]
+    examples: Sequence[InputExample], *, name: str, column: str, forms: Sequence[str]
 ) -> Arrays:
     """Return the forms of the words as strings, [K, B, T]; empty at padding."""
     texts = _list_tokens(examples, column)
@@ -100,7 +100,7 @@ def _read_words(
 
 
 def _read_spellings(
-    examples: Sequence[Example], *, name: str, column: str, spell: Mapping[str, Spell]
+    examples: Sequence[InputExample], *, name: str, column: str, spell: Mapping[str, Spell]
 ) -> Arrays:
     """Return the distinct words' characters or pieces, [U, C], and each token's word, [B, T]."""
     texts = _list_tokens(examples, column)
@@ -129,7 +129,7 @@ def _load_pieces(path: Path, *, lowercase: bool) -> Spell:
 
 
 def _read_numbers(
-    examples: Sequence[Example], *, name: str, column: str, width: int | None
+    examples: Sequence[InputExample], *, name: str, column: str, width: int | None
 ) -> Arrays:
     """Return numbers of the examples, [B, W], or of their tokens, [B, T, 1], as 64-bit floats."""
     rows = []

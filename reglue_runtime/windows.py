@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from reglue_runtime.example import Example
+from reglue_runtime.example import InputExample
 from reglue_runtime.padding import pad
 from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, find_words
 
 
 def build_windows(
     note: Mapping[str, Any], folder: Path
-) -> Callable[[Sequence[Example]], dict[str, np.ndarray]]:
+) -> Callable[[Sequence[InputExample]], dict[str, np.ndarray]]:
     """Return what reads texts as one window each, or tokens in as many windows as they need."""
     written = (folder / note["file"]).read_text(encoding="utf-8")
     if note["stride"] is None:
@@ -36,7 +36,7 @@ def build_windows(
 
 
 def _read_texts(
-    examples: Sequence[Example], tokenizer: Tokenizer, note: Mapping[str, Any]
+    examples: Sequence[InputExample], tokenizer: Tokenizer, note: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     names = [note["column"]] if note["column"] else list(examples[0].texts)
     given = [tuple(example.texts[name] for name in names) for example in examples]
@@ -56,7 +56,10 @@ def _stack(windows: Sequence[Encoding], note: Mapping[str, Any]) -> dict[str, np
 
 
 def _read_words(
-    examples: Sequence[Example], tokenizer: Tokenizer, whole: Tokenizer, note: Mapping[str, Any]
+    examples: Sequence[InputExample],
+    tokenizer: Tokenizer,
+    whole: Tokenizer,
+    note: Mapping[str, Any],
 ) -> dict[str, np.ndarray]:
     """Return ids and segments [W, L], the number of real pieces [W] and places [B, T].
 

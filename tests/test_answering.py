@@ -7,14 +7,14 @@ import torch
 from nlp_core.export.answer import _list_chances
 from nlp_core.heads import SpanHead
 from reglue_runtime.answering import find_answers
-from reglue_runtime.example import Example
+from reglue_runtime.example import InputExample
 from reglue_runtime.text import Offsets
 
 TOKENS = ["in", "New", "York"]
 
 
-def make_example() -> Example:
-    return Example({"text_b": " ".join(TOKENS)}, {"tokens_b": TOKENS}, {}, 0)
+def make_example() -> InputExample:
+    return InputExample({"text_b": " ".join(TOKENS)}, {"tokens_b": TOKENS}, {}, 0)
 
 
 @pytest.mark.parametrize("threshold", [-9.0, 9.0, None])

@@ -12,7 +12,7 @@ import pytest
 
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.readers.records import Record
+from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import read_user_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file
@@ -507,8 +507,8 @@ def test_the_right_candidate_is_known_by_its_label(
 def test_labels_that_come_late_have_a_column_for_them(tmp_path: Path) -> None:
     source, size = tmp_path / "a.parquet", ROWS_A_CHUNK + 1
     pq.write_table(pa.table({"text": ["a"] * size}), source)
-    rows = [(Record({"text": "a"}, [1]), {"prediction": [], "confidence": []})] * ROWS_A_CHUNK
-    rows += [(Record({"text": "a"}, [1]), {"prediction": ["x"], "confidence": [0.5]})]
+    rows = [(FileRecord({"text": "a"}, [1]), {"prediction": [], "confidence": []})] * ROWS_A_CHUNK
+    rows += [(FileRecord({"text": "a"}, [1]), {"prediction": ["x"], "confidence": [0.5]})]
     assert _write_parquet(iter(rows), source, tmp_path / "p.parquet") == size
     found = pq.read_table(tmp_path / "p.parquet").to_pylist()
     assert found[0] == {"text": "a", "prediction": [], "confidence": []}

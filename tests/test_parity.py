@@ -9,13 +9,13 @@ import pytest
 from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export import parity
-from nlp_core.export.answer import Answer, Answers
+from nlp_core.export.answer import Answers, ModelAnswer
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import Bundle
 
 
 def answer(score: float) -> Answers:
-    return {"label": Answer("0", np.array([score], dtype=np.float32))}
+    return {"label": ModelAnswer("0", np.array([score], dtype=np.float32))}
 
 
 EXAMPLES = cast(Split, [{} for _ in range(6)])

@@ -90,9 +90,9 @@ def run(options: argparse.Namespace) -> None:
         write_text(options.csv, format_csv(timings, hardware))
     if options.svg is not None:
         # Imported here: matplotlib takes a second that a table does not need.
-        from nlp_core.report.latency_figure import Line, draw_latency
+        from nlp_core.report.latency_figure import FigureLine, draw_latency
 
-        lines = [Line(item.name, [*item.model.values()], item.model_rate) for item in timings]
+        lines = [FigureLine(item.name, [*item.model.values()], item.model_rate) for item in timings]
         figure = draw_latency(lines, hardware)
         with replacing(options.svg) as temporary:
             temporary.write_bytes(figure)

@@ -12,7 +12,7 @@ from rich.table import Table
 from nlp_core.cli import Subparsers, add_command
 
 if TYPE_CHECKING:
-    from nlp_core.report.difference import MovedScore
+    from nlp_core.report.difference import ScoreChange
 
 HEADER = ["table", "cell", "metric", "before", "after", "difference", "95 % interval"]
 EXIT_MOVED = 1
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
         raise SystemExit(EXIT_MOVED)
 
 
-def _describe(moved: "MovedScore") -> list[str]:
+def _describe(moved: "ScoreChange") -> list[str]:
     before, after, interval = moved.before, moved.after, moved.interval
     scores = [f"{s.mean:.2f} ± {s.sd:.2f} ({s.n})" if s else "" for s in (before, after)]
     change = f"{after.mean - before.mean:+.2f}" if before and after else ""

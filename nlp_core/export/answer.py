@@ -20,7 +20,7 @@ from nlp_core.prediction.split_prediction import EVALUATION_BATCH, SplitPredicti
 from nlp_core.prediction.trained_model import TrainedModel
 
 
-class Answer(NamedTuple):
+class ModelAnswer(NamedTuple):
     """The prediction of one target of an example.
 
     Attributes:
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     scores: np.ndarray
 
 
-Answers = dict[str, Answer]
+Answers = dict[str, ModelAnswer]
 """By target."""
 
 
@@ -84,17 +84,19 @@ def _list_chances(head: Head, scores: torch.Tensor, mask: torch.Tensor | None) -
 
 def _name(
     split: Split, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
-) -> Answer:
+) -> ModelAnswer:
     if isinstance(head, TaggingHead | CRFTaggingHead):
         ids = value[: len(chance)]
-        return Answer([labels[idx] for idx in ids], chance[np.arange(len(ids)), ids])
+        return ModelAnswer([labels[idx] for idx in ids], chance[np.arange(len(ids)), ids])
     if isinstance(head, SpanHead):
         assert split.passages is not None, split.name
-        return Answer(split.passages.cut(row, *value), np.atleast_1d(chance))
+        return ModelAnswer(split.passages.cut(row, *value), np.atleast_1d(chance))
     if head.target == LABELS:
-        return Answer([label for label, is_in in zip(labels, value, strict=True) if is_in], chance)
+        return ModelAnswer(
+            [label for label, is_in in zip(labels, value, strict=True) if is_in], chance
+        )
     named = labels[value] if labels else None
-    return Answer(named, np.atleast_1d(chance))
+    return ModelAnswer(named, np.atleast_1d(chance))
 
 
 def read_predictions(
@@ -109,12 +111,12 @@ def read_predictions(
     return found
 
 
-def _read(item: Mapping[str, Any], target: str) -> Answer:
+def _read(item: Mapping[str, Any], target: str) -> ModelAnswer:
     if target in (TAGS, ANSWERS):
         key = "tags" if target == TAGS else "answer"
-        return Answer(item[key], np.atleast_1d(item["confidence"]))
+        return ModelAnswer(item[key], np.atleast_1d(item["confidence"]))
     scores = [item["score"]] if "score" in item else list(item["scores"].values())
-    return Answer(item.get("labels" if target == LABELS else "label"), np.array(scores))
+    return ModelAnswer(item.get("labels" if target == LABELS else "label"), np.array(scores))
 
 
 def join_predictions(

@@ -7,7 +7,13 @@ import numpy as np
 
 from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
-from nlp_core.export.answer import Answer, Answers, ask_trained, join_predictions, read_predictions
+from nlp_core.export.answer import (
+    Answers,
+    ModelAnswer,
+    ask_trained,
+    join_predictions,
+    read_predictions,
+)
 from nlp_core.export.real_examples import list_examples
 from nlp_core.metrics import is_lower_better
 from nlp_core.models.features import EncodedSplit
@@ -124,7 +130,7 @@ def _count(right: Sequence[Answers], found: Sequence[Answers]) -> Parity:
     return Parity(len(right), same, largest)
 
 
-def _says_same(one: Answer, other: Answer) -> bool:
+def _says_same(one: ModelAnswer, other: ModelAnswer) -> bool:
     # max would skip a nan
     is_finite = np.isfinite(one.scores).all() and np.isfinite(other.scores).all()
     return bool(one.value == other.value and is_finite)

@@ -18,7 +18,7 @@ from nlp_core.data.passage import NO_ANSWER
 from nlp_core.heads.base import HEADS, Decoded, Head, hide_classes
 
 
-class Span(NamedTuple):
+class AnswerSpan(NamedTuple):
     """The best pair of tokens of each example, [B] each, and the sum of their scores, [B]."""
 
     first: Tensor
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 def find_best_span(
     start_BT: Float[Tensor, "B T"], end_BT: Float[Tensor, "B T"], max_tokens: int
-) -> Span:
+) -> AnswerSpan:
     """Return the pair i <= j < i + max_tokens with the highest start_i + end_j.
 
     Of equally good pairs, the one with the lowest i wins, then with the lowest j. Impossible tokens
@@ -39,7 +39,7 @@ def find_best_span(
     best = padded.unfold(1, width, 1).max(-1)
     score_B, first_B = (start_BT + best.values).max(1)
     more_B = best.indices.gather(1, first_B.unsqueeze(1)).squeeze(1)
-    return Span(first_B, first_B + more_B, score_B)
+    return AnswerSpan(first_B, first_B + more_B, score_B)
 
 
 @HEADS.register("span")

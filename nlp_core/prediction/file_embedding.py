@@ -12,7 +12,7 @@ import numpy as np
 from nlp_core.config.model import parse_model
 from nlp_core.data.guess import guess_texts
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.data.readers.records import Record
+from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import build_user_task
 from nlp_core.encoders.folder import read_size
 from nlp_core.errors import ConfigError, DataError
@@ -102,14 +102,14 @@ def embed_file(
 
 def _embed_rows(
     predictor: Predictor, source: Path, layer: str
-) -> Iterator[tuple[Record, np.ndarray]]:
+) -> Iterator[tuple[FileRecord, np.ndarray]]:
     for records, examples in read_chunks(predictor, source):
         for record, value in zip(records, predictor.embed_examples(examples, layer), strict=True):
             refuse_taken([EMBEDDING], record, source)
             yield record, value
 
 
-def _write_lines(rows: Iterator[tuple[Record, np.ndarray]], target: Path) -> tuple[int, int]:
+def _write_lines(rows: Iterator[tuple[FileRecord, np.ndarray]], target: Path) -> tuple[int, int]:
     number, width = 0, 0
     with target.open("w", encoding="utf-8", newline="") as file:
         for record, value in rows:
@@ -120,7 +120,7 @@ def _write_lines(rows: Iterator[tuple[Record, np.ndarray]], target: Path) -> tup
     return number, width
 
 
-def _write_matrix(rows: Iterator[tuple[Record, np.ndarray]], target: Path) -> tuple[int, int]:
+def _write_matrix(rows: Iterator[tuple[FileRecord, np.ndarray]], target: Path) -> tuple[int, int]:
     number, width = 0, 0
     # what stands first says how many rows there are, which the last one shows
     with TemporaryFile(dir=target.parent) as body, target.open("wb") as file:

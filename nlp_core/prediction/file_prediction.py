@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.question_file import read_questions
-from nlp_core.data.readers.records import Record, read_records, refuse
+from nlp_core.data.readers.records import FileRecord, read_records, refuse
 from nlp_core.data.readers.user import UserExample, parse_record
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_text
@@ -31,7 +31,7 @@ ENTITY = pa.struct([("start", pa.int64()), ("end", pa.int64()), ("label", pa.str
 Item = TypeVar("Item")
 Columns = dict[str, Any]
 """The new columns of a row; Any: texts, numbers, or lists of them."""
-Row = tuple[Record, Columns]
+Row = tuple[FileRecord, Columns]
 
 
 def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of: list[str]) -> int:
@@ -123,7 +123,7 @@ def _predict_rows(predictor: Predictor, source: Path, places: dict[str, int]) ->
 
 def read_chunks(
     predictor: Predictor, source: Path
-) -> Iterator[tuple[list[Record], list[UserExample]]]:
+) -> Iterator[tuple[list[FileRecord], list[UserExample]]]:
     """Yield the rows of a file some at a time, with what a model reads of them."""
     data = predictor.data
     for records in _cut(read_records(source, data)):
@@ -134,7 +134,7 @@ def read_chunks(
         yield records, examples
 
 
-def refuse_taken(names: Iterable[str], record: Record, source: Path) -> None:
+def refuse_taken(names: Iterable[str], record: FileRecord, source: Path) -> None:
     """Refuse a row that has a column of a name which is to be written."""
     if taken := [name for name in names if name in record.cells]:
         found = f"found a column '{taken[0]}', which is to be written; rename it"
@@ -176,7 +176,7 @@ def _join_items(items: list[Any], mark: str) -> str:  # Any: texts, numbers, or 
     return mark.join(map(str, items))
 
 
-def _join_tokens(record: Record, columns: Columns) -> str:
+def _join_tokens(record: FileRecord, columns: Columns) -> str:
     """Return the lines of a sentence, with more columns at its tokens."""
     new = dict(zip(record.lines, zip(*columns.values(), strict=True), strict=True))
     lines = []

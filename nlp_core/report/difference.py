@@ -11,7 +11,7 @@ from nlp_core.report.results import CellResult, Results, Score, parse_results, r
 from nlp_core.statistics import Interval
 
 
-class MovedScore(NamedTuple):
+class ScoreChange(NamedTuple):
     """A metric of a cell whose values moved, appeared or vanished.
 
     Attributes:
@@ -53,7 +53,7 @@ def read_revision(root: Path, revision: str | None) -> dict[str, Results]:
     }
 
 
-def list_moved(before: dict[str, Results], after: dict[str, Results]) -> Iterator[MovedScore]:
+def list_moved(before: dict[str, Results], after: dict[str, Results]) -> Iterator[ScoreChange]:
     """Yield each reported score that differs, in the order of tables, cells and metrics.
 
     Scores on other splits than the reported one are left out.
@@ -66,7 +66,7 @@ def list_moved(before: dict[str, Results], after: dict[str, Results]) -> Iterato
                 one, two = (found.get(metric) for found in scores)
                 if one is None or two is None or one.values != two.values:
                     interval = find_interval(two, one) if one and two else None
-                    yield MovedScore(table, cell, metric, one, two, interval)
+                    yield ScoreChange(table, cell, metric, one, two, interval)
 
 
 def _list_reported(cell: CellResult) -> dict[str, Score]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from nlp_core.config.latency import EAGER, TEACHER, TimingConfig
 from nlp_core.config.params import Params
-from nlp_core.report.latency_figure import Line, draw_latency
+from nlp_core.report.latency_figure import FigureLine, draw_latency
 from nlp_core.report.markdown import render_rows
 from nlp_core.report.results import CellResult, Score, summarise
 
@@ -39,7 +39,7 @@ class Times(Protocol):
         """The same with featurising."""
 
 
-class TimedExport(Protocol):
+class Timings(Protocol):
     """What was measured of an export."""
 
     @property
@@ -51,7 +51,7 @@ class TimedExport(Protocol):
         """The times of each way of running it, and of its teacher, for each run."""
 
 
-TimeExport = Callable[[str, Params, Path], TimedExport]
+TimeExport = Callable[[str, Params, Path], Timings]
 """Times an export of the grid; the floor of exports is beside this one."""
 
 
@@ -127,7 +127,7 @@ def render_times(cells: Mapping[str, CellResult], config: TimingConfig) -> list[
 def draw_times(cells: Mapping[str, CellResult]) -> bytes:
     """Return the figure of the times, as SVG."""
     lines = [
-        Line(
+        FigureLine(
             name,
             [cell.metrics[f"latency.p{rank}"].mean for rank in RANKS],
             cell.metrics["speed.per_second"].mean,

@@ -20,7 +20,7 @@ from nlp_core.report.figure import (
 )
 
 
-class Line(NamedTuple):
+class FigureLine(NamedTuple):
     """A model in the figure.
 
     Attributes:
@@ -34,7 +34,7 @@ class Line(NamedTuple):
     rate: float
 
 
-def draw_latency(lines: Sequence[Line], title: str) -> bytes:
+def draw_latency(lines: Sequence[FigureLine], title: str) -> bytes:
     """Return the figure, as SVG.
 
     Args:
@@ -56,7 +56,7 @@ def draw_latency(lines: Sequence[Line], title: str) -> bytes:
     return file.getvalue()
 
 
-def _draw_percentiles(axes: Axes, lines: Sequence[Line]) -> None:
+def _draw_percentiles(axes: Axes, lines: Sequence[FigureLine]) -> None:
     for place, line in enumerate(lines):
         values = line.percentiles
         axes.plot(values, [place] * len(values), color=OURS, lw=1.6)
@@ -65,13 +65,13 @@ def _draw_percentiles(axes: Axes, lines: Sequence[Line]) -> None:
     _frame(axes, "ms a sentence at batch 1: P50, P90, P99, without featurising", lines)
 
 
-def _draw_rates(axes: Axes, lines: Sequence[Line]) -> None:
+def _draw_rates(axes: Axes, lines: Sequence[FigureLine]) -> None:
     rates = [line.rate for line in lines]
     axes.barh(range(len(lines)), rates, height=0.5, color=OURS)
     _frame(axes, "sentences a second at batch 32", lines)
 
 
-def _frame(axes: Axes, title: str, lines: Sequence[Line]) -> None:
+def _frame(axes: Axes, title: str, lines: Sequence[FigureLine]) -> None:
     axes.set_title(title, loc="left")
     axes.set_yticks(range(len(lines)), [line.name for line in lines])
     axes.set_ylim(len(lines) - 0.4, -0.6)

@@ -23,7 +23,7 @@ RANGE = re.compile(r"\d+[-.]\d+")
 
 
 @dataclass
-class Record:
+class FileRecord:
     """One row of a file, or one sentence of a column file.
 
     Attributes:
@@ -87,7 +87,7 @@ def check_file(path: Path) -> None:
         raise DataError(f"{path}: the file is empty; expected at least one row.")
 
 
-def read_records(path: Path, data: DataConfig) -> Iterator[Record]:
+def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     """Yield the rows of a file, in bounded memory.
 
     Raises:
@@ -129,7 +129,7 @@ def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[in
         raise refuse(path, start, f"unbalanced quotes in this row ({err})") from err
 
 
-def _read_delimited(path: Path, data: DataConfig) -> Iterator[Record]:
+def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     separator = data.separator_or_usual
     assert separator is not None
     rows = read_cells(path, separator, quoted=data.is_quoted)
@@ -139,7 +139,7 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[Record]:
         twice = next(name for name in names if names.count(name) > 1)
         raise refuse(path, first_line, f"the header names '{twice}' twice")
     if not data.header:
-        yield Record(dict(zip(names, first, strict=True)), [first_line], path)
+        yield FileRecord(dict(zip(names, first, strict=True)), [first_line], path)
     width = len(names)
     for line, cells in rows:
         if len(cells) != width:
@@ -149,10 +149,10 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[Record]:
             # in a TSV a stray quote is more likely than a text of several lines
             found = "found a quote that is not closed in its line, with quoted: true"
             raise refuse(path, line, found)
-        yield Record(dict(zip(names, cells, strict=True)), [line], path)
+        yield FileRecord(dict(zip(names, cells, strict=True)), [line], path)
 
 
-def read_json_lines(path: Path) -> Iterator[Record]:
+def read_json_lines(path: Path) -> Iterator[FileRecord]:
     for line in read_lines(path):
         if not line.text.strip():
             continue
@@ -163,10 +163,10 @@ def read_json_lines(path: Path) -> Iterator[Record]:
         if not isinstance(value, dict):
             found = f"found a JSON {type(value).__name__}"
             raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
-        yield Record(value, [line.number], path)
+        yield FileRecord(value, [line.number], path)
 
 
-def read_parquet(path: Path) -> Iterator[Record]:
+def read_parquet(path: Path) -> Iterator[FileRecord]:
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -176,17 +176,17 @@ def read_parquet(path: Path) -> Iterator[Record]:
             for batch in file.iter_batches(ROWS_A_BATCH):
                 for cells in batch.to_pylist():
                     number += 1
-                    yield Record(cells, [number], path)
+                    yield FileRecord(cells, [number], path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as err:
         raise DataError(
             f"{path}: not a readable parquet file ({err}). Write or copy the file again."
         ) from err
 
 
-def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
+def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
     """Yield the sentences of a column file; a document mark belongs to the next sentence."""
     width = 0
-    record = Record({}, [], path)
+    record = FileRecord({}, [], path)
     for line in read_lines(path):
         record.block.append(line)
         cells = _split(line, data)
@@ -201,7 +201,7 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[Record]:
             record.lines.append(line.number)
         elif record.lines and not line.text.strip():
             yield record
-            record = Record({}, [], path)
+            record = FileRecord({}, [], path)
     if record.lines:
         yield record
 

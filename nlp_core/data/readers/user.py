@@ -11,7 +11,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.entities import EntityError, TaggedSpans, find_tokens, parse_entities
 from nlp_core.data.readers.example import NOTHING
 from nlp_core.data.readers.lines import parse_number
-from nlp_core.data.readers.records import Record, read_records
+from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
 from nlp_core.kinds import LABEL, LABELS, TAGS
@@ -87,7 +87,7 @@ def cut_texts(
 
 
 def parse_record(
-    record: Record, data: DataConfig, *, tokenize: Tokenizer, labelled: bool
+    record: FileRecord, data: DataConfig, *, tokenize: Tokenizer, labelled: bool
 ) -> UserExample:
     """Return the example of a row or a sentence.
 
@@ -119,7 +119,7 @@ def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
 
 
 def _read_extra(
-    record: Record, name: str, column: str, num_tokens: int
+    record: FileRecord, name: str, column: str, num_tokens: int
 ) -> list[Any]:  # Any: symbols or numbers
     is_row, cell = name.startswith(NUMBERS), record.get(column)
     single = isinstance(cell, int | float) and not isinstance(cell, bool)
@@ -136,7 +136,7 @@ def _read_extra(
     return values
 
 
-def _add_targets(example: UserExample, record: Record, data: DataConfig) -> UserExample:
+def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> UserExample:
     targets: dict[str, list[str]] = {}
     if data.kind.has_several_labels:
         targets[LABELS] = _read_labels(record, data)
@@ -160,7 +160,7 @@ def _add_targets(example: UserExample, record: Record, data: DataConfig) -> User
 
 
 def _find_entities(
-    example: UserExample, record: Record, data: DataConfig, column: str
+    example: UserExample, record: FileRecord, data: DataConfig, column: str
 ) -> TaggedSpans:
     assert example.offsets is not None
     try:
@@ -175,14 +175,14 @@ def name_label(cell: Any) -> str:  # Any: a cell of JSON
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 
-def _read_label(record: Record, column: str, cell: Any) -> str:  # Any: a cell of JSON
+def _read_label(record: FileRecord, column: str, cell: Any) -> str:  # Any: a cell of JSON
     text = "" if cell is None or isinstance(cell, dict | list) else name_label(cell)
     if not text:
         raise record.refuse(f"found {cell!r} in '{column}', expected a label")
     return text
 
 
-def _read_labels(record: Record, data: DataConfig) -> list[str]:
+def _read_labels(record: FileRecord, data: DataConfig) -> list[str]:
     cell = record.get(data.label)
     if isinstance(cell, str) and data.label_separator is not None:
         cell = [part for part in cell.split(data.label_separator) if part.strip()]
