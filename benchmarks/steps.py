@@ -28,7 +28,7 @@ class Timing(NamedTuple):
 
 
 Run = Callable[[int], Timing]
-"""Makes so many steps."""
+"""Takes a number of steps."""
 
 
 def build_run(model: GraphModel, task: Task, train: EncodedSplit, recipe: RecipeConfig) -> Run:

@@ -22,6 +22,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", help="a name among params.yaml's tables")
     parser.add_argument(
-        "--cell", action="append", default=[], help="measure this cell alone; may be repeated"
+        "--cell", action="append", default=[], help="measure only this cell; may be repeated"
     )
     run_stage(main, parser)

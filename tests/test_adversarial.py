@@ -1,4 +1,4 @@
-"""Adversarial training: what it adds to a loss, what it leaves alone, and its exact resume."""
+"""Adversarial training: what it adds to a loss, what it does not change, and its exact resume."""
 
 import json
 from collections.abc import Mapping

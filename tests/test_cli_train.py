@@ -1,4 +1,4 @@
-"""`reglue new`, `train`, `test` and `predict` on files of one's own, as a user would run them."""
+"""`reglue new`, `train`, `test` and `predict` on the user's files, as a user would run them."""
 
 import csv
 import json
@@ -332,7 +332,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
 
 
 class Typed:
-    """Standard input with a person behind it."""
+    """Standard input from a person."""
 
     def __init__(self, *lines: str) -> None:
         self.lines = [f"{line}\n" for line in lines]

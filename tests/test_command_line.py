@@ -1,4 +1,4 @@
-"""Every command of docs/command-line.md runs and prints what stands there."""
+"""Every command of docs/command-line.md runs and prints what the page shows."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Numbers beside the words: from the file through their scaling to a trained model."""
+"""Numbers next to the words: from the file through their scaling to a trained model."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of one's own whose entities stand as letters of a text: read, learnt, predicted."""
+"""The user's files with entities as character offsets: read, trained on, predicted."""
 
 import datetime
 import json

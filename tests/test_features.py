@@ -1,4 +1,4 @@
-"""Columns beside the words: from the file through the processed task to a trained model."""
+"""Columns next to the words: from the file through the processed task to a trained model."""
 
 import json
 from copy import deepcopy
@@ -135,7 +135,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_columns(size: int, seed: int, *, symbols: str = "XY") -> str:
-    """Return sentences whose tags show in their second column alone."""
+    """Return sentences whose tags show only in their second column."""
     generator = np.random.default_rng(seed)
     lines = []
     for _ in range(size):

@@ -24,19 +24,19 @@ description: A table for tests.
 reasons:
   data: for want of data
 parts:
-  - title: Alone and together
+  - title: Single and together
     selection: both
     decimals: 1
     columns: {RTE: dev.accuracy, STS-B error: dev.rmse, QQP: dev.accuracy}
     rows:
-      - name: Alone
+      - name: Single
         numbers:
           RTE: {cell: rte_alone}
           STS-B error: {cell: stsb_alone}
           QQP: {cell: qqp_alone, claim: not_run, reason: data}
       - name: Together
         cell: together
-        gain_over: Alone
+        gain_over: Single
         numbers:
           RTE: {task: rte}
           STS-B error: {task: stsb}
@@ -55,26 +55,26 @@ VALUES = {
 GOLDEN = """\
 | model | number | epoch | ours, mean \u00b1 sd (seeds) | gain, 95 % interval | verdict |
 | --- | --- | --- | --- | --- | --- |
-| Alone | RTE | honest | 61.00 \u00b1 1.00 (3) |  | no published number |
-| Alone | RTE | as the paper | 63.00 \u00b1 1.00 (3) |  | no published number |
-| Alone | STS-B error | honest | 1.00 \u00b1 0.10 (3) |  | no published number |
-| Alone | STS-B error | as the paper | 1.00 \u00b1 0.10 (3) |  | no published number |
-| Alone | QQP |  |  |  | not run [data] |
-| Together | RTE | honest | 67.00 \u00b1 1.00 (3) | +6.00 over Alone, +3.73 to +8.27: gain \
+| Single | RTE | honest | 61.00 \u00b1 1.00 (3) |  | no published number |
+| Single | RTE | as the paper | 63.00 \u00b1 1.00 (3) |  | no published number |
+| Single | STS-B error | honest | 1.00 \u00b1 0.10 (3) |  | no published number |
+| Single | STS-B error | as the paper | 1.00 \u00b1 0.10 (3) |  | no published number |
+| Single | QQP |  |  |  | not run [data] |
+| Together | RTE | honest | 67.00 \u00b1 1.00 (3) | +6.00 over Single, +3.73 to +8.27: gain \
 | no published number |
 | Together | RTE | as the paper | 64.00 \u00b1 2.83 (2) \
-| +1.00 over Alone, -17.91 to +19.91: no gain here | no published number |
+| +1.00 over Single, -17.91 to +19.91: no gain here | no published number |
 | Together | STS-B error | honest | 0.60 \u00b1 0.10 (3) \
-| -0.40 over Alone, -0.63 to -0.17: gain | no published number |
+| -0.40 over Single, -0.63 to -0.17: gain | no published number |
 | Together | STS-B error | as the paper | 1.40 (1) \
-| +0.40 over Alone, no interval: one seed | no published number |
+| +0.40 over Single, no interval: one seed | no published number |
 | Together | QQP |  |  |  | not run [data] |
 
 Gain: the difference to the mean of another row, with its 95 % confidence interval over seeds by \
 Welch's t. It is a gain where the whole interval is above 0, a loss where it is below, and no gain \
 here where it holds 0. Of STS-B error less is better, and the two words are the other way. An \
-interval covers the chance of seeds, not of the examples that were measured, and each stands \
-alone: where nothing differs, one in twenty still misses 0.
+interval covers the chance of seeds, not of the examples that were measured, and each by \
+itself: where nothing differs, one in twenty still misses 0.
 
 - not run [data]: for want of data.
 """
@@ -191,7 +191,7 @@ def test_a_row_without_its_other_row_has_no_difference() -> None:
 
 def test_the_part_of_the_report_is_golden() -> None:
     report = render_report(make_comparison(), {}, [])
-    part = report.split("## Alone and together\n\n")[1].split("\n## ")[0]
+    part = report.split("## Single and together\n\n")[1].split("\n## ")[0]
     assert part == GOLDEN
 
 
@@ -220,9 +220,9 @@ def test_the_report_says_where_no_split_chose_the_epoch() -> None:
 def test_the_summary_counts_gains() -> None:
     assert summarise_outcomes(make_comparison().entries) == (
         "4 numbers measured, epoch chosen as the paper did: 4 with no published number; "
-        "beside another row, epoch chosen as the paper did: 1 without a difference, 1 without an "
-        "interval; 4 numbers measured, epoch chosen honestly: 4 with no published number; "
-        "beside another row, epoch chosen honestly: 2 gains; 2 not run."
+        "compared with another row, epoch chosen as the paper did: 1 without a difference, 1 "
+        "without an interval; 4 numbers measured, epoch chosen honestly: 4 with no published number; "
+        "compared with another row, epoch chosen honestly: 2 gains; 2 not run."
     )
     without = summarise_outcomes(make_comparison(rte_alone={}).entries)
     assert "epoch chosen honestly: 1 gain, 1 with nothing to compare with;" in without
@@ -239,8 +239,8 @@ def test_the_figure_has_a_band_for_each_interval() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gain_over: Alone", "gain_over: Alon", "unknown row 'Alon'. Did you mean 'Alone'"),
-        ("gain_over: Alone", "gain_over: Together", "gain_over: unknown row 'Together'"),
+        ("gain_over: Single", "gain_over: Singl", "unknown row 'Singl'. Did you mean 'Single'"),
+        ("gain_over: Single", "gain_over: Together", "gain_over: unknown row 'Together'"),
         ("task: rte", "task: RTE", "should match pattern"),
     ],
 )

@@ -89,6 +89,6 @@ def test_no_cells_are_not_golden(root: Path) -> None:
 
 
 def test_the_committed_results_are_golden() -> None:
-    """Compare the committed files; the workflow tests compare a table trained anew."""
+    """Compare the committed files; the workflow tests compare a retrained table."""
     for path in sorted((ROOT / "reports" / "golden").glob("*.json")):
         check_golden(path.stem, ROOT)

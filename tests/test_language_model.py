@@ -193,7 +193,7 @@ def test_tied_weights_are_one_table(root: Path) -> None:
     grad = model.blocks["word"].weight.grad
     unread = featurizer.predicted_words.words.index("<pad>")
     assert isinstance(grad, torch.Tensor)
-    assert grad[unread].any()  # as an output alone
+    assert grad[unread].any()  # only as an output
 
 
 def test_a_batch_says_the_same_as_its_texts_alone(root: Path) -> None:

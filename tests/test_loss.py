@@ -74,7 +74,7 @@ def test_focal_loss_of_a_certain_answer_has_a_gradient(gamma: float) -> None:
     loss.backward()
     assert float(loss.detach()) == pytest.approx(100.0)
     assert scores.grad is not None
-    # the right answer is left alone, the wrong one pulled as by the cross entropy
+    # the right answer is not changed, the wrong one pulled as by the cross entropy
     torch.testing.assert_close(scores.grad, torch.tensor([[0.0, 0.0], [-0.5, 0.5]]))
 
 

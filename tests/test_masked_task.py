@@ -1,4 +1,4 @@
-"""A corpus beside other tasks: its masked pieces train the encoder that they share."""
+"""A corpus together with other tasks: its masked pieces train the encoder that they share."""
 
 import copy
 import json
@@ -107,7 +107,7 @@ def test_both_are_learnt_and_measured_by_name(project: Path) -> None:
     train_cell(read_cell("tiny", params))
     found = evaluate_cell("tiny", params, project).metrics
     assert found[f"{TASK}.test.accuracy"].mean > 80
-    # five words that stand in turn: their frequencies alone give a perplexity of 5
+    # five words in turn: only their frequencies give a perplexity of 5
     assert found[f"{CORPUS}.held_out.perplexity"].mean < 4
     assert found[f"{CORPUS}.held_out.accuracy"].mean > 40
     assert not [name for name in found if "paper" in name]

@@ -131,7 +131,7 @@ def test_focal_loss_of_a_certain_answer_has_a_gradient(gamma: float) -> None:
     loss.backward()
     assert float(loss.detach()) == pytest.approx(100.0)
     assert scores.grad is not None
-    # the right answers are left alone, the wrong ones pulled as by the cross entropy
+    # the right answers are not changed, the wrong ones pulled as by the cross entropy
     torch.testing.assert_close(scores.grad, torch.tensor([[0.0, 0.0, 0.25, -0.25]]))
 
 

@@ -1,4 +1,4 @@
-"""Blocks of one's own: loaded, remembered, asked for, refused."""
+"""The user's blocks: loaded, remembered, asked for, refused."""
 
 import json
 import shutil

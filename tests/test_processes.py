@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def launch(root: Path, number: int) -> None:
-    """Train the cell `tiny` of params.yaml in so many processes, as a user would."""
+    """Train the cell `tiny` of params.yaml in several processes, as a user would."""
     launcher = ["accelerate.commands.launch", "--cpu", "--num_processes", str(number)]
     launcher += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
     more = [*launcher, "--module"] if number > 1 else []

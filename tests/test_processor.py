@@ -1,4 +1,4 @@
-"""What the processor is called, from what Linux tells of it."""
+"""What the processor is called, from what Linux reports."""
 
 import platform
 from pathlib import Path

@@ -29,7 +29,7 @@ from tests.tiny import BAD, GOOD, NEUTRAL
 from tests.tiny_service import SECONDS, Reply, Running, ask, get, running, wait_until, write_bundles
 
 EXACT = 1e-5
-"""How far a score may be from that of the example alone: sums of a batch have another order."""
+"""How far a score may be from that of the example by itself: sums of a batch have another order."""
 
 
 @pytest.fixture(scope="module")

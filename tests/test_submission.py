@@ -157,7 +157,7 @@ def test_a_task_that_is_not_processed_is_filled_with_its_first_label(
         (["rte_tiny"], [], r"mnli \(MNLI-m\.tsv, MNLI-mm\.tsv, AX\.tsv\); qnli"),
         (["rte_tinny"], [], "unknown cell 'rte_tinny'. Did you mean 'rte_tiny'"),
         (["news_tiny"], [], "'news_tiny': found a cell of the task news, expected one of cola,"),
-        (["rte_tiny", "rte_other"], [], "a second cell of the task rte beside 'rte_tiny'"),
+        (["rte_tiny", "rte_other"], [], "a second cell of the task rte in addition to 'rte_tiny'"),
         (ALL, ["--seed", "3"], r"--seed: found 3, but the cell 'cola_tiny' has the seeds \[1, 2\]"),
         (["rte_other"], ["--fill", "majority"], "rte_other' is not trained yet"),
         (ALL, ["--fill", "zero"], "invalid choice: 'zero'"),
@@ -201,8 +201,8 @@ def test_a_cell_of_several_tasks_predicts_them_by_name(
     assert read(Path("b.zip")) == expected
     assert [item.origin for item in written if item.file == "CoLA.tsv"] == ["cola_tiny, seed 1"]
     for tasks, message in (
-        ([], "a second cell of the task cola beside 'both_tiny'.*with --task"),
-        (["rta"], "no cell that was named has the task 'rta' beside others. Did you mean 'rte'"),
+        ([], "a second cell of the task cola in addition to 'both_tiny'.*with --task"),
+        (["rta"], "no cell that was named has the task 'rta' among others. Did you mean 'rte'"),
         (["tiny_corpus"], "'tiny_corpus', a corpus, of which nothing is predicted"),
     ):
         with pytest.raises(ConfigError, match=message):

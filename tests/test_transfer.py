@@ -1,4 +1,4 @@
-"""Cells that start from a trained cell: first several tasks together, then one of them alone."""
+"""Cells that start from a trained cell: first several tasks together, then only one of them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pretrained encoders on files of one's own: `reglue new --encoder`, `train --init`, predict."""
+"""Pretrained encoders on the user's files: `reglue new --encoder`, `train --init`, predict."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Columns beside the text of one's own files: symbols and numbers of tokens, numbers of a row."""
+"""Further columns of the user's files: symbols and numbers of tokens, numbers of a row."""
 
 import json
 import random
@@ -38,7 +38,7 @@ def write_model(
 
 
 def write_sentences(path: str, rows: int, seed: int) -> None:
-    """Write sentences whose tags follow from the second column alone."""
+    """Write sentences whose tags follow only from the second column."""
     draw, lines = random.Random(seed), []
     for _ in range(rows):
         for _ in range(draw.randint(2, 6)):
@@ -115,7 +115,7 @@ def test_a_bundle_of_such_a_model_says_the_same(
 
 
 def test_a_text_alone_is_not_enough(tagger: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Exception, match=r"reads features\.pos and token_dense\.weight beside"):
+    with pytest.raises(Exception, match=r"reads features\.pos and token_dense\.weight in addition"):
         Predictor(TrainedModel.open("out")).predict(["w1 w2"])
     Path("c.conll").write_text("w1 NN\nw2 VB\n\n")
     message = fail(capsys, "predict", "out", "--data", "c.conll", "-o", "p.conll")

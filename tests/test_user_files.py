@@ -1,4 +1,4 @@
-"""Readers, guesses and stores of one's own files: what is read, and what is refused."""
+"""Readers, guesses and stores of the user's files: what is read, and what is an error."""
 
 import csv
 import json

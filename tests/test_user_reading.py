@@ -1,4 +1,4 @@
-"""Questions on passages of one's own: what is guessed, learnt, answered and refused."""
+"""The user's questions on passages: guesses, training, answers and errors."""
 
 import copy
 import json
@@ -170,7 +170,7 @@ def test_files_that_do_not_fit_are_refused(folder: Path) -> None:
     lost = copy.deepcopy(make_document(1))
     item_of(lost, 0)["answers"] = [{"text": "unicorn", "answer_start": 0}]
     path = put(folder / "lost.json", lost)
-    with pytest.raises(DataError, match="found no question whose answer stands in its context,"):
+    with pytest.raises(DataError, match="found no question whose answer is in its context,"):
         fit_questions(read_questions(path, DATA), DATA, path)
 
 

@@ -1,4 +1,4 @@
-"""`reglue train --init` with a trained model: what goes on, what begins anew, what is refused."""
+"""`reglue train --init` with a trained model: what continues, what starts, what is an error."""
 
 import json
 import shutil

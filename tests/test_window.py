@@ -70,7 +70,7 @@ def test_windows_of_one_segment_hold_every_piece_once() -> None:
     encoded = make_documents(5, 9)
     windows = list(cut_windows(encoded, 12, np.random.default_rng(1), short_prob=0.0))
     covered = np.concatenate([np.arange(*window.first) for window in windows])
-    # a last single piece of a document has nothing beside it and is left out
+    # a last single piece of a document has no second piece and is left out
     assert len(np.unique(covered)) == len(covered) >= len(encoded.ids) - 5
     for window in windows:
         assert 2 <= window.num_pieces <= 10
@@ -145,7 +145,7 @@ def test_batch_by_hand(pieces: PieceSet) -> None:
     assert batch.answers.tolist() == [0, 1]
     f = FIXED
     assert batch.words[0].tolist() == [f, 0, 1, 1, f, f, 2, 3, 3, f]
-    # words of two sentences are told apart though each counts from 0
+    # words of two sentences are distinguished though each counts from 0
     assert batch.words[1].tolist() == [f, 0, f, 1, 2, f, f, f, f, f]
 
 

@@ -44,7 +44,7 @@ ENCODER: dict[str, Any] = {
 
 
 def write_sentences(generator: np.random.Generator, count: int) -> str:
-    """Return sentences that are all of one word, so that what is hidden can be told."""
+    """Return sentences that are all of one word, so that masked words can be predicted."""
     word = WORDS[int(generator.integers(len(WORDS)))]
     sizes = generator.integers(4, 9, size=count)
     return " ".join(" ".join([word] * int(size)).capitalize() + "." for size in sizes)
@@ -135,7 +135,7 @@ def make_params(root: Path, **encoders: dict[str, Any]) -> Params:
 
 
 def make_plan(root: Path, *, steps: int | None = None, **changes: Any) -> EncoderPlan:
-    """Return the plan of an encoder `tiny`, whose one phase has so many steps."""
+    """Return the plan of an encoder `tiny`, whose one phase has `steps` steps."""
     if steps is not None:
         changes["phases"] = [ENCODER["phases"][0] | {"steps": steps}]
     return read_encoder("tiny", make_params(root, tiny=changes))

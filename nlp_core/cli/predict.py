@@ -67,7 +67,7 @@ def run_test(options: argparse.Namespace) -> None:
         return
     show_metrics({options.data.name: metrics})
     if shown is not None:
-        from nlp_core.report.confusion import render_confusion  # scipy, for this alone
+        from nlp_core.report.confusion import render_confusion  # scipy, only for this
 
         sys.stdout.write(f"\n{render_confusion(shown)}\n")
 
@@ -116,7 +116,7 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
                 return
         try:
             (prediction,) = predictor.predict([texts[0] if len(texts) == 1 else texts])
-        except ConfigError as err:  # such as a context without words: ask anew
+        except ConfigError as err:  # such as a context without words: ask again
             console.print(escape(str(err)))
             continue
         columns = describe_prediction(prediction, places)

@@ -52,7 +52,7 @@ class ObjectiveConfig(ClosedModel):
     """What all objectives share: how much the soft labels count, and whether layers learn too.
 
     loss = (1 - weight) hard + weight soft, a mean over the examples; an example without a label,
-    and a task without a teacher, has the other term alone.
+    and a task without a teacher, has only the other term.
     """
 
     weight: Weight

@@ -8,7 +8,7 @@ from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import CellFolder, Name
 
 Variant = Literal["float32", "int8", "float16", "program"]
-"""How an exported model is kept: as an ONNX graph with numbers of so many bits, or as a program for
+"""The form of an exported model: an ONNX graph with numbers of that many bits, or a program for
 torch."""
 
 

@@ -9,10 +9,10 @@ TEACHER = "teacher"
 
 
 class TimingConfig(ClosedModel):
-    """How often bundles are timed, each beside the trained model that it was made of."""
+    """How bundles are timed, each with the trained model that it was made from."""
 
     runs: Count
-    """How often all is timed anew; the report has mean and spread over these."""
+    """How often everything is timed; the report has mean and spread over these."""
     sentences: Count
     """How many are timed one by one in a run."""
     batches: Count

@@ -19,7 +19,7 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import ConfigError, suggest
 
 GRID = "grid"
-"""The folder beside params.yaml with a file for the cells of each table."""
+"""The folder next to params.yaml with a file for the cells of each table."""
 STAGES = {"experiments": "finetune", "encoders": "pretrain", "exports": "export"}
 """The stage that makes a cell, by the section of the grid that describes it."""
 
@@ -69,7 +69,7 @@ class Params(ClosedModel):
     tables: Annotated[list[Name], Field(min_length=1)]
     """The tables, each with a file under grid/ and one under reports/published/."""
     metrics: dict[Name, list[str]] = Field(default_factory=dict)
-    """By table what its cells are measured by beside the metrics of their tasks."""
+    """By table the metrics of its cells in addition to those of their tasks."""
     timing: dict[Name, TimingConfig] = Field(default_factory=dict)
     """By table how its exports are timed."""
     recipes: dict[Name, RecipeConfig]
@@ -269,7 +269,7 @@ class Params(ClosedModel):
         place = f"{where}.recipe: '{experiment.recipe}'"
         if bool(members) != (recipe.mixing is not None):
             found = "a group of tasks and no mixing" if members else "one task and a mixing"
-            raise ValueError(f"{place}: found {found}; a group needs a mixing, and it alone.")
+            raise ValueError(f"{place}: found {found}; only a group needs a mixing.")
         by_task = (recipe.task_weights, recipe.task_batch_sizes, recipe.task_lr_scales)
         main = [recipe.mixing.main] if isinstance(recipe.mixing, MainRatioMixing) else []
         for task in [*chain.from_iterable(item or {} for item in by_task), *main]:
@@ -294,7 +294,7 @@ class TableConfig(ClosedModel):
 
 
 def read_params(path: Path) -> Params:
-    """Read and check params.yaml and the cells of each table, from the folder grid/ beside it.
+    """Read and check params.yaml and the cells of each table, from the folder grid/ next to it.
 
     Where there is no such folder, params.yaml has them itself.
 

@@ -35,7 +35,7 @@ class TokenizerConfig(ClosedModel):
 class PhaseConfig(ClosedModel):
     """A part of the training with windows of one length.
 
-    The learning rate rises and falls anew in each phase.
+    The learning rate rises and falls in each phase.
 
     Source: You et al. 2020 (Large Batch Optimization for Deep Learning), section 4.1.
     """

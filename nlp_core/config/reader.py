@@ -108,7 +108,7 @@ class SquadReaderConfig(ClosedModel):
 
     name: Literal["squad"]
     max_context_tokens: Count | None = None
-    """Tokens of a paragraph that training reads; questions answered behind them leave train. All
+    """Tokens of a paragraph that training reads; questions answered after them leave train. All
     other splits have whole paragraphs and all questions."""
 
 

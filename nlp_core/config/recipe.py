@@ -113,8 +113,8 @@ class RecipeConfig(ClosedModel):
     patience: Count | None = None
     """Validations without a better score before training stops; null: never."""
     kept_epoch: Literal["last"] | None = None
-    """last: the honest selection keeps the last weights, for a selecting split too small to tell
-    epochs apart; null: those with the best score on it."""
+    """last: the honest selection keeps the last weights, for a selecting split too small to
+    distinguish epochs; null: those with the best score on it."""
     clip_norm: Positive | None = None
     """Largest L2 norm of the whole gradient; null: not clipped."""
     ema_decay: Share | None = None

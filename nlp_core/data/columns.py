@@ -28,7 +28,7 @@ Values = dict[str, list[object]]
 
 
 def build_schema(kind: Kind, extras: Sequence[str] = ()) -> pa.Schema:
-    """Return the columns of a kind, in their order, and behind them those that a reader adds."""
+    """Return the columns of a kind, in their order, followed by those that a reader adds."""
     fields = [(column.name, TYPES[column.form]) for column in kind.columns]
     for name in extras:
         is_symbol = name.startswith(SYMBOLS)
@@ -40,7 +40,7 @@ def write_rows(path: Path, kind: Kind, ids: Sequence[int], rows: Rows, tokenize:
     """Write what a reader gives to a parquet file.
 
     The tokens of a language model begin and end with the boundary `<eos>`: what it reads before the
-    first word, and predicts behind the last. Questions have beside both texts and their tokens
+    first word, and predicts after the last. Questions have both texts and their tokens, and
     where each token of the passage begins and ends, and which of them are the answer: its `first`
     and `last` token, both null where there is none.
 

@@ -70,7 +70,7 @@ class MaskedText:
         return self.windows[:, 4]
 
     def thin(self, most: int) -> "MaskedText":
-        """Return at most so many windows, spread evenly; each is masked as before."""
+        """Return at most `size` windows, spread evenly; each is masked as before."""
         if len(self) <= most:
             return self
         kept = np.arange(most) * len(self) // most

@@ -54,7 +54,7 @@ def read_questions(
 
 
 def list_answers(questions: Sequence[Question]) -> Targets:
-    """Return what can be learnt of questions: answers alone, or also that there is none."""
+    """Return what can be learnt of questions: only answers, or also that there is none."""
     has_none = any(not question.answers for question in questions)
     return {ANSWERS: SPAN_LABELS if has_none else SPAN_LABELS[:1]}
 
@@ -70,7 +70,7 @@ def fit_questions(questions: Sequence[Question], data: DataConfig, path: Path) -
     if not kept:
         within = "" if data.max_tokens is None else f" within its first {data.max_tokens} tokens"
         raise DataError(
-            f"{path}: found no question whose answer stands in its context{within}, expected one "
+            f"{path}: found no question whose answer is in its context{within}, expected one "
             "at least; nothing can be learnt from it."
         )
     return kept

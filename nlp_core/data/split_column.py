@@ -79,7 +79,7 @@ class TextColumn:
         return offsets
 
     def count(self) -> Counter[str]:
-        """Return how often each word stands in the column; dropped words are left out."""
+        """Return the frequency of each word in the column; dropped words are left out."""
         counts = np.zeros(len(self.lexicon), dtype=np.int64)
         for start in range(0, len(self.starts), ROWS_A_CHUNK):
             counts += np.bincount(self._read(start), minlength=len(counts))

@@ -50,7 +50,7 @@ class Split:
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
         passages: what the answers are cut out of; None when the kind has no such answers.
-        raw: the texts as they stand in the file; None where only their tokens are read.
+        raw: the unchanged texts of the file; None where only their tokens are read.
     """
 
     name: str

@@ -152,7 +152,7 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
     Labels that look wrong are warned of.
 
     Raises:
-        DataError: there is nothing to learn: one label alone, or candidates with labels
+        DataError: there is nothing to learn: only one label, or candidates with labels
             that do not say which is right.
     """
     targets = {}

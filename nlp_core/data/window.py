@@ -196,7 +196,7 @@ def pair_windows(
     if pairs == "next_sentence" and num_documents < 2:
         raise DataError(
             f"next_sentence: found {num_documents} documents of text together, expected at least "
-            "two, since a segment of another document stands in place of the next one. Choose "
+            "two, since a segment of another document replaces the next one. Choose "
             "`pairs: sentence_order` or null for a corpus of so few documents."
         )
     most = length - NUM_SPECIAL[2]

@@ -1,4 +1,4 @@
-"""Where a pretrained encoder lies: a folder of one's own, or a name on the Hugging Face hub."""
+"""Where a pretrained encoder is: the user's folder, or a name on the Hugging Face hub."""
 
 import json
 from pathlib import Path

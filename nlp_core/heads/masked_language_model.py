@@ -57,8 +57,8 @@ class MaskedLanguageModelHead(Head):
     """Predict the masked pieces of a text: p = softmax(W layer_norm(gelu(A x + a)) + b).
 
     loss = -sum of log p over all masked pieces / their number. W is the encoder's own table of
-    embeddings. The task is a corpus, whose windows are masked anew in every step: it pretrains an
-    encoder, or trains it beside other tasks.
+    embeddings. The task is a corpus, whose windows get new masks in every step: it pretrains an
+    encoder, or trains it together with other tasks.
 
     Args:
         in_dim: width D of the input.

@@ -1,4 +1,4 @@
-"""Windows of a corpus as examples whose pieces are masked, anew in each step of training."""
+"""Windows of a corpus as examples whose pieces are masked, differently in each step of training."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,7 +56,7 @@ class MaskedSplit(EncodedSplit):
         return replace(self, key=(seed, MASKING, step))
 
     def thin(self, most: int) -> "MaskedSplit":
-        """Return at most so many windows as a split to measure, with their masked pieces counted.
+        """Return at most `most` windows as a split to measure, with their masked pieces counted.
 
         Each is masked as it is in the whole.
         """

@@ -165,7 +165,7 @@ class Ball:
 
 
 class Noise:
-    """Where perturbations start: a generator of its own, begun anew at each step of training.
+    """Where perturbations start: a generator of its own, seeded at each step of training.
 
     So a resumed run draws the same, and each process of a run its own.
 

@@ -1,4 +1,4 @@
-"""Predict a file: its own columns are kept, the predictions are written behind them."""
+"""Predict a file: its columns are kept and followed by the predictions."""
 
 import csv
 import io

@@ -20,7 +20,7 @@ class Prediction(NamedTuple):
             None for a number.
         tags: a tag for each token where a model predicts a label and tags; else None.
         entities: where a model learnt stretches of texts, those that it finds, by letters; else
-            None. Without a label beside them, each has the least confidence of its tokens.
+            None. Without a label, each has the least confidence of its tokens.
     """
 
     prediction: str | float | list[str]

@@ -69,7 +69,7 @@ class Predictor:
         self.tokenize = TOKENIZERS.get(self.data.tokens)
 
     def predict(self, inputs: Sequence[Input]) -> list[Prediction]:
-        """Predict a list of inputs; each gets what it would get alone.
+        """Predict a list of inputs; batching does not change a prediction.
 
         Args:
             inputs: texts; pairs of texts where the model compares two; a question and its
@@ -86,12 +86,12 @@ class Predictor:
         """Refuse a model that texts alone are not enough for.
 
         Raises:
-            ConfigError: it reads columns beside the text, which only a file can hold.
+            ConfigError: it reads further columns, which only a file can hold.
         """
         if self.data.extras:
             raise ConfigError(
-                f"predict: found a model that reads {' and '.join(self.data.extras)} beside the "
-                "text, expected one that reads texts alone; give a file, whose columns hold them."
+                f"predict: found a model that reads {' and '.join(self.data.extras)} in addition "
+                "to the text, expected one that reads only texts; predict a file that has them."
             )
 
     def predict_examples(self, examples: Sequence[UserExample]) -> list[Prediction]:
@@ -134,7 +134,7 @@ class Predictor:
         return [found[row] for row in range(len(examples))]
 
     def embed(self, inputs: Sequence[Input], layer: str | None = None) -> list[np.ndarray]:
-        """Return the vectors that a layer has for inputs; each gets what it would get alone.
+        """Return the vectors that a layer has for inputs; batching does not change a vector.
 
         Args:
             inputs: as in `predict`.

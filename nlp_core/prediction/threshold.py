@@ -61,7 +61,7 @@ def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -
 
     Args:
         none_odds: log p(none) - log p(answer) of each question, [N].
-        gains: what answering brings beside leaving the question unanswered, [N].
+        gains: what answering gains over leaving the question unanswered, [N].
     """
     order = np.argsort(none_odds, kind="stable")
     odds = none_odds[order]

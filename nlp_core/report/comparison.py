@@ -1,4 +1,4 @@
-"""Lay what we measured beside what a paper printed, and give each number its verdict."""
+"""Compare what we measured with what a paper printed, and give each number its verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ class Comparison:
 
 
 def compare(published: PublishedTable, results: Results) -> Comparison:
-    """Lay the results of a table beside its published numbers; every cell of either is there."""
+    """Compare the results of a table with its published numbers; every cell of either is there."""
     parts = [ComparedPart(part, _compare_part(part, results)) for part in published.parts]
     shown = {entry.cell for part in parts for entry in part.entries}
     others = [name for name in sorted(results.cells) if name not in shown]
@@ -170,7 +170,7 @@ class _Place:
 
     @property
     def is_needed(self) -> bool:
-        """Whether it is shown though we measured nothing: not beside a printed number."""
+        """Whether it is shown though we measured nothing."""
         if self.number.value is not None or self.number.literature:
             return True
         others = self.row.numbers.values()

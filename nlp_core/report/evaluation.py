@@ -49,7 +49,7 @@ def evaluate_table(
     Args:
         table: a name among params.yaml's tables.
         root: the project's root.
-        only: measure these cells alone, and keep what the file has of the others; all if empty.
+        only: the cells to measure; the file keeps the others; all if empty.
         time_export: what times exports; None: there are none.
 
     Raises:
@@ -137,7 +137,7 @@ def evaluate_cell(
         name: the cell.
         params: params.yaml.
         root: the project's root.
-        further_metrics: measured beside those of a task where its kind has them.
+        further_metrics: measured in addition to those of a task where its kind has them.
 
     Raises:
         DataError: the cell is not finished, or was trained otherwise than the grid says.

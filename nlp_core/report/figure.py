@@ -3,7 +3,7 @@
 Behind the dots of a row that is compared with another one stands a pale band: the other row's mean,
 a thin tick, moved by the interval of the difference. A gain's band does not reach its tick.
 
-The figure's bytes depend on its content alone: no date, ids hashed with a fixed salt, and text
+The figure's bytes depend only on its content: no date, ids hashed with a fixed salt, and text
 kept as text, so that the fonts of a machine do not matter.
 """
 
@@ -79,7 +79,7 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
         file_format: svg, pdf, or png to look at.
     """
     shown = [part for part in comparison.parts if any(_values(entry) for entry in part.entries)]
-    panels = [panel for part in shown for panel in split_panels(part, alone=len(shown) == 1)]
+    panels = [panel for part in shown for panel in split_panels(part, is_only=len(shown) == 1)]
     with mpl.rc_context():
         mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
         mpl.rcParams.update(STYLE)
@@ -90,12 +90,12 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
     return file.getvalue()
 
 
-def split_panels(part: ComparedPart, *, alone: bool = True) -> list[Panel]:
+def split_panels(part: ComparedPart, *, is_only: bool = True) -> list[Panel]:
     """Return one panel for a part, or one a column where metrics differ or lie far apart.
 
     Args:
         part: a part of the table.
-        alone: whether the figure has no other part, so that a column's name says enough.
+        is_only: whether the figure has no other part), so that a column's name says enough.
     """
     entries = [entry for entry in part.entries if _values(entry)]
     if not entries:
@@ -112,7 +112,7 @@ def split_panels(part: ComparedPart, *, alone: bool = True) -> list[Panel]:
     by_column = {name: [entry for entry in entries if entry.column == name] for name in columns}
     return [
         Panel(
-            name if alone else f"{part.config.title}: {name}",
+            name if is_only else f"{part.config.title}: {name}",
             _group(found, "{0.row}"),
             has_both,
         )

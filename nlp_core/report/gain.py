@@ -17,7 +17,7 @@ SMALLEST = 1e-6  # results are rounded to 6 places: a smaller spread is none
 
 @dataclass(frozen=True)
 class Gain:
-    """One of our numbers beside that of another row of its column.
+    """One of our numbers compared with that of another row of its column.
 
     Attributes:
         over: name of the other row.
@@ -69,7 +69,7 @@ def find_interval(score: Score, other: Score) -> Interval | None:
         other: the other one.
 
     Returns:
-        None where one of them has one seed alone, or neither has any spread.
+        None where one of them has only one seed, or neither has any spread.
 
     Source: Welch 1947 (several population variances), with Satterthwaite's degrees of freedom.
     """

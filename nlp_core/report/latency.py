@@ -52,7 +52,7 @@ class Timings(Protocol):
 
 
 TimeExport = Callable[[str, Params, Path], Timings]
-"""Times an export of the grid; the floor of exports is beside this one."""
+"""Times an export of the grid; exports are on the same floor as reports."""
 
 
 def measure_export(

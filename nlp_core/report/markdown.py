@@ -75,7 +75,7 @@ def summarise_outcomes(entries: Sequence[Entry]) -> str:
             way = f", epoch chosen {EPOCHS[selection]}" if has_both else ""
             parts.append(f"{len(chosen)} {noun} measured{way}: {_count(chosen)}")
             gains = _count_gains(chosen)
-            parts += [f"beside another row{way}: {gains}"] if gains else []
+            parts += [f"compared with another row{way}: {gains}"] if gains else []
     absent = [e for e in entries if e.ours is None and e.verdict.outcome == "open"]
     if absent:
         parts.append(f"{len(absent)} not run")
@@ -223,7 +223,7 @@ def _explain_gains(part: ComparedPart) -> str:
         "Gain: the difference to the mean of another row, with its 95 % confidence interval over "
         "seeds by Welch's t. It is a gain where the whole interval is above 0, a loss where it is "
         f"below, and no gain here where it holds 0.{reverse if lower else ''} An interval covers "
-        "the chance of seeds, not of the examples that were measured, and each stands alone: where "
+        "the chance of seeds, not of the examples that were measured, and each by itself: where "
         "nothing differs, one in twenty still misses 0."
     )
 
@@ -392,7 +392,7 @@ def render_commands(
     if is_timed:
         sections += [
             "Another machine has other times: `dvc repro --force --single-item "
-            f"evaluate@{table}` takes them anew."
+            f"evaluate@{table}` takes them again."
         ]
     return "\n\n".join(sections)
 

@@ -44,7 +44,7 @@ class Sheet(NamedTuple):
         task: whose rows it has.
         split: which of them.
         trained_on: the task of the cell that predicts it.
-        answers: what may stand in it; nothing for a number.
+        answers: the allowed values; nothing for a number.
     """
 
     file: str
@@ -166,8 +166,8 @@ def choose_cells(
         for task in members:
             if chosen.setdefault(task, name) != name:
                 raise ConfigError(
-                    f"'{name}': found a second cell of the task {task} beside '{chosen[task]}'; "
-                    "name one of them, or with --task what a cell of several tasks predicts."
+                    f"'{name}': found a second cell of the task {task} in addition to "
+                    f"'{chosen[task]}'; name one of them, or with --task what a multi-task cell predicts."
                 )
     return {task: chosen[task] for task in tasks if task in chosen}
 
@@ -185,7 +185,7 @@ def _check_wanted(
     }
     for task in wanted:
         if task not in members:
-            found = f"no cell that was named has the task '{task}' beside others"
+            found = f"no cell that was named has the task '{task}' among others"
             raise ConfigError(f"--task: {found}. {suggest(task, sorted(members & {*tasks}))}")
         if task not in tasks:
             manifest = Path("data/processed") / task / "manifest.json"

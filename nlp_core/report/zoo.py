@@ -1,4 +1,4 @@
-"""The models under zoo/ beside what came of them: what zoo/README.md and `reglue zoo` show."""
+"""The models under zoo/ with their scores: what zoo/README.md and `reglue zoo` show."""
 
 from itertools import groupby
 from pathlib import Path

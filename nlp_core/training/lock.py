@@ -1,4 +1,4 @@
-"""A work folder for one process alone."""
+"""A work folder that only one process may use."""
 
 import fcntl
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from nlp_core.errors import TrainingError
 
 @contextmanager
 def locked(work: Path, what: str) -> Iterator[None]:
-    """Hold a work folder for this process alone; it is made when it is not there.
+    """Hold a work folder for this process only; it is made if it is missing.
 
     Args:
         work: the folder.

@@ -1,7 +1,7 @@
 """Let a trained cell predict a task's training texts: a task with soft labels.
 
 A seed's answers are kept in a work folder under a digest of the seed and of the texts, so a killed
-run goes on at its seed, and a seed that was trained anew, or texts that changed, are scored anew.
+run resumes at its seed, and a retrained seed, or changed texts, are scored again.
 The folder of the taught task appears whole, at the end.
 """
 

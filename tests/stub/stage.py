@@ -1,4 +1,4 @@
-"""Stand in for a stage: cheap, deterministic, the same inputs and outputs as dvc.yaml names.
+"""Replace a stage: cheap, deterministic, the same inputs and outputs as dvc.yaml names.
 
 Copied under the name of each stage into a project's stages/. Appends `<stage> <name>` to the file
 $REGLUE_STUB_CALLS, so that a test sees what ran. A recipe may hold `sleep` (s) and `fail`.
