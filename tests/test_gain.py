@@ -221,7 +221,8 @@ def test_the_summary_counts_gains() -> None:
     assert summarise_outcomes(make_comparison().entries) == (
         "4 numbers measured, epoch chosen as the paper did: 4 with no published number; "
         "compared with another row, epoch chosen as the paper did: 1 without a difference, 1 "
-        "without an interval; 4 numbers measured, epoch chosen honestly: 4 with no published number; "
+        "without an interval; "
+        "4 numbers measured, epoch chosen honestly: 4 with no published number; "
         "compared with another row, epoch chosen honestly: 2 gains; 2 not run."
     )
     without = summarise_outcomes(make_comparison(rte_alone={}).entries)

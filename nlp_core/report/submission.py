@@ -167,7 +167,8 @@ def choose_cells(
             if chosen.setdefault(task, name) != name:
                 raise ConfigError(
                     f"'{name}': found a second cell of the task {task} in addition to "
-                    f"'{chosen[task]}'; name one of them, or with --task what a multi-task cell predicts."
+                    f"'{chosen[task]}'; name one of them, or with --task what a multi-task cell "
+                    "predicts."
                 )
     return {task: chosen[task] for task in tasks if task in chosen}
 
