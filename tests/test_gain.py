@@ -24,19 +24,19 @@ description: A table for tests.
 reasons:
   data: for want of data
 parts:
-  - title: Single and together
+  - title: Plain and together
     selection: both
     decimals: 1
     columns: {RTE: dev.accuracy, STS-B error: dev.rmse, QQP: dev.accuracy}
     rows:
-      - name: Single
+      - name: Plain
         numbers:
           RTE: {cell: rte_alone}
           STS-B error: {cell: stsb_alone}
           QQP: {cell: qqp_alone, claim: not_run, reason: data}
       - name: Together
         cell: together
-        gain_over: Single
+        gain_over: Plain
         numbers:
           RTE: {task: rte}
           STS-B error: {task: stsb}
@@ -55,19 +55,19 @@ VALUES = {
 GOLDEN = """\
 | model | number | epoch | ours, mean \u00b1 sd (seeds) | gain, 95 % interval | verdict |
 | --- | --- | --- | --- | --- | --- |
-| Single | RTE | honest | 61.00 \u00b1 1.00 (3) |  | no published number |
-| Single | RTE | as the paper | 63.00 \u00b1 1.00 (3) |  | no published number |
-| Single | STS-B error | honest | 1.00 \u00b1 0.10 (3) |  | no published number |
-| Single | STS-B error | as the paper | 1.00 \u00b1 0.10 (3) |  | no published number |
-| Single | QQP |  |  |  | not run [data] |
-| Together | RTE | honest | 67.00 \u00b1 1.00 (3) | +6.00 over Single, +3.73 to +8.27: gain \
+| Plain | RTE | honest | 61.00 \u00b1 1.00 (3) |  | no published number |
+| Plain | RTE | as the paper | 63.00 \u00b1 1.00 (3) |  | no published number |
+| Plain | STS-B error | honest | 1.00 \u00b1 0.10 (3) |  | no published number |
+| Plain | STS-B error | as the paper | 1.00 \u00b1 0.10 (3) |  | no published number |
+| Plain | QQP |  |  |  | not run [data] |
+| Together | RTE | honest | 67.00 \u00b1 1.00 (3) | +6.00 over Plain, +3.73 to +8.27: gain \
 | no published number |
 | Together | RTE | as the paper | 64.00 \u00b1 2.83 (2) \
-| +1.00 over Single, -17.91 to +19.91: no gain here | no published number |
+| +1.00 over Plain, -17.91 to +19.91: no gain here | no published number |
 | Together | STS-B error | honest | 0.60 \u00b1 0.10 (3) \
-| -0.40 over Single, -0.63 to -0.17: gain | no published number |
+| -0.40 over Plain, -0.63 to -0.17: gain | no published number |
 | Together | STS-B error | as the paper | 1.40 (1) \
-| +0.40 over Single, no interval: one seed | no published number |
+| +0.40 over Plain, no interval: one seed | no published number |
 | Together | QQP |  |  |  | not run [data] |
 
 Gain: the difference to the mean of another row, with its 95 % confidence interval over seeds by \
@@ -191,7 +191,7 @@ def test_a_row_without_its_other_row_has_no_difference() -> None:
 
 def test_the_part_of_the_report_is_golden() -> None:
     report = render_report(make_comparison(), {}, [])
-    part = report.split("## Single and together\n\n")[1].split("\n## ")[0]
+    part = report.split("## Plain and together\n\n")[1].split("\n## ")[0]
     assert part == GOLDEN
 
 
@@ -240,8 +240,8 @@ def test_the_figure_has_a_band_for_each_interval() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gain_over: Single", "gain_over: Singl", "unknown row 'Singl'. Did you mean 'Single'"),
-        ("gain_over: Single", "gain_over: Together", "gain_over: unknown row 'Together'"),
+        ("gain_over: Plain", "gain_over: Plan", "unknown row 'Plan'. Did you mean 'Plain'"),
+        ("gain_over: Plain", "gain_over: Together", "gain_over: unknown row 'Together'"),
         ("task: rte", "task: RTE", "should match pattern"),
     ],
 )
