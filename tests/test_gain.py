@@ -14,7 +14,8 @@ from nlp_core.report.comparison import Comparison, Entry, compare
 from nlp_core.report.evaluation import summarise
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.gain import find_interval, measure_gain
-from nlp_core.report.markdown import render_making, render_report, summarise_outcomes
+from nlp_core.report.making import render_making
+from nlp_core.report.markdown import render_report, summarise_outcomes
 from nlp_core.report.results import CellResult, Results, TaskSplits
 from tests.tiny import make_recipe
 

@@ -9,7 +9,8 @@ from fabricated import make_project, make_published
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.figure import draw_figure, split_panels
-from nlp_core.report.markdown import flatten, render_rows, summarise_outcomes
+from nlp_core.report.making import flatten
+from nlp_core.report.markdown import render_rows, summarise_outcomes
 from nlp_core.report.table import read_comparison, write_report
 
 

@@ -8,7 +8,7 @@ from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.report.comparison import Comparison
-from nlp_core.report.markdown import flatten
+from nlp_core.report.making import flatten
 from nlp_core.report.results import CellResult
 
 Facts = dict[str, str]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.report.curve import Curves, draw_curves
-from nlp_core.report.markdown import render_recipes, render_rows
+from nlp_core.report.making import render_recipes
+from nlp_core.report.markdown import render_rows
 from nlp_core.report.results import CellResult
 
 

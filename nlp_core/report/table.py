@@ -15,14 +15,8 @@ from nlp_core.report.comparison import Comparison, compare
 from nlp_core.report.evaluation import list_cells
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.latency import draw_times, is_timed, render_times
-from nlp_core.report.markdown import (
-    render_commands,
-    render_data,
-    render_machines,
-    render_making,
-    render_report,
-    summarise_outcomes,
-)
+from nlp_core.report.making import render_commands, render_data, render_machines, render_making
+from nlp_core.report.markdown import render_report, summarise_outcomes
 from nlp_core.report.pretraining import draw_encoders, render_encoders
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.significance import find_differences, render_differences
