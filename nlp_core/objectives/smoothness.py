@@ -9,6 +9,7 @@ Dropout: as in `adversarial`, all passes use the masks of the first, so that a d
 them measures the perturbation and nothing else; it is exactly 0 where nothing is perturbed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class CleanPass(NamedTuple):
     is_rounded: bool
 
 
-class SmoothObjective(AdversarialObjective):
+class SmoothObjective(AdversarialObjective, ABC):
     """The loss, and how far the outputs move when the word vectors do.
 
     loss + weight D(f(x), f(x + delta)). Loss and clean outputs come from one pass. The gradients of
@@ -113,9 +114,9 @@ class SmoothObjective(AdversarialObjective):
             nothing = [torch.zeros_like(item) for item in vectors]
             return clean._replace(outputs=self._pass_perturbed(batch, clean, vectors, nothing))
 
+    @abstractmethod
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
         """Return a perturbation for each call of a word table."""
-        raise NotImplementedError
 
     def choose_reference(self, clean: CleanPass) -> dict[str, Tensor]:
         """Return the outputs that the perturbed ones are compared with."""
