@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dvc.utils.serialize import dumps_yaml, parse_yaml_for_update
 
 from nlp_core import dag
 from nlp_core.config.params import read_params
@@ -165,3 +166,10 @@ def test_each_group_is_gathered_from_its_own_tasks() -> None:
         f"gather_{group}": {f"data/processed/{member}" for member in members}
         for group, members in groups.items()
     }
+
+
+def test_dvc_would_write_the_committed_lock_file_as_it_is() -> None:
+    """DVC writes the whole file when a stage runs, so other line breaks would show up in git."""
+    path = Path(__file__).resolve().parent.parent / "dvc.lock"
+    text = path.read_text(encoding="utf-8")
+    assert dumps_yaml(parse_yaml_for_update(text, str(path))) == text
