@@ -30,7 +30,6 @@ parts:
   - title: Ranking
     note: Of two questions.
     paper: first
-    tolerance: 1.0
     columns: {AUC: test.auc, MAP: test.map}
     rows:
       - name: Alpha
@@ -55,7 +54,6 @@ parts:
   - title: Classification
     paper: first
     selection: paper
-    tolerance: 0.5
     decimals: 1
     columns: {accuracy: dev.accuracy}
     rows:

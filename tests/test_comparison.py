@@ -7,6 +7,7 @@ from nlp_core.config.published import NumberConfig, read_published
 from nlp_core.report.comparison import Comparison, Entry, compare, judge, judge_trend
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.markdown import summarise_outcomes
+from nlp_core.report.results import summarise
 from nlp_core.report.table import read_comparison
 
 
@@ -28,21 +29,33 @@ def find(comparison: Comparison, row: str, column: str, selection: str = "honest
 
 
 @pytest.mark.parametrize(
-    ("mean", "outcome", "text"),
+    ("published", "outcome", "text"),
     [
-        (90.01, "above", "above"),
-        (90.0, "reproduced", "reproduced"),
-        (89.0, "reproduced", "reproduced"),
-        (88.99, "below", "below by 1.01"),
-        (90.0000004, "reproduced", "reproduced"),
+        # 90 plus or minus 4.303 x 1 x sqrt(4 / 3) = 4.968, and 0.05 for the rounding
+        (94.9, "reproduced", "reproduced"),
+        (95.0, "reproduced", "reproduced"),
+        (95.1, "below", "below by 5.10"),
+        (85.0, "reproduced", "reproduced"),
+        (84.9, "above", "above"),
     ],
 )
-def test_verdict_by_tolerance(mean: float, outcome: str, text: str) -> None:
-    assert judge(NumberConfig(value=90.0), mean, 1.0) == (outcome, text)
+def test_a_verdict_asks_for_one_more_run(published: float, outcome: str, text: str) -> None:
+    ours = summarise([89.0, 90.0, 91.0])
+    assert judge(NumberConfig(value=published), ours, 1) == (outcome, text)
+
+
+def test_equal_seeds_expect_their_own_score() -> None:
+    ours = summarise([90.0, 90.0])
+    assert judge(NumberConfig(value=90.0), ours, 2).outcome == "reproduced"
+    assert judge(NumberConfig(value=90.01), ours, 2) == ("below", "below by 0.01")
+
+
+def test_one_run_has_no_verdict() -> None:
+    assert judge(NumberConfig(value=90.0), summarise([90.0]), 2).outcome == "one run"
 
 
 def test_verdict_without_a_published_number() -> None:
-    assert judge(NumberConfig(), 90.0, 1.0).outcome == "ours"
+    assert judge(NumberConfig(), summarise([90.0, 91.0]), 2).outcome == "ours"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +83,7 @@ def test_a_metric_of_our_own_stands_beside_nothing(root: Path) -> None:
 def test_both_ways_of_choosing_the_epoch_have_a_verdict(root: Path) -> None:
     comparison = read_comparison("trial", root)
     assert find(comparison, "Beta", "accuracy", "paper").verdict.text == "above"
-    assert find(comparison, "Beta", "accuracy").verdict.text == "below by 40.00"
+    assert find(comparison, "Beta", "accuracy").verdict.text == "reproduced"
 
 
 def test_what_is_not_run_says_why(root: Path) -> None:
@@ -92,7 +105,7 @@ def test_results_win_over_a_claim_of_not_run(root: Path) -> None:
         PUBLISHED.replace("cell: delta", "cell: gamma").replace("AUC: test.auc", "AUC: test.f1")
     )
     entry = find(read_comparison("trial", root), "Delta", "AUC")
-    assert entry.verdict.text == "below by 24.33"
+    assert entry.verdict.text == "one run: no verdict"
 
 
 def test_a_trend_needs_both_rows(root: Path) -> None:

@@ -11,7 +11,7 @@ from nlp_core.config.published import NumberConfig, PublishedTable
 from nlp_core.errors import ConfigError
 from nlp_core.report.comparison import compare, judge
 from nlp_core.report.markdown import render_report
-from nlp_core.report.results import CellResult, Results, Score
+from nlp_core.report.results import CellResult, Results, summarise
 from nlp_core.training import loop
 from tests.test_training import make_cell, make_trainer, project
 
@@ -79,23 +79,25 @@ def test_a_cell_refuses_a_metric_of_a_label_that_the_task_lacks(project: Path) -
 
 
 @pytest.mark.parametrize(
-    ("mean", "outcome", "text"),
+    ("published", "outcome", "text"),
     [
-        (0.29, "above", "better, lower"),
-        (0.3, "reproduced", "reproduced"),
-        (0.35, "reproduced", "reproduced"),
-        (0.42, "below", "worse, higher by 0.12"),
+        # 0.3 plus or minus 4.303 x 0.01 x sqrt(4 / 3) = 0.050
+        (0.36, "above", "better, lower"),
+        (0.34, "reproduced", "reproduced"),
+        (0.26, "reproduced", "reproduced"),
+        (0.18, "below", "worse, higher by 0.12"),
     ],
 )
-def test_verdict_of_an_error(mean: float, outcome: str, text: str) -> None:
-    found = judge(NumberConfig(value=0.3), mean, 0.05, lower_is_better=True)
+def test_verdict_of_an_error(published: float, outcome: str, text: str) -> None:
+    ours = summarise([0.29, 0.30, 0.31])
+    found = judge(NumberConfig(value=published), ours, 2, lower_is_better=True)
     assert found == (outcome, text)
 
 
 def make_results(metrics: dict[str, float]) -> Results:
     cell = CellResult(
-        metrics={key: Score(mean=v, sd=0.0, n=1, values=[v]) for key, v in metrics.items()},
-        seeds=[1],
+        metrics={key: summarise([value, value]) for key, value in metrics.items()},
+        seeds=[1, 2],
         epochs={"honest": [1.0]},
         model="zoo/trial/a.json",
         recipe="quick",
@@ -121,7 +123,6 @@ def test_a_report_judges_each_column_its_own_way() -> None:
                 {
                     "title": "Part",
                     "paper": "p",
-                    "tolerance": 0.5,
                     "columns": columns,
                     "rows": [
                         {
@@ -142,7 +143,7 @@ def test_a_report_judges_each_column_its_own_way() -> None:
         "above",
     ]
     text = render_report(comparison, {}, [])
-    assert "Of RMSE less is better: reproduced is at most 0.5 above the published number" in text
+    assert "Less is better for RMSE." in text
 
 
 def test_metrics_of_our_own_with_parameters_are_shown() -> None:

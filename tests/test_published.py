@@ -112,8 +112,8 @@ def test_conll2003_has_all_twelve_cells() -> None:
     ("old", "new", "message"),
     [
         (
-            "paper: first\n    tolerance",
-            "paper: firsts\n    tolerance",
+            "paper: first\n    columns",
+            "paper: firsts\n    columns",
             "unknown paper 'firsts'. Did you mean 'first'",
         ),
         ("reason: time", "reason: tme", "unknown reason 'tme'. Did you mean 'time'"),
@@ -126,7 +126,7 @@ def test_conll2003_has_all_twelve_cells() -> None:
             "{value: 92.0, claim: trend, against: Alphas}",
             "unknown row 'Alphas'. Did you mean 'Alpha'",
         ),
-        ("paper: first\n    tolerance", "tolerance", "found a number without a paper"),
+        ("paper: first\n    columns", "columns", "found a number without a paper"),
         ("test.auc", "auc", "should match pattern"),
         ("claim: not_run", "claim: notrun", "Did you mean 'not_run'"),
         ("decimals: 1", "decimal: 1", "unknown key. Did you mean 'decimals'"),

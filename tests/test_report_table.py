@@ -30,18 +30,18 @@ def write(root: Path) -> list[str]:
 def test_a_row_says_published_ours_difference_and_verdict(root: Path) -> None:
     lines = write(root)
     assert (
-        "| Alpha | AUC | 88.00 | 86.00 \u00b1 0.25 (Other 1999) | 87.50 \u00b1 17.68 (2) | -0.50 "
-        "| reproduced |" in lines
+        "| Alpha | AUC | 88.00 | 86.00 \u00b1 0.25 (Other 1999) | 87.50 \u00b1 17.68 (2) "
+        "| -187.60 to 362.60 | -0.50 | reproduced |" in lines
     )
-    assert "| Delta | AUC | 91.00 |  |  |  | not run [time] |" in lines
+    assert "| Delta | AUC | 91.00 |  |  |  |  | not run [time] |" in lines
     assert "- not run [time]: for want of time." in lines
     assert (
-        "| Beta | accuracy | 90.0 | as the paper | 100.00 \u00b1 0.00 (3) | +10.00 | above |"
-        in lines
+        "| Beta | accuracy | 90.0 | as the paper | 100.00 \u00b1 0.00 (3) | 100.00 to 100.00 "
+        "| +10.00 | above |" in lines
     )
     assert (
-        "| Beta | accuracy | 90.0 | honest | 50.00 \u00b1 25.00 (3) | -40.00 | below by 40.00 |"
-        in lines
+        "| Beta | accuracy | 90.0 | honest | 50.00 \u00b1 25.00 (3) | -74.21 to 174.21 | -40.00 "
+        "| reproduced |" in lines
     )
     assert "- Beta, accuracy: Few examples." in lines
     assert "| gamma | test.f1 | 66.67 (1) | no published number |" in lines
@@ -66,7 +66,7 @@ def test_the_summary_counts_each_way_of_choosing_apart(root: Path) -> None:
     entries = read_comparison("trial", root).entries
     assert summarise_outcomes(entries) == (
         "1 number measured, epoch chosen as the paper did: 1 reproduced or above; "
-        "4 numbers measured, epoch chosen honestly: 1 reproduced or above, 1 below, "
+        "4 numbers measured, epoch chosen honestly: 2 reproduced or above, "
         "2 with no published number; 2 not run."
     )
     assert summarise_outcomes([]) == "Nothing measured."

@@ -19,7 +19,6 @@ from nlp_core.statistics import (
     SumScore,
     build_score,
     correct_holm,
-    find_interval,
     find_p_value,
     measure_spread,
     name_groups,
@@ -82,7 +81,7 @@ def test_the_worked_example_has_the_p_value_of_scipy() -> None:
 
 def test_the_interval_of_one_seed_is_that_of_scipy() -> None:
     hits = list(np.random.default_rng(3).integers(0, 2, 400))
-    low, high = find_interval(resample(make_accuracy(hits), name="a").rounds)
+    low, high = resample(make_accuracy(hits)).interval
     expected = stats.bootstrap(
         (100 * np.array(hits),), np.mean, method="percentile", rng=np.random.default_rng(1)
     ).confidence_interval
@@ -93,29 +92,56 @@ def test_seeds_that_differ_widen_the_interval() -> None:
     draw = np.random.default_rng(5)
     same = list(draw.integers(0, 2, 300))
     other = [int(hit and draw.random() < 0.7) for hit in same]
-    alone = find_interval(resample(make_accuracy(same, same), name="a").rounds)
-    both = find_interval(resample(make_accuracy(same, other), name="a").rounds)
+    alone = resample(make_accuracy(same, same)).interval
+    both = resample(make_accuracy(same, other)).interval
     assert both.high - both.low > 1.3 * (alone.high - alone.low)
+
+
+def test_seeds_that_differ_on_all_examples_give_a_t_interval() -> None:
+    hits = [[1] * 900 + [0] * 100, [1] * 700 + [0] * 300, [1] * 800 + [0] * 200]
+    found = resample(make_accuracy(*[seed * 40 for seed in hits])).interval
+    expected = stats.t.interval(0.95, 2, 80.0, 10.0 / np.sqrt(3))
+    assert found == pytest.approx(expected, rel=0.01)
+
+
+def test_the_noise_of_examples_is_not_counted_as_spread_of_seeds() -> None:
+    draw = np.random.default_rng(2)
+    seeds = [list((draw.random(1000) < 0.8).astype(int)) for _ in range(40)]
+    found = resample(make_accuracy(*seeds)).interval
+    # independent examples: the spread of the mean over seeds is that of 40,000 examples
+    reach = stats.norm.ppf(0.975) * 100 * np.sqrt(0.8 * 0.2 / 40_000)
+    assert (found.high - found.low) / 2 == pytest.approx(reach, rel=0.5)
 
 
 def test_equal_cells_differ_by_nothing_and_unequal_ones_do() -> None:
     draw = np.random.default_rng(7)
-    good = [list((draw.random(500) < 0.9).astype(int)) for _ in range(3)]
-    bad = [list((draw.random(500) < 0.7).astype(int)) for _ in range(3)]
+    high = [list((draw.random(500) < 0.9).astype(int)) for _ in range(3)]
+    low = [list((draw.random(500) < 0.7).astype(int)) for _ in range(3)]
     scores = {
-        "good": make_accuracy(*good),
-        "same": make_accuracy(*good),
-        "bad": make_accuracy(*bad),
+        "good": make_accuracy(*high),
+        "same": make_accuracy(*high),
+        "bad": make_accuracy(*low),
     }
     swapped = swap_examples(scores)
     assert swapped[Pair("good", "same")] == 1.0
     assert swapped[Pair("good", "bad")] == 1 / 10_000
-    samples = {name: resample(score, name=name) for name, score in scores.items()}
+    samples = {name: resample(score) for name, score in scores.items()}
     assert find_p_value(samples["good"], samples["bad"]) < 0.01
     assert find_p_value(samples["good"], samples["same"]) > 0.5
-    assert measure_spread(samples["good"], samples["bad"]) == pytest.approx(
-        2.8015 * float(np.std(samples["good"].rounds - samples["bad"].rounds))
-    )
+    good, bad = samples["good"], samples["bad"]
+    variance = np.var(good.rounds - bad.rounds) + good.seed_variance + bad.seed_variance
+    assert measure_spread(good, bad) == pytest.approx(2.8015 * float(np.sqrt(variance)))
+
+
+def test_the_p_value_of_differing_seeds_is_that_of_welch() -> None:
+    # every example repeats its seed's level, so resampling adds almost no variance
+    levels = {"a": [900, 700, 800], "b": [600, 500, 700, 650]}
+    found = {
+        name: resample(make_accuracy(*[([1] * n + [0] * (1000 - n)) * 40 for n in seeds]))
+        for name, seeds in levels.items()
+    }
+    expected = stats.ttest_ind(levels["a"], levels["b"], equal_var=False).pvalue
+    assert find_p_value(found["a"], found["b"]) == pytest.approx(expected, rel=0.02)
 
 
 def test_a_weighted_area_is_that_of_scikit_learn() -> None:

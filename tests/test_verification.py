@@ -158,7 +158,8 @@ def test_another_machine_is_compared_by_the_spread_of_the_seeds(
     monkeypatch.setattr(ClassificationHead, "forward", give_up)
     results = project / "results/sample.json"
     note = read_mapping(results)
-    note["cells"][CELL]["metrics"]["test.accuracy"]["values"] = [95.0, 95.1]
+    score = {"mean": 95.05, "sd": 0.070711, "n": 2, "values": [95.0, 95.1]}
+    note["cells"][CELL]["metrics"]["test.accuracy"] = score
     write_json(results, note)
     verdict = verify_one(params, project, "third")
     assert verdict.outcome == "inconsistent"

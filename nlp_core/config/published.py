@@ -52,11 +52,9 @@ class NumberConfig(ClosedModel):
     task: Name | None = None
     """The task of a multi-task cell; null: the only one."""
     claim: Claim = "reproduce"
-    """reproduce: our mean is within the tolerance, or above. trend: our difference to the row
+    """reproduce: one more run of ours is expected to reach it. trend: our difference to the row
     `against` has the paper's sign. not_run: see reason; if results exist all the same, they are
     compared as for reproduce."""
-    tolerance: NonNegative | None = None
-    """Points; null: the part's."""
     reason: Name | None = None
     """A key of reasons why it is not run; null: the row's."""
     against: Text | None = None
@@ -102,9 +100,6 @@ class PartConfig(ClosedModel):
     """How the paper chose the epoch. honest: on a split that it does not report. paper: on the
     reported split; then both of our numbers are shown, each with its verdict. both: no paper chose;
     both are shown, the honest one first."""
-    tolerance: NonNegative = 0.0
-    """Points that a mean may be below a published number and still reproduce it; if lower is
-    better, units of the metric that it may be above."""
     decimals: Annotated[int, Field(ge=0, le=4)] = 2
     columns: Annotated[dict[Text, Metric], Field(min_length=1)]
     """Metric of each column: '<split>.<metric>', as in results/<table>.json, without the task of a

@@ -6,10 +6,12 @@ from typing import Literal, NamedTuple
 
 from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, RowConfig
 from nlp_core.metrics import is_lower_better
-from nlp_core.report.gain import Gain, measure_gain
+from nlp_core.report.gain import Gain, expect_run, measure_gain
 from nlp_core.report.results import CellResult, Results, Score
 
-Outcome = Literal["above", "reproduced", "below", "trend", "no trend", "ours", "reference", "open"]
+Outcome = Literal[
+    "above", "reproduced", "below", "one run", "trend", "no trend", "ours", "reference", "open"
+]
 Selection = Literal["honest", "paper"]
 
 NO_EXPERIMENT = "no experiment has that cell"
@@ -27,9 +29,10 @@ class Verdict(NamedTuple):
     """What came of a number.
 
     Attributes:
-        outcome: its sort; `above` is better than published and `below` worse than the tolerance
-            allows, also where lower is better; `ours` has nothing to compare with, `reference`
-            nothing of ours, `open` is not run.
+        outcome: its sort. `reproduced`: one more run of ours is expected to reach the published
+            number; `above` and `below`: it is expected to be better or worse, also where lower is
+            better; `one run`: ours has no spread to expect anything from. `ours` has nothing to
+            compare with, `reference` nothing of ours, `open` is not run.
         text: what the report says of it.
     """
 
@@ -117,23 +120,30 @@ def compare(published: PublishedTable, results: Results) -> Comparison:
 
 
 def judge(
-    number: NumberConfig, mean: float, tolerance: float, *, lower_is_better: bool = False
+    number: NumberConfig, ours: Score, decimals: int, *, lower_is_better: bool = False
 ) -> Verdict:
-    """Return the verdict of a measured mean for the claim `reproduce`.
+    """Return the verdict of a measured number for the claim `reproduce`.
+
+    The paper's number is one run on the split that we measure too, so it is compared with what our
+    seeds expect of one more run.
 
     Args:
         number: the published number.
-        mean: ours, in points or in the metric's own units.
-        tolerance: by how much ours may be worse.
+        ours: in points or in the metric's own units.
+        decimals: of the published number; it was rounded to them.
         lower_is_better: whether less of the metric is better.
     """
     if number.value is None:
         return Verdict("ours", "no published number")
-    lead = number.value - mean if lower_is_better else mean - number.value
-    if lead > SMALLEST:
-        return Verdict("above", "better, lower" if lower_is_better else "above")
-    if lead >= -tolerance - SMALLEST:
+    expected = expect_run(ours)
+    if expected is None:
+        return Verdict("one run", "one run: no verdict")
+    rounding = 0.5 * 10**-decimals + SMALLEST
+    if expected.low - rounding <= number.value <= expected.high + rounding:
         return Verdict("reproduced", "reproduced")
+    lead = number.value - ours.mean if lower_is_better else ours.mean - number.value
+    if lead > 0:
+        return Verdict("above", "better, lower" if lower_is_better else "above")
     text = "worse, higher by" if lower_is_better else "below by"
     return Verdict("below", f"{text} {-lead:.2f}")
 
@@ -220,9 +230,8 @@ class _Place:
         number = self.number
         if number.claim == "trend":
             return self._judge_trend(ours, selection)
-        tolerance = self.part.tolerance if number.tolerance is None else number.tolerance
         lower_is_better = is_lower_better(self.part.columns[self.column])
-        return judge(number, ours.mean, tolerance, lower_is_better=lower_is_better)
+        return judge(number, ours, self.part.decimals, lower_is_better=lower_is_better)
 
     def _judge_trend(self, ours: Score, selection: Selection) -> Verdict:
         assert self.number.against is not None, self.number

@@ -1,4 +1,4 @@
-"""What one row of a table gains over another: a difference of means, and how sure it is."""
+"""What the spread of seeds says: where one more run is expected, what a row gains over another."""
 
 import math
 from dataclasses import dataclass
@@ -56,6 +56,22 @@ def measure_gain(
         better, worse = worse, better
     outcome: GainOutcome = "gain" if better else "loss" if worse else "no gain here"
     return Gain(over, outcome, difference, interval)
+
+
+def expect_run(score: Score) -> Interval | None:
+    """Return where the score of one more run is expected, with 95 % confidence.
+
+    m - q s sqrt(1 + 1/n) to m + q s sqrt(1 + 1/n), with q the quantile of Student's t for n - 1
+    degrees of freedom. It covers the chance of seeds; the split stays the same.
+
+    Returns:
+        None for one seed, which shows no spread.
+    """
+    if score.n == 1:
+        return None
+    quantile = float(student.ppf((1 + CONFIDENCE) / 2, score.n - 1))
+    reach = quantile * score.sd * math.sqrt(1 + 1 / score.n)
+    return Interval(score.mean - reach, score.mean + reach)
 
 
 def find_interval(score: Score, other: Score) -> Interval | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
-from nlp_core.report.gain import Gain
+from nlp_core.report.gain import Gain, expect_run
 from nlp_core.report.results import Score
 
 PLUS_MINUS = "\u00b1"
@@ -83,6 +83,7 @@ def _count(entries: Sequence[Entry]) -> str:
     counts = {
         "reproduced or above": outcomes.count("above") + outcomes.count("reproduced"),
         "below": outcomes.count("below"),
+        "of one run, without a verdict": outcomes.count("one run"),
         "trend holds": outcomes.count("trend"),
         "trend does not hold": outcomes.count("no trend"),
         "with no published number": outcomes.count("ours"),
@@ -136,6 +137,7 @@ def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
         "literature": any(entry.number.literature for entry in part.entries),
         "epoch": part.config.selection != "honest",
         f"ours, mean {PLUS_MINUS} sd ({over})" if over else "ours": True,
+        "next run, 95 %": has_published,
         "difference": has_published,
         "gain, 95 % interval": any(entry.gain is not None for entry in part.entries),
         "verdict": True,
@@ -183,10 +185,16 @@ def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) ->
         beside,
         "" if ours is None else SELECTIONS[entry.selection],
         "" if ours is None else format_score(ours),
+        "" if difference is None or ours is None else _format_expected(ours),
         "" if difference is None else f"{difference:+.2f}",
         "" if entry.gain is None else format_gain(entry.gain),
         entry.verdict.text,
     ]
+
+
+def _format_expected(score: Score) -> str:
+    expected = expect_run(score)
+    return "" if expected is None else f"{expected.low:.2f} to {expected.high:.2f}"
 
 
 def _format_published(value: float, sd: float | None, decimals: int) -> str:
@@ -197,16 +205,12 @@ def _explain_verdicts(part: ComparedPart) -> str:
     if not any(entry.difference is not None for entry in part.entries):
         return ""
     explained = (
-        f"Reproduced: our mean is at most {part.config.tolerance:.1f} points below the published "
-        "number. Above: it is higher. The difference is ours less published."
+        "Next run: where our seeds expect the score of one more run on this split, with 95 % "
+        "confidence. Reproduced: the published number is in this range. Above: it is lower than "
+        "the range. Below: it is higher. The difference is ours less published."
     )
     lower = sorted({entry.column for entry in part.entries if is_lower_better(entry.metric)})
-    if not lower:
-        return explained
-    return (
-        f"{explained} Of {', '.join(lower)} less is better: reproduced is at most "
-        f"{part.config.tolerance:g} above the published number, in the metric's own unit."
-    )
+    return f"{explained} Less is better for {', '.join(lower)}." if lower else explained
 
 
 def _explain_gains(part: ComparedPart) -> str:

@@ -20,7 +20,6 @@ from nlp_core.statistics import (
     WeightedScore,
     build_score,
     correct_holm,
-    find_interval,
     find_p_value,
     measure_spread,
     name_groups,
@@ -77,7 +76,7 @@ def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
     """Return what the committed predictions say about each column of a table.
 
     A difference is significant if both tests agree after Holm's correction over all pairs of the
-    table: the bootstrap over seeds and examples, and the swap of examples between the cells.
+    table: the paired bootstrap with the spread of seeds, and the swap of examples.
 
     Args:
         comparison: the table with our numbers in it.
@@ -97,9 +96,7 @@ def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
         }
         for _, _, _, entries in columns
     ]
-    samples = [
-        {row: resample(score, name=row) for row, score in column.items()} for column in chosen
-    ]
+    samples = [{row: resample(score) for row, score in column.items()} for column in chosen]
     p_values = [_test(column, found) for column, found in zip(chosen, samples, strict=True)]
     corrected = correct_holm(
         {
@@ -191,7 +188,7 @@ def _describe(
                 row=row,
                 mean=score.mean,
                 seeds=score.n,
-                interval=find_interval(samples[row].rounds),
+                interval=samples[row].interval,
                 letters=letters[row],
                 variation=None
                 if published is None
@@ -217,12 +214,12 @@ def render_differences(findings: Sequence[ColumnFinding]) -> str:
     return "\n\n".join(
         [
             "## Which differences are real",
-            "From the committed predictions of each seed. The interval covers 95 % of resamples of "
-            "seeds and examples together. Rows of a column that share a letter cannot be "
+            "From the committed predictions of each seed. The interval covers the chance of seeds "
+            "and of examples together. Rows of a column that share a letter cannot be "
             "distinguished: at the 5 % level, corrected by Holm over all pairs of the table, a "
-            "bootstrap over seeds and examples or a swap of examples between the two rows shows no "
-            "difference. CV* is the coefficient of variation of the published number and our "
-            "seeds. [docs/statistics.md](../docs/statistics.md) explains the words.",
+            "paired bootstrap with the spread of seeds or a swap of examples between the two rows "
+            "shows no difference. CV* is the coefficient of variation of the published number and "
+            "our seeds. [docs/statistics.md](../docs/statistics.md) explains the words.",
             *(_render_column(finding) for finding in findings),
         ]
     )

@@ -7,14 +7,12 @@ scores are compared by statistics: ours are expected within the spread of the co
 import logging
 import math
 import random
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from safetensors import safe_open
-from scipy.stats import t as student
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import CellConfig, ExperimentConfig, Params
@@ -23,7 +21,7 @@ from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.report.cell import TrainedCell, find_difference
 from nlp_core.report.evaluation import list_cells, measure_seed
-from nlp_core.report.gain import CONFIDENCE
+from nlp_core.report.gain import expect_run
 from nlp_core.report.results import CellResult, RunDigests, read_results
 from nlp_core.training.cell import describe_cell, name_stage, read_cell, train_seed
 from nlp_core.training.determinism import describe_machine
@@ -303,26 +301,20 @@ def _list_tensors(path: Path, validations: Sequence[str]) -> list[str]:
 def _compare_statistics(
     place: Place, committed: CellResult, scores: Mapping[str, float], moved: list[MovedScore]
 ) -> SeedVerdict:
-    """Compare one value with the committed seeds by a 95 % prediction interval.
-
-    m - q s sqrt(1 + 1/n) to m + q s sqrt(1 + 1/n), with q the quantile of Student's t for n - 1
-    degrees of freedom.
-    """
+    """Compare one value with what the committed seeds expect of another run."""
     name = next(iter(sorted(committed.metrics)))
     task = next(iter(committed.tasks.values()))
     reported = [key for key in committed.metrics if key.startswith(f"{task.report_split}.")]
     name = reported[0] if reported else name
-    values = committed.metrics[name].values
+    score = committed.metrics[name]
+    expected = expect_run(score)
     facts = "the machine's fingerprint is not the committed one, so scores are compared"
-    if len(values) < 2:
+    if expected is None:
         return SeedVerdict(place, "consistent", [f"{facts}; one seed has no spread"], moved)
-    mean, sd, count = statistics.fmean(values), statistics.stdev(values), len(values)
-    quantile = float(student.ppf((1 + CONFIDENCE) / 2, count - 1))
-    reach = quantile * sd * math.sqrt(1 + 1 / count)
-    is_within = abs(scores[name] - mean) <= reach
+    is_within = expected.low <= scores[name] <= expected.high
     detail = (
         f"{facts}: {name} {scores[name]:.2f} is {'within' if is_within else 'outside'} the 95 % "
-        f"prediction interval of the {count} committed seeds, {mean - reach:.2f} to "
-        f"{mean + reach:.2f}"
+        f"prediction interval of the {score.n} committed seeds, {expected.low:.2f} to "
+        f"{expected.high:.2f}"
     )
     return SeedVerdict(place, "consistent" if is_within else "inconsistent", [detail], moved)

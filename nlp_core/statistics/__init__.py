@@ -4,7 +4,6 @@ from nlp_core.statistics.groups import Pair, correct_holm, name_groups
 from nlp_core.statistics.resampling import (
     Interval,
     Resamples,
-    find_interval,
     find_p_value,
     measure_spread,
     resample,
@@ -21,7 +20,6 @@ __all__ = [
     "WeightedScore",
     "build_score",
     "correct_holm",
-    "find_interval",
     "find_p_value",
     "measure_spread",
     "name_groups",

@@ -1,4 +1,4 @@
-"""Resamples of seeds and examples, the intervals and the p-values that follow from them.
+"""Resamples of examples, the spread of seeds, and the intervals and p-values that follow.
 
 Shape letters: S seeds, N units, R rounds, see `nlp_core.statistics.score`.
 """
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import t as student
 
 from nlp_core.statistics.groups import Pair
 from nlp_core.statistics.score import AreaScore, Combine, Numbers, SumScore, WeightedScore
@@ -30,24 +31,50 @@ class Interval(NamedTuple):
 
 
 class Resamples(NamedTuple):
-    """The mean over seeds of a metric, resampled.
+    """The mean over seeds of a metric, and how the chance of examples and of seeds moves it.
 
     Attributes:
         mean: over the seeds, on the examples as they are.
-        rounds: the mean of each round, [R]; resamples of the same `seed` and number of units share
-            their examples, so differences of two cells are paired by example.
+        rounds: the mean over the same seeds on resampled examples, [R]; resamples of the same
+            `seed` and number of units share their examples, so differences of two cells are paired
+            by example.
+        seed_variance: the variance of the mean that comes from the seeds.
+        num_seeds: S.
     """
 
     mean: float
     rounds: Numbers
+    seed_variance: float
+    num_seeds: int
+
+    @property
+    def interval(self) -> Interval:
+        """Where the mean over all seeds and all examples is, with 95 % confidence.
+
+        A percentile interval of the examples and a t interval of the seeds; the squared distances
+        of the limits from the mean are added.
+
+        Source: Zou and Donner 2008 (construction of confidence limits about effect measures).
+        """
+        tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+        low, high = np.nanquantile(self.rounds, tails)
+        reach = 0.0
+        if self.seed_variance > 0:
+            quantile = float(student.ppf(tails[1], self.num_seeds - 1))
+            reach = quantile * math.sqrt(self.seed_variance)
+        below, above = math.hypot(self.mean - low, reach), math.hypot(high - self.mean, reach)
+        return Interval(self.mean - below, self.mean + above)
 
 
-def resample(score: WeightedScore, *, name: str, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
-    """Draw examples and seeds with replacement, and measure again: a hierarchical bootstrap.
+def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
+    """Draw examples with replacement and measure all seeds again: a bootstrap.
+
+    Seeds are not drawn: three of them, resampled, show less than their spread. A seed's number has
+    noise of the examples, which resampling them doubles; so the variance of the seeds is twice the
+    observed one less the resampled one.
 
     Args:
         score: the metric.
-        name: of the cell, which draws its seeds independently of other cells.
         rounds: R.
         seed: of the examples drawn.
     """
@@ -55,36 +82,40 @@ def resample(score: WeightedScore, *, name: str, rounds: int = ROUNDS, seed: int
     values_RS = np.concatenate(
         [score.evaluate(weights) for weights in _draw_weights(num_units, rounds, seed)]
     )
-    draw = np.random.default_rng([seed, *name.encode()])
-    chosen_RS = draw.integers(0, num_seeds, (rounds, num_seeds))
-    return Resamples(
-        float(score.values.mean()), np.take_along_axis(values_RS, chosen_RS, axis=1).mean(1)
-    )
-
-
-def find_interval(rounds: Numbers) -> Interval:
-    """Return the percentile interval of resampled values."""
-    low, high = np.nanquantile(rounds, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Interval(float(low), float(high))
+    values_S, variance = score.values, 0.0
+    if num_seeds > 1:
+        resampled = float(np.nanmean(values_RS.var(1, ddof=1)))
+        variance = max(2 * float(values_S.var(ddof=1)) - resampled, 0.0) / num_seeds
+    return Resamples(float(values_S.mean()), values_RS.mean(1), variance, num_seeds)
 
 
 def find_p_value(first: Resamples, second: Resamples) -> float:
-    """Return the two-sided p-value of a difference of means, from paired resamples.
+    """Return the two-sided p-value of a difference of means, with examples paired.
 
-    It is twice the smaller share of rounds on either side of 0, with 1 added to count and total, so
-    it is never 0.
+    t = d / sqrt(v + s1 + s2), with v the variance of the difference over resampled examples and s1
+    and s2 those of the seeds; Satterthwaite's degrees of freedom, infinitely many for v.
 
-    Source: Efron and Tibshirani 1993 (an introduction to the bootstrap), section 15.4, inverted
-        percentile interval.
+    Source: Welch 1947 (several population variances), with a bootstrap of the examples.
     """
-    differences = first.rounds - second.rounds
-    tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-    return min(1.0, 2 * (1 + tail) / (1 + len(differences)))
+    difference = first.mean - second.mean
+    if difference == 0.0:
+        return 1.0
+    parts = [(item.seed_variance, item.num_seeds - 1) for item in (first, second)]
+    variance = _measure_variance(first, second)
+    uncertain = sum(part**2 / freedom for part, freedom in parts if part > 0)
+    freedom = variance**2 / uncertain if uncertain else math.inf
+    return float(2 * student.sf(abs(difference) / math.sqrt(variance), freedom))
 
 
 def measure_spread(first: Resamples, second: Resamples) -> float:
     """Return the smallest true difference that a test would find in 4 of 5 trials, in points."""
-    return POWER_FACTOR * float(np.nanstd(first.rounds - second.rounds))
+    return POWER_FACTOR * math.sqrt(_measure_variance(first, second))
+
+
+def _measure_variance(first: Resamples, second: Resamples) -> float:
+    """Return the variance of a difference: of its paired examples and of both cells' seeds."""
+    examples = float(np.nanvar(first.rounds - second.rounds))
+    return examples + first.seed_variance + second.seed_variance
 
 
 def swap_examples(scores: Mapping[str, WeightedScore], *, seed: int = 1) -> dict[Pair, float]:
