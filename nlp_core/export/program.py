@@ -1,4 +1,4 @@
-"""A bundle for programs that run torch themselves, also in C++: torch.export's archive.
+"""A bundle for Python programs that run torch themselves: torch.export's archive.
 
 The program reads ids. The tables from strings to ids, which an ONNX graph contains, are JSON files
 of the bundle; everything else is as in the other variants.
