@@ -13,6 +13,7 @@ from nlp_core.config.name import name_folder
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
+from nlp_core.export.card import README, format_card
 from nlp_core.export.graph import build_graph
 from nlp_core.export.heads import check_heads, describe_heads
 from nlp_core.export.inputs import InputPlan, plan_inputs
@@ -21,6 +22,7 @@ from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.real_examples import read_examples
 from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
+from nlp_core.prediction.split_prediction import predict, score_predictions
 from nlp_core.prediction.trained_model import CELL, TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
@@ -66,6 +68,11 @@ def export_model(
         _write_manifest(folder, trained, inputs, heads, variant)
         parity = compare(trained, examples, load_any(folder), max_drop)
         write_json(folder / PARITY, parity.describe())
+        encoded = trained.featurizer.encode(examples)
+        predicted = predict(trained.model, encoded, trained.featurizer.targets)
+        scores = score_predictions(trained.task, predicted)
+        card = format_card(trained, variant, parity=parity, scores=scores, max_drop=max_drop)
+        write_text(folder / README, card)
     log.info("export done folder=%s %s", target, parity.describe())
     return parity
 
@@ -93,8 +100,9 @@ def export_cell(name: str, config: ExportConfig) -> Path:
     return target
 
 
-def _count_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _count_bytes(bundle: Path) -> int:
+    """Return the size of what a runtime needs; the card is for people."""
+    return sum(path.stat().st_size for path in bundle.iterdir() if path.name != README)
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:
