@@ -391,8 +391,6 @@ def test_what_cannot_be_exported_is_refused_with_the_reason(
         export(trained, tmp_path / "file", variant="float32")
     with pytest.raises(ConfigError, match="--max-drop: found none with int8"):
         export(trained, tmp_path / "new", variant="int8")
-    with pytest.raises(ConfigError, match=r"float16: .* no device"):
-        export(trained, tmp_path / "new", variant="float16", max_drop=1.0)
     task = write_task(tmp_path, "tagging")
     graph = {**WORDS, "layers": WORDS["layers"][:2]}
     graph["heads"] = {"tags": {"head": "encoder_decoder_tagging", "inputs": ["lstm"]}}

@@ -24,9 +24,8 @@ from nlp_core.data.vocabulary import CharacterVocabulary, WordVocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.export.reading import (
     ReadIds,
-    ReadMatches,
     ReadNumbers,
-    ReadSpellings,
+    ReadTensors,
     ReadTexts,
     ReadWindows,
     WordForm,
@@ -195,7 +194,7 @@ def _add_spellings(found: InputPlan, column: str, vocabularies: Mapping[str, obj
         else:
             raise _refuse(layer, vocabulary)
         found.tensors[target] = TensorPlan(torch.int64, (f"U:{column}", f"C:{target}"))
-        found.readers[layer] = ReadSpellings(target, index)
+        found.readers[layer] = ReadTensors(target, index)
     found.describe("spellings", index, column, characters=characters, pieces=pieces)
 
 
@@ -224,7 +223,7 @@ def _add_other(
         )
         found.files[file] = json.dumps(vocabulary.describe(), ensure_ascii=False, indent=2) + "\n"
         found.describe("gazetteer", name, source, file=file, lowercase=vocabulary.lowercase)
-        found.readers[layer.name] = ReadMatches(name)
+        found.readers[layer.name] = ReadTensors(name)
     else:
         raise _refuse(layer.name, vocabulary)
 

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nlp_core.export.graph import quiet, trace
+from nlp_core.export.graph import TracedModel, quiet, trace
 from nlp_core.export.inputs import InputPlan, StringTable
-from nlp_core.export.traced import TracedModel
 from nlp_core.files import write_json
 from nlp_core.models.graph import GraphModel
 from reglue_runtime import Bundle, load

@@ -17,7 +17,7 @@ from reglue_runtime.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-VARIANTS = ("float32", "float16", "int8")
+VARIANTS = ("float32", "int8")
 SECONDS_TO_SEND = 5
 """Seconds for clients to receive their answers when the service ends."""
 
@@ -39,7 +39,7 @@ def serve(given: Sequence[str], settings: Settings) -> None:
 def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
     """Return the bundles by name.
 
-    A folder named float32, float16 or int8 gets the name of its parent.
+    A folder named float32 or int8 gets the name of its parent.
     """
     found: dict[str, Bundle] = {}
     for item in given:
