@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reglue_runtime.error import BundleError
-
 FORMAT = 1
 """Version of the manifest that this runtime reads and that an export writes."""
 MANIFEST = "bundle.json"
 PROGRAM = "program"
 """The variant that only torch can run."""
 CHUNK = 1 << 20
+
+
+class BundleError(Exception):
+    """A bundle is incomplete, or an example is not what it reads."""
 
 
 @dataclass(frozen=True)

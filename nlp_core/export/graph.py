@@ -44,11 +44,9 @@ FIXED = (torch._dynamo.exc.UserError, RuntimeError, ValueError)
 
 
 class Trace(NamedTuple):
-    """A module as torch.export writes it.
+    """A module as torch.export writes it, for all sizes.
 
-    Attributes:
-        program: accepts all sizes.
-        open_branches: how branches on a size went: right for all sizes, or as in the sample.
+    `open_branches`: branches on a size went the way that is right for all, not as in the sample.
     """
 
     program: torch.export.ExportedProgram
@@ -293,15 +291,13 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence the exporter's progress and warnings."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def quantize(graph: bytes) -> bytes:

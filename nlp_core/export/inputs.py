@@ -41,13 +41,9 @@ NUM_SPECIAL = 2
 
 
 class StringTable(NamedTuple):
-    """A dictionary from strings to ids in the graph.
+    """A dictionary in the graph, from the strings of `source` to `target`, an input for torch.
 
-    Attributes:
-        source: the string input.
-        target: the ids, an input for torch.
-        ids: id of each string.
-        default: id of any other string.
+    `default`: id of any other string.
     """
 
     source: str

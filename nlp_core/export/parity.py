@@ -39,9 +39,8 @@ EXACT = ("float32", "program")
 class ModelAnswer(NamedTuple):
     """The prediction of one target of an example.
 
-    Attributes:
-        value: the label, the labels, the tags, the text; None for a number.
-        scores: probability of each label, of each token's tag, or of the answer; the number.
+    `value`: the label, the labels, the tags, the text; None for a number. `scores`: probability of
+    each label, of each token's tag, or of the answer; the number.
     """
 
     value: Any

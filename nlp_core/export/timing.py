@@ -16,14 +16,7 @@ from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.export.latency import (
-    BundleSubject,
-    Plan,
-    Subject,
-    Timing,
-    describe_hardware,
-    time_models,
-)
+from nlp_core.export.latency import Subject, Timing, describe_hardware, time_models
 from nlp_core.export.parity import Answers, name_scores
 from nlp_core.export.program import load_any
 from nlp_core.export.real_examples import list_examples, read_examples
@@ -115,12 +108,7 @@ class TimedExport(NamedTuple):
 
 
 def time_export(name: str, params: Params, root: Path) -> TimedExport:
-    """Time a trained model, its bundles and the bundle of its teacher.
-
-    Args:
-        name: a key of exports in the grid; a run draws an order of its own.
-        params: params.yaml and grid/.
-        root: the project's root.
+    """Time the trained model of an export of the grid, its bundles and its teacher's bundle.
 
     Raises:
         DataError: the cell is not trained, or a bundle is incomplete.
@@ -134,13 +122,9 @@ def time_export(name: str, params: Params, root: Path) -> TimedExport:
         bundles[TEACHER] = folder.with_name(export.teacher) / "float32"
     for way, path in bundles.items():
         try:
-            bundle = load_any(path, num_threads=config.threads)
+            subjects[way] = load_any(path, num_threads=config.threads)
         except BundleError as err:
             raise DataError(str(err)) from err
-        subjects[way] = BundleSubject(bundle)
     examples = list_all_examples(trained)
-    runs = [
-        time_models(subjects, examples, Plan(run, config.sentences, config.batches, config.threads))
-        for run in range(1, config.runs + 1)
-    ]
+    runs = [time_models(subjects, examples, config, seed=run) for run in range(1, config.runs + 1)]
     return TimedExport(describe_hardware(config.threads), runs)
