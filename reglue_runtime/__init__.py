@@ -5,6 +5,6 @@ bundle.predict(["a gorgeous, witty, seductive movie"])
 """
 
 from reglue_runtime.bundle import Bundle, load
-from reglue_runtime.error import BundleError
+from reglue_runtime.manifest import BundleError
 
 __all__ = ["Bundle", "BundleError", "load"]

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from reglue_runtime.decoding import Prediction, build_decoding
-from reglue_runtime.error import BundleError
 from reglue_runtime.example import Given, InputExample, Reader
-from reglue_runtime.featurizing import Arrays, BundleFeaturizer
-from reglue_runtime.manifest import PROGRAM, Manifest, read_manifest
+from reglue_runtime.featurizing import Arrays, build_sources
+from reglue_runtime.manifest import PROGRAM, BundleError, Manifest, read_manifest
 
+Featurized: TypeAlias = tuple[list[InputExample], Arrays]
 BATCH = 32
 """Examples per batch; `predict` sorts by length to save padding."""
 AREA = 10_000**2
@@ -28,7 +28,7 @@ class Bundle:
     def __init__(self, folder: Path, manifest: Manifest, graph: Graph) -> None:
         self.manifest = manifest
         self._reader = Reader(manifest)
-        self._featurizer = BundleFeaturizer(manifest, folder)
+        self._sources = build_sources(manifest, folder)
         self._graph = graph
         self._decodings = {
             note["output"]: build_decoding(note, manifest.tokenizer, folder)
@@ -63,29 +63,38 @@ class Bundle:
         """
         if isinstance(examples, str):
             raise BundleError("examples: found a text, expected a list: [text].")
-        read = [self._reader.read(given, place) for place, given in enumerate(examples)]
+        read = self._read(examples)
         found: list[Prediction] = [{}] * len(read)
         for batch in _split(read, batch_size):
-            scores = self._graph.run(self._featurizer.read(batch))
-            for example, prediction in zip(batch, self.decode(scores, batch), strict=True):
+            predictions = self.answer((batch, self._build_arrays(batch)))
+            for example, prediction in zip(batch, predictions, strict=True):
                 found[example.place] = prediction
         return found
 
-    def featurize(self, examples: Sequence[Given]) -> tuple[list[InputExample], Arrays]:
+    def featurize(self, examples: Sequence[Given]) -> Featurized:
         """Return the parsed examples, and the graph's inputs."""
-        read = [self._reader.read(given, place) for place, given in enumerate(examples)]
-        return read, self._featurizer.read(read)
+        read = self._read(examples)
+        return read, self._build_arrays(read)
 
-    def run(self, arrays: Arrays) -> Arrays:
-        return self._graph.run(arrays)
-
-    def decode(self, scores: Arrays, examples: Sequence[InputExample]) -> list[Prediction]:
+    def answer(self, featurized: Featurized) -> list[Prediction]:
+        """Predict examples in one run of the graph."""
+        examples, arrays = featurized
+        scores = self._graph.run(arrays)
         first, *others = (
             decoding(scores[name], examples) for name, decoding in self._decodings.items()
         )
         if others:
             return [{**item, "slots": tags} for item, tags in zip(first, others[0], strict=True)]
         return first
+
+    def _read(self, examples: Sequence[Given]) -> list[InputExample]:
+        return [self._reader.read(given, place) for place, given in enumerate(examples)]
+
+    def _build_arrays(self, examples: Sequence[InputExample]) -> Arrays:
+        arrays: Arrays = {}
+        for source in self._sources:
+            arrays |= source(examples)
+        return arrays
 
 
 def _split(examples: Sequence[InputExample], batch_size: int) -> Iterator[list[InputExample]]:

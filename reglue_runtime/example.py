@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from reglue_runtime import text
-from reglue_runtime.error import BundleError
-from reglue_runtime.manifest import Manifest
+from reglue_runtime.manifest import BundleError, Manifest
 
 Given: TypeAlias = str | Sequence[Any] | Mapping[str, Any]  # Any: checked here
 """A text, its tokens, two texts, or columns by name."""
@@ -84,3 +85,11 @@ def _build_tokenizer(note: Mapping[str, Any]) -> Callable[[str], list[str]]:
     if note["substitutions"] is not None:
         return text.build_rewriter(note["substitutions"])
     return {"spaces": text.split_spaces, "plain_words": text.split_plain_words}[note["name"]]
+
+
+def pad(rows: Sequence[Sequence[Any] | np.ndarray], fill: object, dtype: type) -> np.ndarray:
+    """Return [N, longest row]; `fill` is at the end of shorter rows, and the only item of none."""
+    found: np.ndarray = np.full((len(rows), max(1, *map(len, rows))), fill, dtype=dtype)
+    for row, values in enumerate(rows):
+        found[row, : len(values)] = values
+    return found

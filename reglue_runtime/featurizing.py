@@ -11,9 +11,8 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from reglue_runtime.example import ExampleError, InputExample
+from reglue_runtime.example import ExampleError, InputExample, pad
 from reglue_runtime.manifest import Manifest
-from reglue_runtime.padding import pad
 from reglue_runtime.text import FORMS, SPECIAL, mark_word
 
 Arrays: TypeAlias = dict[str, np.ndarray]
@@ -23,20 +22,9 @@ LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a graph of 32-bit floats can read."""
 
 
-class BundleFeaturizer:
-    def __init__(self, manifest: Manifest, folder: Path) -> None:
-        self._sources: list[Source] = [_build_source(note, folder) for note in manifest.inputs]
-
-    def read(self, examples: Sequence[InputExample]) -> Arrays:
-        """Return the graph's inputs by name.
-
-        Raises:
-            ExampleError: an example lacks words or numbers that the graph reads.
-        """
-        arrays: Arrays = {}
-        for source in self._sources:
-            arrays |= source(examples)
-        return arrays
+def build_sources(manifest: Manifest, folder: Path) -> list[Source]:
+    """Return what makes the graph's inputs; each raises ExampleError where a column is missing."""
+    return [_build_source(note, folder) for note in manifest.inputs]
 
 
 def _build_source(note: Mapping[str, Any], folder: Path) -> Source:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reglue_runtime.error import BundleError
-
 FORMAT = 1
 """Version of the manifest that this runtime reads and that an export writes."""
 MANIFEST = "bundle.json"
@@ -16,13 +14,17 @@ PROGRAM = "program"
 CHUNK = 1 << 20
 
 
+class BundleError(Exception):
+    """A bundle is incomplete, or an example is not what it reads."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What bundle.json says of a bundle.
 
     Attributes:
         kind: classification, tagging ...
-        variant: float32, int8, float16 or program.
+        variant: float32, int8 or program.
         tokenizer: `name`, `substitutions` (of the tokenizer `words`) and `max_tokens`.
         texts: columns of texts that the model reads: text, or text_a and text_b.
         inputs: of the graph, each with its `name`, its `source` and that source's options.

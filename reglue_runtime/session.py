@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-from reglue_runtime.error import BundleError
+from reglue_runtime.manifest import BundleError
 
 ERRORS = (
     *(state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf),

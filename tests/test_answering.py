@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from nlp_core.export.answer import _list_chances
+from nlp_core.export.parity import _list_chances
 from nlp_core.heads import SpanHead
-from reglue_runtime.answering import find_answers
+from reglue_runtime.decoding import find_answers
 from reglue_runtime.example import InputExample
 from reglue_runtime.text import Offsets
 
@@ -37,5 +37,5 @@ def test_confidence_is_that_of_what_is_answered(threshold: float | None) -> None
     place = 1 if threshold == -9.0 else 0  # the second is that of no answer
     assert (found["answer"] == "") == (place == 1)
     assert found["confidence"] == pytest.approx(float(decoded.probability[0, place]), abs=1e-12)
-    (chance,) = _list_chances(head, scores, mask)
+    (chance,) = _list_chances(head, decoded, scores, mask)
     assert np.isclose(float(chance), found["confidence"], atol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export import parity
-from nlp_core.export.answer import Answers, ModelAnswer
+from nlp_core.export.parity import Answers, ModelAnswer
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import Bundle
 

@@ -53,6 +53,7 @@ def make_trained(
     model = build_model(plan, featurizer, kind=task.kind)
     for parameter in model.heads.parameters():
         torch.nn.init.normal_(parameter)  # transitions begin at 0, which says nothing of them
+    (root / "run.json").write_text(json.dumps({"files": {"train": "0a1b"}}), encoding="utf-8")
     data = DataConfig.model_construct(kind=task.kind, tokens=tokenizer, max_tokens=None)
     return TrainedModel(root, task.name, model, featurizer, task, data)
 

@@ -13,14 +13,13 @@ from rich.table import Table
 
 from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
+from nlp_core.config.latency import TimingConfig
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.export.latency import (
     BATCH,
     PERCENTILES,
-    BundleSubject,
-    Plan,
     Subject,
     Timing,
     describe_hardware,
@@ -81,9 +80,10 @@ def run(options: argparse.Namespace) -> None:
     for folder in options.bundles:
         bundle = _load_bundle(folder, options.threads)
         name = bundle.manifest.variant
-        subjects[str(folder) if name in subjects else name] = BundleSubject(bundle)
-    plan = Plan(options.seed, options.sentences, options.batches, options.threads)
-    timings = time_models(subjects, examples, plan)
+        subjects[str(folder) if name in subjects else name] = bundle
+    names = ("sentences", "batches", "threads")
+    config = TimingConfig(runs=1, **{name: getattr(options, name) for name in names})
+    timings = time_models(subjects, examples, config, seed=options.seed)
     hardware = describe_hardware(options.threads)
     _show(timings, hardware)
     if options.csv is not None:

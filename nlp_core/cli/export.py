@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--max-drop",
         type=float,
         metavar="POINTS",
-        help="for int8 and float16: the largest allowed drop of the task's first metric",
+        help="for int8: the largest allowed drop of the task's first metric",
     )
     parser.add_argument("--seed", type=int, help="seed of a cell (default: the first)")
     parser.add_argument("--task", help="task of a multi-task cell")

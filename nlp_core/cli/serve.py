@@ -4,7 +4,7 @@ import argparse
 
 from nlp_core.cli import Subparsers, add_command
 from nlp_core.errors import ExportError
-from reglue_runtime.error import BundleError
+from reglue_runtime.manifest import BundleError
 from reglue_runtime.service import command
 
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import CellFolder, Name
 
-Variant = Literal["float32", "int8", "float16", "program"]
+Variant = Literal["float32", "int8", "program"]
 """The form of an exported model: an ONNX graph with numbers of that many bits, or a program for
 torch."""
 
@@ -27,7 +27,7 @@ class ExportConfig(ClosedModel):
     """A bundle for each; none twice."""
     max_drop: Annotated[float, Field(ge=0)] | None = None
     """By how much, in its units, the first metric of the task may be worse than that of the trained
-    model, for int8 and float16; needed with them."""
+    model, for int8; needed with it."""
 
     teacher: Name | None = None
     """The export of the table whose float32 bundle is timed in turn on the same sentences, such as
@@ -37,7 +37,7 @@ class ExportConfig(ClosedModel):
     def _check_variants(self) -> "ExportConfig":
         if len(set(self.variants)) != len(self.variants):
             raise ValueError(f"found variants {self.variants}; each may stand once.")
-        if self.max_drop is None and {"int8", "float16"} & set(self.variants):
+        if self.max_drop is None and "int8" in self.variants:
             raise ValueError(
                 "max_drop: found none; a variant of fewer bits is kept only where the task's first "
                 "metric is worse by no more than that."

@@ -16,7 +16,7 @@ from nlp_core.data.batching import Ragged
 from nlp_core.data.split_column import Column, RawText, TextColumn, WordText
 from nlp_core.data.vocabulary import Options
 from nlp_core.errors import ConfigError, DataError
-from reglue_runtime.places import begin_words, count_opening_pieces, cut_words, find_words
+from reglue_runtime.windows import begin_words, count_opening_pieces, cut_words, find_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

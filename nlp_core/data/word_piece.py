@@ -12,7 +12,7 @@ import numpy as np
 
 from nlp_core.data.corpus import TRAIN, Corpus
 from nlp_core.errors import ConfigError
-from reglue_runtime.places import begin_words
+from reglue_runtime.windows import begin_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -5,24 +5,22 @@ The folder appears complete, and only if the exported model predicts what the tr
 
 import logging
 from pathlib import Path
-from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.export import ExportConfig, Variant
 from nlp_core.config.name import name_folder
 from nlp_core.data.task import Split
-from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
-from nlp_core.export.graph import build_graph
-from nlp_core.export.heads import check_heads, describe_heads
-from nlp_core.export.inputs import InputPlan, plan_inputs
-from nlp_core.export.parity import EXACT, Parity, compare
+from nlp_core.export.card import README, format_card
+from nlp_core.export.graph import build_graph, quantize
+from nlp_core.export.inputs import plan_inputs
+from nlp_core.export.manifest import check_heads, write_manifest
+from nlp_core.export.parity import EXACT, Parity, compare, measure_trained
 from nlp_core.export.program import FILE, load_any, write_program
-from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.real_examples import read_examples
-from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
+from nlp_core.files import check_replaceable, replacing_folder, write_json, write_text
 from nlp_core.prediction.trained_model import CELL, TrainedModel
-from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
+from reglue_runtime.manifest import MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ def export_model(
     """Write a bundle, and return how it compares with the trained model.
 
     `max_drop`: by how much the task's first metric may be worse than the trained model's, in points
-    or in its own units; required for int8 and float16.
+    or in its own units; required for int8.
 
     Raises:
         ConfigError: the model or the variant cannot be exported, or the folder exists.
@@ -50,22 +48,23 @@ def export_model(
     """
     check_replaceable(target, marker=MANIFEST, name="bundle", option="--to", force=force)
     _check_drop(variant, max_drop)
-    if variant == "float16":
-        require_half()
     check_heads(trained)
     inputs = plan_inputs(trained.featurizer)
     with replacing_folder(target) as folder:
         for name, text in inputs.files.items():
             write_text(folder / name, text)
-        heads = describe_heads(trained, folder)
         if variant == PROGRAM:
             write_program(trained.model, inputs, folder)
         else:
             graph = build_graph(trained.model, inputs)
             (folder / GRAPH).write_bytes(quantize(graph) if variant == "int8" else graph)
-        _write_manifest(folder, trained, inputs, heads, variant)
+        name = FILE if variant == PROGRAM else GRAPH
+        write_manifest(folder, trained, inputs, variant=variant, graph=name)
         parity = compare(trained, examples, load_any(folder), max_drop)
         write_json(folder / PARITY, parity.describe())
+        scores = measure_trained(trained, examples)
+        card = format_card(trained, variant, parity=parity, scores=scores, max_drop=max_drop)
+        write_text(folder / README, card)
     log.info("export done folder=%s %s", target, parity.describe())
     return parity
 
@@ -93,8 +92,9 @@ def export_cell(name: str, config: ExportConfig) -> Path:
     return target
 
 
-def _count_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _count_bytes(bundle: Path) -> int:
+    """Return the size of what a runtime needs; the card is for people."""
+    return sum(path.stat().st_size for path in bundle.iterdir() if path.name != README)
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:
@@ -104,31 +104,3 @@ def _check_drop(variant: Variant, max_drop: float | None) -> None:
         if variant not in EXACT:
             expected = "by how much the task's first metric may be worse, such as 0.3"
         raise ConfigError(f"--max-drop: found {found} with {variant}, expected {expected}.")
-
-
-def _write_manifest(
-    folder: Path,
-    trained: TrainedModel,
-    inputs: InputPlan,
-    heads: list[dict[str, Any]],
-    variant: Variant,
-) -> None:
-    """Write bundle.json, with the digest of every other file."""
-    files = sorted(path.name for path in folder.iterdir())
-    tokenizer = {
-        "name": trained.tokenizer,
-        "substitutions": describe_tokenizer(trained.tokenizer),
-        "max_tokens": trained.max_tokens,
-    }
-    note = {
-        "format": FORMAT,
-        "kind": trained.task.kind.name,
-        "variant": variant,
-        "tokenizer": tokenizer,
-        "texts": trained.texts,
-        "inputs": inputs.notes,
-        "heads": heads,
-        "graph": FILE if variant == PROGRAM else GRAPH,
-        "files": {name: digest_file(folder / name) for name in files},
-    }
-    write_json(folder / MANIFEST, note)

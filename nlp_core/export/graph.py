@@ -1,24 +1,35 @@
-"""From a traced model to an ONNX graph that reads strings.
+"""From a trained model to an ONNX graph that reads strings.
+
+Shape letters: B batch, T tokens, D width, R rows of a table.
 
 Source: the operators LSTM, GRU and LabelEncoder of the ONNX standard.
 """
 
+import copy
 import logging
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import onnx
 import torch
 from onnx import helper
 from torch import Tensor, nn
 from torch.fx.experimental import _config as tracing
+from torch.nn import functional
 
+from nlp_core.blocks import Block
+from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan, TensorPlan
+from nlp_core.export.reading import mask_lengths
 from nlp_core.export.recurrent import replace_layers
-from nlp_core.export.traced import TracedModel
+from nlp_core.heads import ClassificationHead, MultiLabelHead, TaggingHead
+from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
 
 OPSET = 20
@@ -33,15 +44,71 @@ FIXED = (torch._dynamo.exc.UserError, RuntimeError, ValueError)
 
 
 class Trace(NamedTuple):
-    """A module as torch.export writes it.
+    """A module as torch.export writes it, for all sizes.
 
-    Attributes:
-        program: accepts all sizes.
-        open_branches: how branches on a size went: right for all sizes, or as in the sample.
+    `open_branches`: branches on a size went the way that is right for all, not as in the sample.
     """
 
     program: torch.export.ExportedProgram
     open_branches: bool
+
+
+class TableEmbedding(Block):
+    """A word embedding whose trained rows and vectors are one table."""
+
+    table: Tensor
+
+    def __init__(self, block: WordEmbedding) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.cat([block.weight.detach(), block.fixed]))
+
+    def forward(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        return functional.embedding(ids_BT, self.table)
+
+
+class TracedModel(nn.Module):
+    """A model on one task that reads a runtime's inputs; the trained model stays unchanged."""
+
+    def __init__(self, model: GraphModel, inputs: InputPlan) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        for name, block in self.model.blocks.items():
+            if isinstance(block, WordEmbedding):
+                self.model.blocks[name] = TableEmbedding(block)
+        self.readers = nn.ModuleDict(inputs.readers)
+        self.lengths = inputs.lengths
+        self.timed = {name: _find_timed(inputs, name) for name in set(self.lengths.values())}
+
+    def forward(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return for each head its scores, as probabilities if it gives any."""
+        masks = {}
+        for name, lengths in self.lengths.items():
+            timed, axis = self.timed[lengths]
+            masks[name] = mask_lengths(tensors[lengths], tensors[timed].shape[axis])
+        features = {}
+        for layer in self.model.plan.layers:
+            if layer.name in self.readers:
+                mask = masks.get(layer.inputs[0])
+                features[layer.name] = self.readers[layer.name](tensors, mask)
+        scores = self.model(Batch(features, masks, {}, np.empty(0)))
+        return {name: _finish(self.model.heads[name], score) for name, (score, _) in scores.items()}
+
+
+def _find_timed(inputs: InputPlan, lengths: str) -> tuple[str, int]:
+    """Return the tensor, and its dimension, that is as long as the longest text."""
+    axis = lengths.removesuffix(".lengths")
+    for name, plan in inputs.tensors.items():
+        for idx, size in enumerate(plan.shape):
+            if size in (f"T:{axis}", f"L:{axis}"):
+                return name, idx
+    raise AssertionError(lengths)
+
+
+def _finish(head: nn.Module, scores: Tensor) -> Tensor:
+    """Return the scores of a head as probabilities, if each label has its own."""
+    if type(head) in (ClassificationHead, TaggingHead):
+        return scores.softmax(-1)
+    return scores.sigmoid() if isinstance(head, MultiLabelHead) else scores
 
 
 def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
@@ -224,12 +291,32 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence the exporter's progress and warnings."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def quantize(graph: bytes) -> bytes:
+    """Return a graph whose matrices are int8, with a scale per column.
+
+    Activations are quantised when the graph runs (dynamic quantisation).
+
+    Note: weights use 7 of the 8 bits: processors without VNNI add two products in 16 bits, which
+        overflow with all 8, so that scores would depend on the processor.
+    """
+    # Imported here: only int8 needs it.
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name in ("whole.onnx", "ready.onnx", "small.onnx")]
+        paths[0].write_bytes(graph)
+        quant_pre_process(paths[0], paths[1], skip_symbolic_shape=True)
+        quantize_dynamic(
+            paths[1], paths[2], per_channel=True, reduce_range=True, weight_type=QuantType.QInt8
+        )
+        return paths[2].read_bytes()

@@ -24,9 +24,8 @@ from nlp_core.data.vocabulary import CharacterVocabulary, WordVocabulary
 from nlp_core.errors import ConfigError
 from nlp_core.export.reading import (
     ReadIds,
-    ReadMatches,
     ReadNumbers,
-    ReadSpellings,
+    ReadTensors,
     ReadTexts,
     ReadWindows,
     WordForm,
@@ -42,13 +41,9 @@ NUM_SPECIAL = 2
 
 
 class StringTable(NamedTuple):
-    """A dictionary from strings to ids in the graph.
+    """A dictionary in the graph, from the strings of `source` to `target`, an input for torch.
 
-    Attributes:
-        source: the string input.
-        target: the ids, an input for torch.
-        ids: id of each string.
-        default: id of any other string.
+    `default`: id of any other string.
     """
 
     source: str
@@ -195,7 +190,7 @@ def _add_spellings(found: InputPlan, column: str, vocabularies: Mapping[str, obj
         else:
             raise _refuse(layer, vocabulary)
         found.tensors[target] = TensorPlan(torch.int64, (f"U:{column}", f"C:{target}"))
-        found.readers[layer] = ReadSpellings(target, index)
+        found.readers[layer] = ReadTensors(target, index)
     found.describe("spellings", index, column, characters=characters, pieces=pieces)
 
 
@@ -224,7 +219,7 @@ def _add_other(
         )
         found.files[file] = json.dumps(vocabulary.describe(), ensure_ascii=False, indent=2) + "\n"
         found.describe("gazetteer", name, source, file=file, lowercase=vocabulary.lowercase)
-        found.readers[layer.name] = ReadMatches(name)
+        found.readers[layer.name] = ReadTensors(name)
     else:
         raise _refuse(layer.name, vocabulary)
 

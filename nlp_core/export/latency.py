@@ -3,20 +3,19 @@
 All models are timed in turn on the same sentence, so that other load falls on all alike. The order
 of the sentences is random, the first ones are warm-up, and garbage collection is off.
 
-Needs no torch: torch models come as a `Subject` from `eager.py`.
+Needs no torch: torch models come as a `Subject` from `timing.py`.
 """
 
 import gc
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from nlp_core.config.latency import TimingConfig
 from nlp_core.processor import name_processor
-from reglue_runtime import Bundle
 
 PERCENTILES = (50, 90, 99)
 BATCH = 32
@@ -24,24 +23,12 @@ WARM_UP = 20
 
 
 class Subject(Protocol):
-    """A model to time."""
+    """A model to time: a bundle, or a trained model in torch."""
 
     def featurize(self, examples: Sequence[Any]) -> Any: ...
 
     def answer(self, read: Any) -> object:
         """Return predictions: scores, decoded and named."""
-
-
-class BundleSubject:
-    def __init__(self, bundle: Bundle) -> None:
-        self._bundle = bundle
-
-    def featurize(self, examples: Sequence[Any]) -> Any:
-        return self._bundle.featurize(examples)
-
-    def answer(self, read: Any) -> object:
-        examples, arrays = read
-        return self._bundle.decode(self._bundle.run(arrays), examples)
 
 
 class Timing(NamedTuple):
@@ -61,29 +48,13 @@ class Timing(NamedTuple):
     whole_rate: float
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to measure.
-
-    Attributes:
-        seed: of the order of the sentences.
-        num_sentences: sentences timed one by one, each by every model.
-        num_batches: batches timed.
-        threads: of each model.
-    """
-
-    seed: int
-    num_sentences: int
-    num_batches: int
-    threads: int
-
-
 def time_models(
-    subjects: Mapping[str, Subject], examples: Sequence[Any], plan: Plan
+    subjects: Mapping[str, Subject], examples: Sequence[Any], config: TimingConfig, *, seed: int
 ) -> list[Timing]:
-    generator = np.random.default_rng(plan.seed)
-    singles = [[examples[idx]] for idx in _draw(generator, len(examples), plan.num_sentences)]
-    drawn = _draw(generator, len(examples), plan.num_batches * BATCH)
+    """Time models once; `seed` draws the sentences and their order."""
+    generator = np.random.default_rng(seed)
+    singles = [[examples[idx]] for idx in _draw(generator, len(examples), config.sentences)]
+    drawn = _draw(generator, len(examples), config.batches * BATCH)
     batches = [
         [examples[idx] for idx in drawn[start : start + BATCH]]
         for start in range(0, len(drawn), BATCH)

@@ -1,23 +1,29 @@
-"""Compare the predictions of an exported model with the trained one's."""
+"""Compare the predictions of an exported model with the trained one's.
+
+Shape letters: B batch, T tokens, L labels.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
+from nlp_core.data.batching import order_evaluation_batches
+from nlp_core.data.passage import NO_ANSWER
 from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
-from nlp_core.export.answer import (
-    Answers,
-    ModelAnswer,
-    ask_trained,
-    join_predictions,
-    read_predictions,
-)
 from nlp_core.export.real_examples import list_examples
+from nlp_core.heads import CRFTaggingHead, Decoded, Head, SpanHead, TaggingHead
+from nlp_core.kinds import ANSWERS, LABEL, LABELS, TAGS
 from nlp_core.metrics import is_lower_better
 from nlp_core.models.features import EncodedSplit
-from nlp_core.prediction.split_prediction import score_predictions
+from nlp_core.prediction.split_prediction import (
+    EVALUATION_BATCH,
+    SplitPredictions,
+    predict,
+    score_predictions,
+)
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import Bundle
 
@@ -28,6 +34,123 @@ MAX_DIFFERENCE = 1e-4
 """Of scores; relative above 1, since above 1024 even the next 32-bit number is further."""
 EXACT = ("float32", "program")
 """Variants that predict the same as the trained model; the others are measured."""
+
+
+class ModelAnswer(NamedTuple):
+    """The prediction of one target of an example.
+
+    `value`: the label, the labels, the tags, the text; None for a number. `scores`: probability of
+    each label, of each token's tag, or of the answer; the number.
+    """
+
+    value: Any
+    scores: np.ndarray
+
+
+Answers = dict[str, ModelAnswer]
+"""By target."""
+
+
+@torch.no_grad()
+def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) -> list[Answers]:
+    trained.model.eval()
+    found: list[Answers] = [{} for _ in rows]
+    for part in order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH):
+        batch = encoded.batch(rows[part])
+        named = name_scores(trained, trained.model(batch), encoded.split, rows[part])
+        for place, answers in zip(part, named, strict=True):
+            found[place] = answers
+    return found
+
+
+def name_scores(
+    trained: TrainedModel,
+    scores: Mapping[str, tuple[torch.Tensor, torch.Tensor | None]],
+    split: Split,
+    rows: np.ndarray,
+) -> list[Answers]:
+    found: list[Answers] = [{} for _ in rows]
+    for name, (score, mask) in scores.items():
+        head = trained.model.heads[name]
+        assert isinstance(head, Head), name
+        labels = trained.featurizer.targets[head.target]
+        decoded = head.decode(score, mask)
+        chances = _list_chances(head, decoded, score, mask)
+        values = decoded.prediction.tolist()
+        for place, (row, value, chance) in enumerate(zip(rows, values, chances, strict=True)):
+            found[place][head.target] = _name(split, int(row), head, labels, value, chance)
+    return found
+
+
+def _list_chances(
+    head: Head, decoded: Decoded, scores: torch.Tensor, mask: torch.Tensor | None
+) -> Sequence[np.ndarray]:
+    """Return the probabilities of each example; the score of a head without any."""
+    if isinstance(head, TaggingHead | CRFTaggingHead):
+        assert mask is not None
+        odds = head.marginals(scores, mask).numpy()
+        return [row[:size] for row, size in zip(odds, mask.sum(1).tolist(), strict=True)]
+    if decoded.probability is None:
+        return list(scores.numpy())
+    odds = decoded.probability.numpy()
+    if isinstance(head, SpanHead):
+        is_none_B = decoded.prediction[:, 0].numpy() == NO_ANSWER
+        return list(np.where(is_none_B, odds[:, -1], odds[:, 0]))
+    return list(odds)
+
+
+def _name(
+    split: Split, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
+) -> ModelAnswer:
+    if isinstance(head, TaggingHead | CRFTaggingHead):
+        ids = value[: len(chance)]
+        return ModelAnswer([labels[idx] for idx in ids], chance[np.arange(len(ids)), ids])
+    if isinstance(head, SpanHead):
+        assert split.passages is not None, split.name
+        return ModelAnswer(split.passages.cut(row, *value), np.atleast_1d(chance))
+    if head.target == LABELS:
+        return ModelAnswer(
+            [label for label, is_in in zip(labels, value, strict=True) if is_in], chance
+        )
+    named = labels[value] if labels else None
+    return ModelAnswer(named, np.atleast_1d(chance))
+
+
+def read_predictions(
+    predictions: Sequence[Mapping[str, Any]], targets: Mapping[str, list[str]]
+) -> list[Answers]:
+    first, *others = targets
+    found = []
+    for item in predictions:
+        answers = {first: _read(item, first)}
+        answers |= {name: _read(item["slots"], name) for name in others}
+        found.append(answers)
+    return found
+
+
+def _read(item: Mapping[str, Any], target: str) -> ModelAnswer:
+    if target in (TAGS, ANSWERS):
+        key = "tags" if target == TAGS else "answer"
+        return ModelAnswer(item[key], np.atleast_1d(item["confidence"]))
+    scores = list(item["scores"].values()) if "scores" in item else [item["score"]]
+    return ModelAnswer(item.get("labels" if target == LABELS else "label"), np.array(scores))
+
+
+def join_predictions(
+    split: Split, answers: Sequence[Answers], targets: Mapping[str, list[str]]
+) -> SplitPredictions:
+    """Return answers to all examples of a split in the form that metrics read."""
+    values = {
+        name: [
+            float(item[name].scores[0]) if item[name].value is None else item[name].value
+            for item in answers
+        ]
+        for name in targets
+    }
+    first, score = next(iter(targets)), None
+    if first in (LABEL, LABELS) and targets[first]:
+        score = np.stack([item[first].scores for item in answers]).astype(np.float64)
+    return SplitPredictions(split, values, score)
 
 
 class Parity(NamedTuple):
@@ -116,6 +239,13 @@ def _measure(
 ) -> float:
     joined = join_predictions(examples, answers, trained.featurizer.targets)
     return score_predictions(trained.task, joined)[metric]
+
+
+def measure_trained(trained: TrainedModel, examples: Split) -> dict[str, float]:
+    """Return the trained model's metrics on all examples."""
+    encoded = trained.featurizer.encode(examples)
+    predictions = predict(trained.model, encoded, trained.featurizer.targets)
+    return score_predictions(trained.task, predictions)
 
 
 def _count(right: Sequence[Answers], found: Sequence[Answers]) -> Parity:

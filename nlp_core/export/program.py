@@ -1,4 +1,4 @@
-"""A bundle for programs that run torch themselves, also in C++: torch.export's archive.
+"""A bundle for Python programs that run torch themselves: torch.export's archive.
 
 The program reads ids. The tables from strings to ids, which an ONNX graph contains, are JSON files
 of the bundle; everything else is as in the other variants.
@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nlp_core.export.graph import quiet, trace
+from nlp_core.export.graph import TracedModel, quiet, trace
 from nlp_core.export.inputs import InputPlan, StringTable
-from nlp_core.export.traced import TracedModel
 from nlp_core.files import write_json
 from nlp_core.models.graph import GraphModel
 from reglue_runtime import Bundle, load

@@ -59,16 +59,15 @@ class ReadIds(nn.Module):
         return (found_BT.masked_fill(~mask_BT, PADDING),)
 
 
-class ReadSpellings(nn.Module):
-    """Take ids of the characters or pieces of distinct words, and each token's word."""
+class ReadTensors(nn.Module):
+    """Take tensors as they are: matches [B, T, G]; or spellings [U, C] and each token's word."""
 
-    def __init__(self, name: str, index: str) -> None:
+    def __init__(self, *names: str) -> None:
         super().__init__()
-        self.name, self.index = name, index
+        self.names = names
 
     def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
-        """Return ids [U, C] and index [B, T]."""
-        return tensors[self.name], tensors[self.index]
+        return tuple(tensors[name] for name in self.names)
 
 
 class ReadNumbers(nn.Module):
@@ -87,15 +86,6 @@ class ReadNumbers(nn.Module):
         """Return numbers [B, W], or [B, T, W] with 0 at padding."""
         scaled = ((tensors[self.name] - self.mean) / self.std).float()
         return (scaled if mask is None else scaled.masked_fill(~mask.unsqueeze(-1), 0.0),)
-
-
-class ReadMatches(nn.Module):
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def forward(self, tensors: Tensors, mask_BT: Tensor) -> tuple[Tensor, ...]:
-        return (tensors[self.name],)
 
 
 class ReadWindows(nn.Module):

@@ -3,7 +3,7 @@
 They are those of the split that a cell's table reports, or of a file of the user's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,7 @@ from nlp_core.prediction.trained_model import TrainedModel
 def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
     """Read real examples for a model.
 
-    Args:
-        trained: the model.
-        file: with labels, for a model of `reglue train`.
+    `file`: with labels, for a model of `reglue train`.
 
     Raises:
         ConfigError: there is a file, and the model is a cell's; or there is none.
@@ -44,32 +42,27 @@ def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
 
 
 def list_examples(trained: TrainedModel, split: Split, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Return examples as a caller of the exported model gives them: texts where there are any.
-
-    Args:
-        trained: the model.
-        split: the examples.
-        rows: which ones.
-    """
-    return list(_make_examples(trained.texts, split, rows))
-
-
-def _make_examples(
-    names: Sequence[str], split: Split, rows: np.ndarray
-) -> Iterator[dict[str, Any]]:
+    """Return rows as a caller of the exported model gives them: texts where there are any."""
     raw = [] if split.raw is None else [split.raw.first, split.raw.second]
-    for row in rows.tolist():
-        if split.passages is not None:
-            passage = split.passages.texts[row].as_py()
-            yield {"tokens_a": split.texts["tokens_a"].row(row), "text_b": passage}
-            continue
-        example: dict[str, Any] = {}
-        for name, column in split.texts.items():
-            if name.startswith(SYMBOLS) or not raw:
-                example[name] = column.row(row)
-        for name, given in zip(names, raw, strict=False):
-            if given is not None:
-                example[name] = given[row]
-        for name, numbers in split.numbers.items():
-            (example[name],) = numbers.subset(np.array([row])).list_rows()
-        yield example
+    given = [
+        (name, texts) for name, texts in zip(trained.texts, raw, strict=False) if texts is not None
+    ]
+    return [_make_example(split, row, given) for row in rows.tolist()]
+
+
+def _make_example(
+    split: Split, row: int, given: Sequence[tuple[str, Sequence[str]]]
+) -> dict[str, Any]:
+    if split.passages is not None:
+        passage = split.passages.texts[row].as_py()
+        return {"tokens_a": split.texts["tokens_a"].row(row), "text_b": passage}
+    columns = split.texts.items()
+    example: dict[str, Any] = {
+        name: column.row(row)
+        for name, column in columns
+        if name.startswith(SYMBOLS) or split.raw is None
+    }
+    example |= {name: texts[row] for name, texts in given}
+    for name, numbers in split.numbers.items():
+        (example[name],) = numbers.subset(np.array([row])).list_rows()
+    return example

@@ -1,6 +1,7 @@
 """Time the bundles of a cell together with the trained model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,22 +11,75 @@ import torch
 from nlp_core.config.latency import EAGER, TEACHER
 from nlp_core.config.name import name_folder
 from nlp_core.config.params import Params
-from nlp_core.errors import DataError
-from nlp_core.export.eager import TorchSubject
-from nlp_core.export.latency import (
-    BundleSubject,
-    Plan,
-    Subject,
-    Timing,
-    describe_hardware,
-    time_models,
-)
+from nlp_core.config.reader import NUMBERS, TOKEN_NUMBERS
+from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
+from nlp_core.data.task import Split
+from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.export.latency import Subject, Timing, describe_hardware, time_models
+from nlp_core.export.parity import Answers, name_scores
 from nlp_core.export.program import load_any
 from nlp_core.export.real_examples import list_examples, read_examples
+from nlp_core.models.features import Batch
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError
 
 COMPILED = "compiled"
+
+
+class TorchSubject:
+    """A trained model as training runs it, or compiled by torch.
+
+    Raises:
+        ConfigError: its answers are spans of a passage, which are looked up in a file.
+    """
+
+    def __init__(self, trained: TrainedModel, *, compiled: bool) -> None:
+        if trained.task.kind.has_passages:
+            raise ConfigError(
+                "--against: found a model of kind span, which cannot be timed in torch."
+            )
+        self._trained = trained
+        self._tokenize = TOKENIZERS.get(trained.tokenizer)
+        self._model: Any = trained.model.eval()  # Any: what torch.compile returns
+        if compiled:
+            self._model = torch.compile(self._model, dynamic=True)
+
+    def featurize(self, examples: Sequence[Mapping[str, Any]]) -> tuple[Split, Batch]:
+        split = self._build_split(examples)
+        encoded = self._trained.featurizer.encode(split)
+        return split, encoded.batch(np.arange(len(split)))
+
+    @torch.no_grad()
+    def answer(self, read: tuple[Split, Batch]) -> list[Answers]:
+        split, batch = read
+        return name_scores(self._trained, self._model(batch), split, batch.rows)
+
+    def _build_split(self, examples: Sequence[Mapping[str, Any]]) -> Split:
+        texts = {}
+        for name in self._trained.texts:
+            key = name.replace("text", "tokens")
+            given = [example.get(key) or self._tokenize(example[name]) for example in examples]
+            texts[key] = _build_column([words[: self._trained.max_tokens] for words in given])
+        numbers = {}
+        for name in examples[0]:
+            column = [example[name] for example in examples]
+            if name.startswith("features."):
+                texts[name] = _build_column(column)
+            elif name.startswith((NUMBERS, TOKEN_NUMBERS)):
+                numbers[name] = NumberColumn.build(name, column)
+        raw = None
+        if self._trained.texts[0] in examples[0]:
+            given = [[example[name] for example in examples] for name in self._trained.texts]
+            raw = RawText(given[0], given[1] if len(given) > 1 else None)
+        size = len(examples)
+        targets = {name: [None] * size for name in self._trained.featurizer.targets}
+        return Split("timed", np.arange(size), texts, targets, None, numbers, None, raw)
+
+
+def _build_column(lists: Sequence[Sequence[str]]) -> TextColumn:
+    offsets = np.cumsum([0, *map(len, lists)])
+    return TextColumn.build(list(chain.from_iterable(lists)), offsets)
 
 
 def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> dict[str, Subject]:
@@ -54,12 +108,7 @@ class TimedExport(NamedTuple):
 
 
 def time_export(name: str, params: Params, root: Path) -> TimedExport:
-    """Time a trained model, its bundles and the bundle of its teacher.
-
-    Args:
-        name: a key of exports in the grid; a run draws an order of its own.
-        params: params.yaml and grid/.
-        root: the project's root.
+    """Time the trained model of an export of the grid, its bundles and its teacher's bundle.
 
     Raises:
         DataError: the cell is not trained, or a bundle is incomplete.
@@ -73,13 +122,9 @@ def time_export(name: str, params: Params, root: Path) -> TimedExport:
         bundles[TEACHER] = folder.with_name(export.teacher) / "float32"
     for way, path in bundles.items():
         try:
-            bundle = load_any(path, num_threads=config.threads)
+            subjects[way] = load_any(path, num_threads=config.threads)
         except BundleError as err:
             raise DataError(str(err)) from err
-        subjects[way] = BundleSubject(bundle)
     examples = list_all_examples(trained)
-    runs = [
-        time_models(subjects, examples, Plan(run, config.sentences, config.batches, config.threads))
-        for run in range(1, config.runs + 1)
-    ]
+    runs = [time_models(subjects, examples, config, seed=run) for run in range(1, config.runs + 1)]
     return TimedExport(describe_hardware(config.threads), runs)

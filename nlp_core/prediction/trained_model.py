@@ -97,7 +97,7 @@ class TrainedModel:
     """A trained model on one task, ready to predict.
 
     Attributes:
-        folder: where it was opened.
+        folder: of its weights: of a cell, that of the seed.
         name: of the cell, or of the folder.
         model: with its weights.
         featurizer: its vocabularies.
@@ -147,7 +147,7 @@ class TrainedModel:
         else:
             featurizer = featurizers[None]
         chosen = found.build_task(task, featurizer.targets)
-        return cls(folder, found.name, model, featurizer, chosen, found.data)
+        return cls(found.weights, found.name, model, featurizer, chosen, found.data)
 
     @property
     def texts(self) -> list[str]:

@@ -17,9 +17,8 @@ from reglue_runtime.example import ExampleError
 from reglue_runtime.service import schema
 from reglue_runtime.service.batching import Batcher, Predictions, QueueFullError
 from reglue_runtime.service.metrics import Metrics
-from reglue_runtime.service.openapi import describe_service
-from reglue_runtime.service.problem import CLOSE, ProblemError
 from reglue_runtime.service.reading import SHOWN, measure_examples, read_request
+from reglue_runtime.service.schema import CLOSE, ProblemError, describe_service
 from reglue_runtime.service.settings import Settings
 
 VERSION = "0.1.0"

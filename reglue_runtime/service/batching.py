@@ -25,13 +25,7 @@ class QueueFullError(Exception):
 
 
 class Job(NamedTuple):
-    """The examples of one request.
-
-    Attributes:
-        length: characters of the longest one, by which jobs are batched.
-        since: arrival, in seconds of the monotonic clock.
-        future: of the request, in the event loop.
-    """
+    """The examples of one request; `length`: characters of the longest one."""
 
     examples: Sequence[Given]
     length: int
@@ -79,8 +73,6 @@ class Batcher:
 
     def submit(self, examples: Sequence[Given], length: int) -> "asyncio.Future[Predictions]":
         """Queue the examples of a request; call it in the event loop.
-
-        `length`: characters of the longest one.
 
         Raises:
             QueueFullError: too many examples wait.

@@ -10,7 +10,7 @@ from starlette.requests import Request as HttpRequest
 
 from reglue_runtime.example import Given
 from reglue_runtime.service import schema
-from reglue_runtime.service.problem import CLOSE, ProblemError
+from reglue_runtime.service.schema import CLOSE, JSON, ProblemError
 from reglue_runtime.service.settings import Settings
 
 DRAIN = 16
@@ -27,7 +27,7 @@ async def read_request(http: HttpRequest, settings: Settings) -> schema.Request:
             schema's form (422).
     """
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" or "content-encoding" in http.headers:
+    if kind != JSON or "content-encoding" in http.headers:
         raise ProblemError(
             415,
             f"found content of type {kind[:SHOWN]!r}, expected JSON, not compressed: send it with "

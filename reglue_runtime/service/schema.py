@@ -1,18 +1,28 @@
 """The forms of requests and answers; they check requests and make the OpenAPI schema."""
 
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    FiniteFloat,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic.json_schema import models_json_schema
+from starlette.responses import Response as HttpResponse
 
 MAX_KEYS = 256
 """Keys of one object; a model reads a few columns."""
+JSON, PROBLEM = "application/json", "application/problem+json"
+CLOSE = {"Connection": "close"}
+TEMPLATE = "#/components/schemas/{model}"
+REFUSALS = {
+    400: "The request is not whole.",
+    404: "There is no such bundle.",
+    408: "The request arrived too slowly.",
+    413: "The request is too large.",
+    415: "The request is no JSON.",
+    422: "The request is not of this form, or an example is not what the model reads.",
+    429: "Too many examples wait; come back after the seconds of Retry-After.",
+    503: "The service shuts down, or found no time; come back after the seconds of Retry-After.",
+}
 
 
 def limit_keys(given: Any) -> Any:  # Any: what the client sent
@@ -172,3 +182,63 @@ class Problem(Form):
     status: int
     detail: str
     field: str | None = None
+
+
+class ProblemError(Exception):
+    """A refused request; `field` is a part of it, such as examples[2]."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.field = field
+        self.headers = headers
+
+    def answer(self) -> HttpResponse:
+        title = HTTPStatus(self.status).phrase
+        note = Problem(title=title, status=self.status, detail=str(self), field=self.field)
+        body = note.model_dump_json(exclude_none=True)
+        return HttpResponse(body, self.status, self.headers, PROBLEM)
+
+
+def describe_service(version: str) -> dict[str, Any]:  # Any: JSON
+    """Return the OpenAPI document."""
+    forms = (Request, Response, Bundles, Health, Problem)
+    _, definitions = models_json_schema(
+        [(form, "validation") for form in forms], ref_template=TEMPLATE
+    )
+    predict = _describe("predict", "Predict a list of examples", _hold("Response"))
+    predict["requestBody"] = {"required": True, "content": _hold("Request")}
+    predict["responses"] |= {
+        str(status): {"description": text, "content": _hold("Problem", PROBLEM)}
+        for status, text in REFUSALS.items()
+    }
+    health = _describe("health", "Say whether requests are taken", _hold("Health"))
+    health["responses"]["503"] = {"description": "It shuts down.", "content": _hold("Health")}
+    metrics = {"text/plain": {"schema": {"type": "string"}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Reglue", "version": version},
+        "paths": {
+            "/predict": {"post": predict},
+            "/bundles": {"get": _describe("bundles", "Name the bundles", _hold("Bundles"))},
+            "/health": {"get": health},
+            "/metrics": {"get": _describe("metrics", "Count, for Prometheus", metrics)},
+        },
+        "components": {"schemas": definitions["$defs"]},
+    }
+
+
+def _hold(name: str, media_type: str = JSON) -> dict[str, Any]:
+    return {media_type: {"schema": {"$ref": TEMPLATE.format(model=name)}}}
+
+
+def _describe(name: str, summary: str, content: dict[str, Any]) -> dict[str, Any]:
+    found = {"200": {"description": "Success.", "content": content}}
+    return {"operationId": name, "summary": summary, "responses": found}

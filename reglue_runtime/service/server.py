@@ -6,18 +6,20 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from reglue_runtime.bundle import Bundle, load
-from reglue_runtime.error import BundleError
+from reglue_runtime.manifest import BundleError
 from reglue_runtime.service.app import Service
-from reglue_runtime.service.connection import build_connection
+from reglue_runtime.service.schema import CLOSE, ProblemError
 from reglue_runtime.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-VARIANTS = ("float32", "float16", "int8")
+VARIANTS = ("float32", "int8")
 SECONDS_TO_SEND = 5
 """Seconds for clients to receive their answers when the service ends."""
 
@@ -39,7 +41,7 @@ def serve(given: Sequence[str], settings: Settings) -> None:
 def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
     """Return the bundles by name.
 
-    A folder named float32, float16 or int8 gets the name of its parent.
+    A folder named float32 or int8 gets the name of its parent.
     """
     found: dict[str, Bundle] = {}
     for item in given:
@@ -87,7 +89,7 @@ def build_config(service: Service) -> uvicorn.Config:
     """Return uvicorn's settings; httptools halves the work of a request."""
     return uvicorn.Config(
         service.app,
-        http=build_connection(service.settings.timeout),
+        http=type("Timed", (Connection,), {"seconds": service.settings.timeout}),
         lifespan="off",
         ws="none",
         access_log=False,
@@ -95,6 +97,51 @@ def build_config(service: Service) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=SECONDS_TO_SEND,
     )
+
+
+class Connection(HttpToolsProtocol):
+    """A connection that closes if the head of the next request is not complete in `seconds`.
+
+    uvicorn has no such limit. The time counts from the start of the connection or from the answer
+    before.
+    """
+
+    seconds: float
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:  # Any: uvicorn narrows what asyncio says
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    def _wait_for_head(self) -> None:
+        self._stop_timer()
+        if not self.transport.is_closing():
+            self._timer = self.loop.call_later(self.seconds, self._give_up)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_up(self) -> None:
+        last = self.cycle
+        if last is not None and not last.response_complete:
+            return  # a head arrived; the next one's time begins with its answer
+        # a client that has sent nothing yet expects no answer
+        if self.scope is not (None if last is None else last.scope):
+            detail = f"the head of a request did not arrive within {self.seconds:g} s."
+            answer = ProblemError(408, detail, headers=CLOSE).answer()
+            head = b"".join(b"%s: %s\r\n" % pair for pair in answer.raw_headers)
+            self.transport.write(b"HTTP/1.1 408 Request Timeout\r\n" + head + b"\r\n")
+            self.transport.write(bytes(answer.body))
+        self.transport.close()
 
 
 class Server(uvicorn.Server):

@@ -1,12 +1,16 @@
-"""The heads in a bundle's manifest: how their scores become predictions."""
+"""Write bundle.json: how texts become inputs, and scores become predictions."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
 
+from nlp_core.config.export import Variant
+from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
+from nlp_core.export.inputs import InputPlan
+from nlp_core.files import digest_file, write_json
 from nlp_core.heads import (
     ClassificationHead,
     CRFTaggingHead,
@@ -19,6 +23,7 @@ from nlp_core.heads import (
     TaggingHead,
 )
 from nlp_core.prediction.trained_model import TrainedModel
+from reglue_runtime.manifest import FORMAT, MANIFEST
 
 PLAIN: dict[type[Head], str] = {
     ClassificationHead: "choice",
@@ -41,12 +46,32 @@ REFUSED = {
 }
 
 
-def describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
-    """Return the manifest's notes in the order of the targets, and write the heads' files."""
-    plans = trained.model.plan.heads.items()
-    by_target: dict[str, str] = {plan.head.target: name for name, plan in plans}
-    names = [by_target[target] for target in trained.featurizer.targets]
-    return [_describe(trained, name, folder) for name in names]
+def write_manifest(
+    folder: Path, trained: TrainedModel, inputs: InputPlan, *, variant: Variant, graph: str
+) -> None:
+    """Write bundle.json, with the digest of every other file, and the files of the heads.
+
+    `graph`: name of the file with the graph or the program.
+    """
+    heads = _describe_heads(trained, folder)
+    files = sorted(path.name for path in folder.iterdir())
+    tokenizer = {
+        "name": trained.tokenizer,
+        "substitutions": describe_tokenizer(trained.tokenizer),
+        "max_tokens": trained.max_tokens,
+    }
+    note = {
+        "format": FORMAT,
+        "kind": trained.task.kind.name,
+        "variant": variant,
+        "tokenizer": tokenizer,
+        "texts": trained.texts,
+        "inputs": inputs.notes,
+        "heads": heads,
+        "graph": graph,
+        "files": {name: digest_file(folder / name) for name in files},
+    }
+    write_json(folder / MANIFEST, note)
 
 
 def check_heads(trained: TrainedModel) -> None:
@@ -57,6 +82,14 @@ def check_heads(trained: TrainedModel) -> None:
             raise ConfigError(
                 f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made."
             )
+
+
+def _describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
+    """Return notes in the order of the targets, and write the heads' files."""
+    plans = trained.model.plan.heads.items()
+    by_target: dict[str, str] = {plan.head.target: name for name, plan in plans}
+    names = [by_target[target] for target in trained.featurizer.targets]
+    return [_describe(trained, name, folder) for name in names]
 
 
 def _describe(trained: TrainedModel, name: str, folder: Path) -> dict[str, Any]:
@@ -74,14 +107,9 @@ def _describe(trained: TrainedModel, name: str, folder: Path) -> dict[str, Any]:
         note["scheme"] = trained.task.scheme
     if isinstance(head, CRFTaggingHead):
         note["file"] = f"{name}.npy"
-        rows = [head.start.unsqueeze(0), head.end.unsqueeze(0), head.transition]
-        np.save(folder / note["file"], np.concatenate([_take(row) for row in rows]))
+        rows = torch.stack([head.start, head.end, *head.transition])
+        np.save(folder / note["file"], rows.detach().numpy())
     if isinstance(head, SpanHead):
         note["max_answer_tokens"] = head.max_answer_tokens
         note["threshold"] = repr(float(head.threshold)) if head.has_none else None
     return note
-
-
-def _take(values: Tensor) -> np.ndarray:
-    taken: np.ndarray = values.detach().numpy()
-    return taken

@@ -1,0 +1,113 @@
+"""The model card of a bundle, README.md: what it predicts, from what it was trained, how well.
+
+It holds no path of the machine and no time, so an export again writes the same bytes.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import read_dataset
+from nlp_core.config.export import Variant
+from nlp_core.config.name import name_folder
+from nlp_core.export.parity import Parity
+from nlp_core.prediction.trained_model import CELL, RUN, SEED, TrainedModel
+
+README = "README.md"
+Note = Mapping[str, Any]  # Any: JSON
+
+
+def format_card(
+    trained: TrainedModel,
+    variant: Variant,
+    *,
+    parity: Parity,
+    scores: Mapping[str, float],
+    max_drop: float | None,
+) -> str:
+    """Return the card.
+
+    Args:
+        scores: of the trained model on all the examples of the check, by metric.
+    """
+    is_cell = trained.data is None
+    note = read_mapping(trained.folder.parent / CELL if is_cell else trained.folder / RUN)
+    command = _name_command(trained, note, variant, max_drop)
+    sections = {
+        "": [f"{trained.task.kind.name} model, exported by Reglue as {variant}."],
+        "Model": _list_facts(trained, note),
+        "Training data": _list_cell_data(note) if is_cell else _list_files(note),
+        "Scores": _list_scores(trained, variant, parity, scores),
+        "Limits": _list_limits(trained),
+        "Made by": [f"`{command}`"],
+    }
+    parts = [f"# {trained.name}"]
+    for title, lines in sections.items():
+        parts += [f"## {title}", "\n".join(f"- {line}" for line in lines)] if title else lines
+    return "\n\n".join(parts) + "\n"
+
+
+def _list_facts(trained: TrainedModel, note: Note) -> Iterator[str]:
+    yield f"task: {trained.task.name}, of the kind {trained.task.kind.name}"
+    yield f"reads: {', '.join(trained.featurizer.plan.inputs.values())}"
+    for target, labels in trained.featurizer.targets.items():
+        yield f"predicts {target}: {', '.join(labels) or 'a number or a text'}"
+    yield f"weights: {sum(item.numel() for item in trained.model.parameters()):,} numbers"
+    if trained.data is None:
+        yield f"graph: {note['model']}, recipe: {note['recipe']} ({note['recipe_digest'][:16]})"
+
+
+def _list_cell_data(note: Note) -> Iterator[str]:
+    start = note["init"]
+    for name, digest in {**note["data"], Path(start["path"]).name: start["sha256"]}.items():
+        is_known = Path(f"sources/{name}.yaml").is_file()  # a taught task or a cell is no source
+        licence = f"; licence: {read_dataset(name).licence}" if is_known else ""
+        yield f"{name}, {digest}{licence}"
+
+
+def _list_files(note: Note) -> Iterator[str]:
+    for name, digest in note["files"].items():
+        yield f"the user's file for {name}, sha256:{digest}; licence: unknown"
+
+
+def _list_scores(
+    trained: TrainedModel, variant: Variant, parity: Parity, scores: Mapping[str, float]
+) -> Iterator[str]:
+    split = (
+        f"on the split {trained.task.report_split}"
+        if trained.data is None
+        else "on the file of --data"
+    )
+    for name, score in scores.items():
+        yield f"{name} {split}: {score:.2f} (the trained model)"
+    if parity.exported is not None:
+        yield f"{parity.metric} {split}: {parity.exported:.2f} ({variant})"
+    yield (
+        f"equal predictions of both: {parity.same_labels} of {parity.examples} examples, "
+        f"scores within {parity.describe()['max_difference']:g}"
+    )
+
+
+def _list_limits(trained: TrainedModel) -> Iterator[str]:
+    yield "The scores hold for texts like those above. Probabilities are not calibrated."
+    if trained.max_tokens is not None:
+        yield f"Only the first {trained.max_tokens} tokens of a text are read."
+    yield from (f"Data that is not the official release: {note}" for note in trained.task.footnotes)
+
+
+def _name_command(
+    trained: TrainedModel, note: Note, variant: Variant, max_drop: float | None
+) -> str:
+    words = ["reglue export"]
+    if trained.data is None:
+        seed = trained.folder.name.removeprefix(SEED)
+        words += [name_folder(note["table"], note["cell"]), f"--seed {seed}"]
+        if len(note["tasks"]) > 1:
+            words.append(f"--task {trained.task.name}")
+    else:
+        words += [trained.name, "--data FILE"]
+    words += ["--to FOLDER", f"--variant {variant}"]
+    if max_drop is not None:
+        words.append(f"--max-drop {max_drop:g}")
+    return " ".join(words)
