@@ -12,15 +12,11 @@ import torch
 from torch import Tensor
 
 from nlp_core.errors import ConfigError, TrainingError
-from nlp_core.heads import (
-    HEADS,
-    ClassificationHead,
-    CRFTaggingHead,
-    ListwiseRankingHead,
-    MultiLabelHead,
-    RegressionHead,
-    SpanHead,
-)
+from nlp_core.heads import HEADS
+from nlp_core.heads.ranking import ListwiseRankingHead
+from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
+from nlp_core.heads.span import SpanHead
+from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.models.features import Batch
 from nlp_core.objectives.perturbation import Perturbed
 from nlp_core.objectives.proximal import Average

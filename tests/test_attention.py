@@ -7,17 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlp_core.blocks import (
-    BiDAF,
-    BilinearAttention,
-    BiLSTMAttention,
-    Block,
-    FullAttention,
-    SelfAttentionPooling,
-    Seq2SeqAttention,
-    SlotAttention,
-)
-from nlp_core.blocks.attention_flow import TrilinearScore
+from nlp_core.blocks import Block
+from nlp_core.blocks.attention import BilinearAttention, FullAttention
+from nlp_core.blocks.attention_flow import BiDAF, Seq2SeqAttention, TrilinearScore
+from nlp_core.blocks.pooling import SelfAttentionPooling
+from nlp_core.blocks.self_attention import BiLSTMAttention, SlotAttention
 
 LENGTH, OTHER_LENGTH = 3, 2
 MASK = torch.tensor([[True, True, True, False]])

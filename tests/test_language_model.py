@@ -16,7 +16,7 @@ from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import TaskConfig
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.heads import LanguageModelHead
+from nlp_core.heads.language_model import LanguageModelHead
 from nlp_core.kinds import LANGUAGE_MODEL
 from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.models.features import Featurizer

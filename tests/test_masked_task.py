@@ -17,7 +17,7 @@ from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.data.gather import gather_tasks
 from nlp_core.data.masked_text import RULE
 from nlp_core.errors import ConfigError
-from nlp_core.heads import MaskedLanguageModelHead
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.features import IGNORED
 from nlp_core.models.masked_split import HEADS, MaskedSplit, encode_split

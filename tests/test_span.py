@@ -16,8 +16,7 @@ from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
-from nlp_core.heads import SpanHead
-from nlp_core.heads.span import find_best_span
+from nlp_core.heads.span import SpanHead, find_best_span
 from nlp_core.kinds import SPAN
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import normalise_answer

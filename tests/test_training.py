@@ -22,7 +22,7 @@ from nlp_core.models.features import EncodedSplit, Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
-from nlp_core.objectives import Objective
+from nlp_core.objectives.objective import Objective
 from nlp_core.prediction.split_prediction import predict
 from nlp_core.training.cell import Cell, read_cell, train_cell
 from nlp_core.training.checkpoint import load_tensors, save_tensors

@@ -13,7 +13,9 @@ from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.passage import NO_ANSWER
 from nlp_core.data.task import Split
 from nlp_core.export.traced import finish
-from nlp_core.heads import CRFTaggingHead, Head, SpanHead, TaggingHead
+from nlp_core.heads import Head
+from nlp_core.heads.span import SpanHead
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, TAGS
 from nlp_core.models.features import EncodedSplit
 from nlp_core.prediction.split_prediction import EVALUATION_BATCH, SplitPredictions

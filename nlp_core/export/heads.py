@@ -7,17 +7,11 @@ import numpy as np
 from torch import Tensor
 
 from nlp_core.errors import ConfigError
-from nlp_core.heads import (
-    ClassificationHead,
-    CRFTaggingHead,
-    Head,
-    ListwiseRankingHead,
-    MultiLabelHead,
-    PairwiseRankingHead,
-    RegressionHead,
-    SpanHead,
-    TaggingHead,
-)
+from nlp_core.heads import Head
+from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
+from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
+from nlp_core.heads.span import SpanHead
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.prediction.trained_model import TrainedModel
 
 PLAIN: dict[type[Head], str] = {

@@ -12,9 +12,11 @@ from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.model import find_axes
 from nlp_core.config.reader import TEXTS
 from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
-from nlp_core.encoders import PretrainedEncoder
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.heads import Decoded, Head, LanguageModelHead, MaskedLanguageModelHead
+from nlp_core.heads import Decoded, Head
+from nlp_core.heads.language_model import LanguageModelHead
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.kinds import Kind
 from nlp_core.models.features import Batch, Featurizer, Shares, raw_layers
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan

@@ -18,7 +18,7 @@ from nlp_core.data.task import Split
 from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import ConfigError
-from nlp_core.heads import MaskedLanguageModelHead
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.kinds import LABEL, MASKED
 from nlp_core.models.features import IGNORED, Batch, EncodedSplit, Featurizer, raw_layers
 from nlp_core.models.graph import GraphModel

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from nlp_core.config.model import parse_model
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.architecture import find_width
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICATION, Kind
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model

@@ -24,7 +24,8 @@ from torch import Tensor
 from nlp_core.config.distillation import DistillationConfig, KlConfig, MseLogitsConfig
 from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
-from nlp_core.heads import CRFTaggingHead, RegressionHead
+from nlp_core.heads.sentence import RegressionHead
+from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.kinds import TAGS
 from nlp_core.models.features import Batch, Shares
 from nlp_core.models.graph import GraphModel, find_shares

@@ -21,7 +21,8 @@ from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.data.user_task import build_user_task, read_user_split
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
+from nlp_core.heads import Head
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS
 from nlp_core.metrics import measure
 from nlp_core.metrics.confusion import Confusion, count_confusions

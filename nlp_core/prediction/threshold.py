@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nlp_core.heads import SpanHead
+from nlp_core.heads.span import SpanHead
 from nlp_core.kinds import ANSWERS
 from nlp_core.metrics.span import compare_words, score_answer
 from nlp_core.models.features import EncodedSplit

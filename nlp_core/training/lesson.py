@@ -12,7 +12,7 @@ from nlp_core.errors import DataError
 from nlp_core.files import digest_file
 from nlp_core.kinds import TAGS
 from nlp_core.models.saving import VOCABULARY
-from nlp_core.objectives import Lesson
+from nlp_core.objectives.distillation import Lesson
 from nlp_core.prediction.trained_model import CELL
 
 log = logging.getLogger(__name__)

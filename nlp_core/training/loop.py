@@ -18,7 +18,7 @@ from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.features import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives import build_objective, check_model
+from nlp_core.objectives.build import build_objective, check_model
 from nlp_core.prediction.split_prediction import score_predictions
 from nlp_core.prediction.threshold import predict_with_best_threshold
 from nlp_core.training.batch_order import BatchOrder

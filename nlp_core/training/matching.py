@@ -9,15 +9,14 @@ from nlp_core.config.reader import WHOLE_TEXTS
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.soft_labels import read_soft_labels
 from nlp_core.data.task import Task
-from nlp_core.encoders import PretrainedEncoder
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
 from nlp_core.models.saving import WEIGHTS
-from nlp_core.objectives import Matching
-from nlp_core.objectives.matching import check_matching
+from nlp_core.objectives.matching import Matching, check_matching
 from nlp_core.prediction.trained_model import CELL, read_trained_folder
 from nlp_core.training.lesson import describe_teacher
 

@@ -20,7 +20,7 @@ from nlp_core.config.recipe import (
     WarmupCosineSchedule,
     WarmupLinearSchedule,
 )
-from nlp_core.encoders import PretrainedEncoder
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.training.lamb import Lamb
 
 FIRST_DECAY = 0.9  # of the mean gradient

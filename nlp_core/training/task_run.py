@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nlp_core.data.task import Task
 from nlp_core.models.features import EncodedSplit
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives import Lesson, Student
+from nlp_core.objectives.distillation import Lesson, Student
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ from nlp_core.data.soft_labels import (
 from nlp_core.data.task import Split, Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json, replacing, replacing_folder, write_json
-from nlp_core.heads import CRFTaggingHead, Head
+from nlp_core.heads import Head
+from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.kinds import TAGS
 from nlp_core.models.features import EncodedSplit, find_source
 from nlp_core.models.graph import GraphModel

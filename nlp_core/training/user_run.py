@@ -18,8 +18,8 @@ from nlp_core.config.reader import TEXTS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig, TrainingConfig
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.data.user_task import read_user_task
-from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.folder import ENCODER_FILES
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError
 from nlp_core.files import (
     digest_file,
