@@ -17,7 +17,7 @@ from nlp_core.heads.ranking import ListwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.objectives.perturbation import Perturbed
 from nlp_core.objectives.proximal import Average
 from nlp_core.objectives.smoothness import CleanPass, SmoothObjective

@@ -19,7 +19,7 @@ from nlp_core.data.masked_text import RULE
 from nlp_core.errors import ConfigError
 from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.metrics import Predictions, measure
-from nlp_core.models.features import IGNORED
+from nlp_core.models.batch import IGNORED
 from nlp_core.models.masked_split import HEADS, MaskedSplit, encode_split
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.training.cell import Cell, read_cell, train_cell

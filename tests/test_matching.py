@@ -20,7 +20,7 @@ from nlp_core.data.task import read_task
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.objectives.distillation import Lesson, Student
 from nlp_core.objectives.matching import compare_attention, compare_hidden
 from nlp_core.training.cell import Cell, read_cell, train_cell

@@ -17,7 +17,7 @@ from nlp_core.heads import Head
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, TAGS
-from nlp_core.models.features import EncodedSplit
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.prediction.split_prediction import EVALUATION_BATCH, SplitPredictions
 from nlp_core.prediction.trained_model import TrainedModel
 

@@ -13,7 +13,7 @@ from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError
 from nlp_core.export.answer import Answers, name_scores
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.prediction.trained_model import TrainedModel
 
 

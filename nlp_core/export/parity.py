@@ -16,7 +16,7 @@ from nlp_core.export.answer import (
 )
 from nlp_core.export.real_examples import list_examples
 from nlp_core.metrics import is_lower_better
-from nlp_core.models.features import EncodedSplit
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.prediction.split_prediction import score_predictions
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import Bundle

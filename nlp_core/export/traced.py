@@ -16,7 +16,7 @@ from nlp_core.export.inputs import InputPlan
 from nlp_core.export.reading import mask_lengths
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead
 from nlp_core.heads.tagging import TaggingHead
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 
 

@@ -67,7 +67,7 @@ def describe_plan(plan: ModelPlan) -> list[Node]:
 
 def count_layer(layer: LayerPlan) -> int | None:
     """Return the parameters of a layer: 0 if shared, None if they depend on a vocabulary."""
-    if layer.owner != layer.name:
+    if not layer.is_owner:
         return 0
     if any(shape.rank < VECTOR for shape in layer.shapes):
         return None
@@ -77,7 +77,7 @@ def count_layer(layer: LayerPlan) -> int | None:
 
 
 def _describe_layer(layer: LayerPlan, plan: ModelPlan) -> Node:
-    is_shared = layer.owner != layer.name
+    is_shared = not layer.is_owner
     return Node(
         "layer",
         layer.name,

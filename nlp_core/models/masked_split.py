@@ -20,7 +20,8 @@ from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import ConfigError
 from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.kinds import LABEL, MASKED
-from nlp_core.models.features import IGNORED, Batch, EncodedSplit, Featurizer, raw_layers
+from nlp_core.models.batch import IGNORED, Batch, EncodedSplit
+from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
 
@@ -113,14 +114,14 @@ def build_masked_split(
         text=text,
         rule=rule,
         key=(SEED,),
-        layers=tuple(layer.name for layer in raw_layers(plan)),
+        layers=tuple(layer.name for layer in plan.raw_layers),
         input=name,
         has_pairs=has_pairs,
     )
 
 
 def _find_input(plan: ModelPlan) -> str:
-    inputs = {name for layer in raw_layers(plan) for name in layer.inputs}
+    inputs = {name for layer in plan.raw_layers for name in layer.inputs}
     if set(plan.inputs[name] for name in inputs) != {TEXTS} or len(inputs) != 1:
         raise ConfigError(
             f"{plan.where}: inputs: found {', '.join(sorted(plan.inputs.values()))} below the head "
@@ -152,7 +153,7 @@ def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
 
 def _find_pieces(featurizer: Featurizer) -> tuple[PieceSet, int]:
     """Return the tokenizer of the encoder, and the most pieces of its windows."""
-    owner = next(layer.owner for layer in raw_layers(featurizer.plan))
+    owner = next(layer.owner for layer in featurizer.plan.raw_layers)
     vocabulary = featurizer.vocabularies[owner]
     assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
     return read_pieces(vocabulary.tokenizer, featurizer.plan.where), vocabulary.max_length

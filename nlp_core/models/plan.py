@@ -1,6 +1,6 @@
 """Plan a model graph: order, sharing and shapes of its layers, before any data is read."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,11 @@ class LayerPlan:
     shapes: list[Shape]
     shape: Shape
 
+    @property
+    def is_owner(self) -> bool:
+        """Whether its parameters are its own."""
+        return self.owner == self.name
+
 
 @dataclass(frozen=True)
 class HeadPlan:
@@ -82,6 +87,30 @@ class ModelPlan:
 
     def __deepcopy__(self, memo: object) -> "ModelPlan":
         return self
+
+    @property
+    def raw_layers(self) -> list[LayerPlan]:
+        """The layers that read columns of the task."""
+        return [layer for layer in self.layers if layer.shapes[0].rank < VECTOR]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the project that training of the model reads, sorted."""
+        names = {
+            str(layer.options[name])
+            for layer in self.layers
+            for name in layer.block.files
+            if name in layer.options
+        }
+        return [Path(name) for name in sorted(names)]
+
+    def find_missing(self, columns: Container[str]) -> dict[str, str]:
+        """Return the inputs whose columns are not among those of a task."""
+        return {
+            name: column
+            for name, column in self.inputs.items()
+            if find_source(column) not in columns
+        }
 
     @property
     def grouped(self) -> bool:
@@ -130,6 +159,11 @@ class ModelPlan:
             return [kind.name for kind in kinds if kind.texts]
         num_texts = 2 if any(column.startswith("tokens_b") for column in columns) else 1
         return [kind.name for kind in kinds if kind.num_texts == num_texts]
+
+
+def find_source(column: str) -> str:
+    """Return the task's column of a model's input, which may be its characters."""
+    return column.removesuffix(".characters")
 
 
 def read_plan(path: Path) -> ModelPlan:

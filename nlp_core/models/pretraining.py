@@ -14,8 +14,9 @@ from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.encoders.architecture import find_width
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICATION, Kind
+from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel, build_shared_model
+from nlp_core.models.graph import GraphModel
 from nlp_core.models.masked_split import HEADS, load_pretrained_head
 from nlp_core.models.plan import plan_model
 

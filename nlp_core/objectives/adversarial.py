@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.objective import Objective
 from nlp_core.objectives.perturbation import (

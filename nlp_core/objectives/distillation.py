@@ -27,7 +27,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.heads.sentence import RegressionHead
 from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.kinds import TAGS
-from nlp_core.models.features import Batch, Shares
+from nlp_core.models.batch import Batch, Shares
 from nlp_core.models.graph import GraphModel, find_shares
 from nlp_core.objectives.divergence import kl
 from nlp_core.objectives.matching import Matching

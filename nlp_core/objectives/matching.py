@@ -22,7 +22,7 @@ from nlp_core.config.distillation import MatchingConfig
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.encoders.recording import Recorded
 from nlp_core.errors import ConfigError
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.plan import ModelPlan
 from nlp_core.objectives.divergence import kl
 

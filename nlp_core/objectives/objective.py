@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 
 

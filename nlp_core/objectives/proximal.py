@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.perturbation import repeat_pass
 

@@ -26,7 +26,8 @@ from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS
 from nlp_core.metrics import measure
 from nlp_core.metrics.confusion import Confusion, count_confusions
-from nlp_core.models.features import Batch, EncodedSplit, list_piece_columns
+from nlp_core.models.batch import Batch, EncodedSplit
+from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.prediction import Prediction, choose_labels, cut_entities
 from nlp_core.prediction.split_prediction import EVALUATION_BATCH, describe_predictions, predict
 from nlp_core.prediction.trained_model import TrainedModel

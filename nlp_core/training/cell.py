@@ -28,7 +28,6 @@ from nlp_core.files import (
     write_json,
 )
 from nlp_core.metrics import check_metrics, check_selecting_metric
-from nlp_core.models.features import list_files
 from nlp_core.models.graph import count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS
@@ -61,7 +60,7 @@ class Cell(Run):
     @property
     def key(self) -> str:
         """Digest of what the weights of a seed depend on."""
-        files = {str(path): digest_file(path) for path in list_files(self.plan)}
+        files = {str(path): digest_file(path) for path in self.plan.files}
         return digest_json(
             {
                 "numerics": self.numerics,
@@ -141,7 +140,7 @@ def read_cell(name: str, params: Params) -> Cell:
     _check_tasks(plan, tasks)
     if start is not None:
         start.check(plan)
-    for path in list_files(plan):
+    for path in plan.files:
         require_file(path)
     return Cell(
         name=name,

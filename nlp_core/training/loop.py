@@ -16,12 +16,10 @@ from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import build_objective, check_model
-from nlp_core.prediction.split_prediction import score_predictions
-from nlp_core.prediction.threshold import predict_with_best_threshold
-from nlp_core.training.batch_order import BatchOrder
+from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -31,7 +29,7 @@ from nlp_core.training.optimizer import (
     update_weights,
 )
 from nlp_core.training.processes import Processes
-from nlp_core.training.task_run import TaskRun
+from nlp_core.training.task_run import BatchOrder, TaskRun
 from nlp_core.training.weight_digest import digest_weights
 
 log = logging.getLogger(__name__)

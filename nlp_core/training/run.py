@@ -13,8 +13,10 @@ from nlp_core.data.task import Task
 from nlp_core.data.vocabulary import UNKNOWN
 from nlp_core.files import format_line, replacing_folder, write_text
 from nlp_core.kinds import NEXT_WORD
-from nlp_core.models.features import EncodedSplit, Featurizer
-from nlp_core.models.graph import GraphModel, build_shared_model
+from nlp_core.models.batch import EncodedSplit
+from nlp_core.models.build import build_shared_model
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import GraphModel
 from nlp_core.models.masked_split import encode_split, load_pretrained_head
 from nlp_core.models.plan import ModelPlan
 from nlp_core.models.saving import save_model

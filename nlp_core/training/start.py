@@ -12,8 +12,14 @@ from nlp_core.files import digest_file, digest_json
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
-from nlp_core.models.saving import VOCABULARY, WEIGHTS, has_same_targets
-from nlp_core.models.transfer import check_transfer, read_vocabularies, transfer_weights
+from nlp_core.models.saving import (
+    VOCABULARY,
+    WEIGHTS,
+    check_transfer,
+    has_same_targets,
+    read_vocabularies,
+    transfer_weights,
+)
 from nlp_core.prediction.trained_model import CELL, SEED, is_trained, read_trained_folder
 
 log = logging.getLogger(__name__)
@@ -67,7 +73,7 @@ class Start:
 
     def has_layer(self, layer: LayerPlan) -> bool:
         """Say whether a layer gets weights and vocabulary, so that it needs no others."""
-        return layer.owner in {item.name for item in self.plan.layers if item.owner == item.name}
+        return layer.owner in {item.name for item in self.plan.layers if item.is_owner}
 
     def read_vocabularies(self, plan: ModelPlan, seed: int) -> dict[str, Vocabulary]:
         """Return the vocabularies that a model gets from a trained seed."""

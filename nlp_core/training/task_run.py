@@ -1,14 +1,20 @@
-"""One task of a run: its part of the model, its splits, and what its teachers predicted."""
+"""The tasks of a run, each with its part of the model, and which of them each step trains."""
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlp_core.config.recipe import RecipeConfig
+from nlp_core.data.batching import order_training_batches, order_training_groups
+from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
-from nlp_core.models.features import EncodedSplit
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.distillation import Lesson, Student
 
@@ -60,3 +66,64 @@ class TaskRun:
         """Return the batches of a pass over the training split, of examples or of groups."""
         units = self.train.split if self.group is None else np.unique(self.group)
         return math.ceil(len(units) / batch_size)
+
+
+class BatchOrder:
+    """The order of the batches, which depends on the seed and the epoch only.
+
+    Args:
+        tasks: by name.
+        recipe: batch sizes, buckets, and how several tasks take turns.
+        seed: of the run.
+    """
+
+    def __init__(self, tasks: Mapping[str, TaskRun], recipe: RecipeConfig, seed: int) -> None:
+        self.tasks = tasks
+        self.recipe = recipe
+        self.seed = seed
+        self.sizes = {
+            name: item.count_batches(self._find_batch_size(name)) for name, item in tasks.items()
+        }
+        self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
+
+    def order_epoch(self, epoch: int) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return task and rows of each step of an epoch, counted from 1."""
+        mixing, epochs = self.recipe.mixing, self.recipe.epochs
+        if mixing is None:
+            (name,) = self.tasks
+            return [(name, rows) for rows in self.order_task(name, epoch)]
+        steps = order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+        drawn = {
+            name: iter(
+                draw_batches(partial(self.order_task, name), count, epoch=epoch, epochs=epochs)
+            )
+            for name, count in Counter(steps).items()
+        }
+        return [(name, next(drawn[name])) for name in steps]
+
+    def order_task(self, name: str, epoch: int) -> Batches:
+        """Return the batches of a pass over a task's training split."""
+        item = self.tasks[name]
+        group = item.group
+        order = order_training_batches if group is None else partial(order_training_groups, group)
+        return order(
+            item.train.lengths,
+            batch_size=self._find_batch_size(name),
+            bucket_batches=self.recipe.bucket_batches,
+            seed=self.seed,
+            epoch=epoch,
+        )
+
+    def count_planned(self, num_steps: int) -> Counter[str]:
+        """Return the steps of each task in the first steps of the run."""
+        mixing, epochs = self.recipe.mixing, self.recipe.epochs
+        if mixing is None:
+            return Counter(dict.fromkeys(self.tasks, num_steps))
+        orders = (
+            order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+            for epoch in range(1, epochs + 1)
+        )
+        return Counter(itertools.islice(itertools.chain.from_iterable(orders), num_steps))
+
+    def _find_batch_size(self, name: str) -> int:
+        return (self.recipe.task_batch_sizes or {}).get(name, self.recipe.batch_size)

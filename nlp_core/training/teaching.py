@@ -39,7 +39,7 @@ from nlp_core.files import digest_file, digest_json, replacing, replacing_folder
 from nlp_core.heads import Head
 from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.kinds import TAGS
-from nlp_core.models.features import EncodedSplit, find_source
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import HeadPlan
 from nlp_core.models.saving import WEIGHTS
@@ -253,11 +253,10 @@ def _list_batches(lengths: np.ndarray, begins: Sequence[int]) -> Iterator[np.nda
 def _check_columns(teacher: Teacher, split: Split) -> None:
     """Refuse texts of another form than the teacher reads."""
     plan = teacher.cell.plan.for_task(teacher.task.name)
-    missing = [name for name in plan.inputs.values() if find_source(name) not in split.columns]
-    if missing:
+    for missing in plan.find_missing(split.columns).values():
         raise DataError(
             f"params.yaml: taught.{teacher.name}.data: found '{teacher.config.data}', which has "
-            f"no column '{missing[0]}', expected texts that '{teacher.cell.name}' can read: "
+            f"no column '{missing}', expected texts that '{teacher.cell.name}' can read: "
             f"{', '.join(plan.inputs.values())}."
         )
 
