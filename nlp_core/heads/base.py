@@ -74,6 +74,9 @@ class Head(nn.Module):
     grouped: ClassVar[bool] = False
     """Whether its loss compares the examples of a group, which must share a training batch."""
 
+    structured: ClassVar[bool] = False
+    """Whether the labels of a text are chosen together, so that `soften` gives marginals."""
+
     comparable: ClassVar[bool] = False
     """Whether it has `outputs`, by which two passes over a batch can be compared."""
 

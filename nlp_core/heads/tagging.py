@@ -118,6 +118,8 @@ class CRFTaggingHead(EmissionHead):
     Source: Lample et al. 2016 (neural architectures for NER), section 2.2.
     """
 
+    structured = True
+
     def __init__(self, in_dim: int, num_labels: int, **options: Reduction) -> None:
         super().__init__(in_dim, num_labels, **options)
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))

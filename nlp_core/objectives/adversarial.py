@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
 from nlp_core.models.batch import Batch
-from nlp_core.models.graph import GraphModel, find_word_tables
-from nlp_core.objectives.objective import Objective
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives.objective import AdversarialObjective
 from nlp_core.objectives.perturbation import (
     Ball,
     Noise,
@@ -28,18 +28,6 @@ Perturb = Callable[[int, Tensor, Tensor], Perturbed]
 perturbation."""
 
 
-class AdversarialObjective(Objective):
-    """What all methods share: the word tables, and the noise that perturbations start from.
-
-    Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-    """
-
-    def __init__(self, model: GraphModel, noise: Noise) -> None:
-        super().__init__(model)
-        self.tables = find_word_tables(model)
-        self.noise = noise
 
 
 class LossPass(NamedTuple):

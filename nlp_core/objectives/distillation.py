@@ -25,7 +25,6 @@ from nlp_core.config.distillation import DistillationConfig, KlConfig, MseLogits
 from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
 from nlp_core.heads.sentence import RegressionHead
-from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.kinds import TAGS
 from nlp_core.models.batch import Batch, Shares
 from nlp_core.models.graph import GraphModel, find_shares
@@ -189,7 +188,7 @@ class Student(GraphModel):
                 f"{place}, which gives an example a score for each label, and a teacher that gives "
                 "it one; expected heads of one sort."
             )
-        is_field = isinstance(head, CRFTaggingHead) or (head.target == TAGS and lesson.marginals)
+        is_field = head.structured or (head.target == TAGS and lesson.marginals)
         if is_field and isinstance(lesson.objective, MseLogitsConfig):
             raise ConfigError(
                 f"{place} and the objective mse_logits, but a conditional random field, which "

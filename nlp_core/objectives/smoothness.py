@@ -20,8 +20,8 @@ from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.adversarial import DivergenceName
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives.adversarial import AdversarialObjective
 from nlp_core.objectives.divergence import mean_divergence
+from nlp_core.objectives.objective import AdversarialObjective
 from nlp_core.objectives.perturbation import (
     Ball,
     Noise,

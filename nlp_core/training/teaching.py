@@ -37,7 +37,6 @@ from nlp_core.data.task import Split, Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json, replacing, replacing_folder, write_json
 from nlp_core.heads import Head
-from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.kinds import TAGS
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
@@ -267,7 +266,7 @@ def _describe(teacher: Teacher, texts: Texts, before: SoftLabels | None) -> Soft
     widths: dict[str, int] = {
         head.target: 0 if head.grouped else len(targets[head.target]) for head in heads
     }
-    marginals = any(issubclass(head, CRFTaggingHead) for head in heads)
+    marginals = any(head.structured for head in heads)
     teachers = [
         TaughtBy(cell.folder, seed, digest_json(describe_teacher(cell.folder, seed)))
         for seed in teacher.config.seeds
