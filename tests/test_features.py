@@ -22,7 +22,8 @@ from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
 from nlp_core.prediction.split_prediction import predict, score_predictions
 from nlp_core.report.cell import CellTask, read_predictions
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from tests.test_preprocess import build, put
 from tests.tiny import make_recipe, write_vectors
 

@@ -23,7 +23,8 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.models.batch import Batch
 from nlp_core.objectives.distillation import Lesson, Student
 from nlp_core.objectives.matching import compare_attention, compare_hidden
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks

@@ -25,7 +25,8 @@ from nlp_core.report.evaluation import evaluate_cell, evaluate_table
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
 from nlp_core.training import device
-from nlp_core.training.cell import read_cell, train_cell
+from nlp_core.training.cell import read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import pretrain_encoder
 from tests.test_training import make_params, project

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nlp_core import arithmetic
-from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block
+from nlp_core.blocks.base import BLOCKS, PIECES, SEQUENCE, Block
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import ClosedModel

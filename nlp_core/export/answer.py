@@ -13,7 +13,7 @@ from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.passage import NO_ANSWER
 from nlp_core.data.task import Split
 from nlp_core.export.traced import finish
-from nlp_core.heads import Head
+from nlp_core.heads.base import Head
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, TAGS

@@ -9,7 +9,7 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.export import ExportConfig, Variant
-from nlp_core.config.name import name_folder
+from nlp_core.config.name import CELL, name_folder
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
@@ -21,7 +21,7 @@ from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.quantization import quantize, require_half
 from nlp_core.export.real_examples import read_examples
 from nlp_core.files import check_replaceable, digest_file, replacing_folder, write_json, write_text
-from nlp_core.prediction.trained_model import CELL, TrainedModel
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from nlp_core.errors import ConfigError
-from nlp_core.heads import Head
+from nlp_core.heads.base import Head
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead

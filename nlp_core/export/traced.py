@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks import Block
+from nlp_core.blocks.base import Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.export.inputs import InputPlan
 from nlp_core.export.reading import mask_lengths

@@ -14,6 +14,8 @@ from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.split_column import Rows
 from nlp_core.data.task import Split
+from nlp_core.data.vocabulary import UNKNOWN
+from nlp_core.kinds import NEXT_WORD
 
 IGNORED = -1
 
@@ -101,6 +103,14 @@ class EncodedSplit:
             (column.lengths for column in self.inputs.values()), np.zeros(len(self.split), int)
         )
         return total
+
+    @property
+    def unknown_share(self) -> float | None:
+        """The share of the next words that the vocabulary lacks; None: none is predicted."""
+        words = self.targets.get(NEXT_WORD)
+        if not isinstance(words, Ragged):
+            return None
+        return float((words.values == UNKNOWN).sum() / (words.values >= 0).sum())
 
     def draw(self, seed: int, step: int) -> "EncodedSplit":
         """Return the split as a training step reads it; subclasses may draw something."""

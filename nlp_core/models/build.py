@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from nlp_core.blocks import Block
+from nlp_core.blocks.base import Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.heads import Head
+from nlp_core.heads.base import Head
 from nlp_core.heads.language_model import LanguageModelHead
 from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.kinds import Kind

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import torch
 from pydantic import BaseModel
 
-from nlp_core.blocks import BLOCKS, VECTOR
-from nlp_core.heads import HEADS
+from nlp_core.blocks.base import BLOCKS, VECTOR
+from nlp_core.heads.base import HEADS
 from nlp_core.models.plan import LayerPlan, ModelPlan
 from nlp_core.models.shapes import format_shape, shape_input
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from nlp_core import arithmetic
-from nlp_core.blocks import VECTOR, Block
+from nlp_core.blocks.base import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.model import find_axes
 from nlp_core.config.reader import TEXTS
 from nlp_core.encoders.pretrained import PretrainedEncoder
-from nlp_core.heads import Decoded, Head
+from nlp_core.heads.base import Decoded, Head
 from nlp_core.heads.language_model import LanguageModelHead
 from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.models.batch import Batch, Shares

@@ -12,13 +12,14 @@ from nlp_core.config.model import parse_model
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.encoders.architecture import find_width
-from nlp_core.encoders.pretrained import PretrainedEncoder
+from nlp_core.encoders.pretrained import PretrainedEncoder, save_encoder
+from nlp_core.files import write_text
 from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICATION, Kind
 from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
-from nlp_core.models.masked_split import HEADS, load_pretrained_head
 from nlp_core.models.plan import plan_model
+from nlp_core.models.saving import HEADS, load_pretrained_head, save_tensors
 
 ENCODER, PIECE, PAIR = "encoder", "piece", "pair"
 PAIRS = "pairs"
@@ -46,6 +47,12 @@ class PretrainingModel:
         block = self.model.blocks[ENCODER]
         assert isinstance(block, PretrainedEncoder), type(block)
         return block.encoder
+
+    def save(self, folder: Path, tokenizer: str) -> None:
+        """Write the files of a processed encoder, and the heads."""
+        save_encoder(self.encoder, folder)
+        write_text(folder / "tokenizer.json", tokenizer)
+        save_tensors(folder / HEADS, self.list_head_weights())
 
     def list_head_weights(self) -> dict[str, Tensor]:
         """Return the weights of the heads by their names in the file of an encoder's heads."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -22,6 +22,7 @@ from nlp_core.data.task import list_targets
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_json
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.kinds import TAGS, Kind
 from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer, choose_vocabulary
@@ -33,15 +34,31 @@ log = logging.getLogger(__name__)
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.json"
 TASKS = "tasks"
+HEADS = "lm_head.safetensors"
+"""The file of the heads of an encoder that was pretrained here."""
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: object = None) -> None:
+    """Write named tensors; the note is JSON in the one metadata key that keeps bytes stable."""
+    metadata = None if note is None else {"note": json.dumps(note, sort_keys=True)}
+    stored = {name: tensors[name].detach().contiguous() for name in sorted(tensors)}
+    with replacing(path) as temporary:
+        save_file(stored, temporary, metadata=metadata)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
+    """Read what `save_tensors` wrote: the tensors and the note."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return tensors, json.loads(metadata.get("note", "null"))
 
 
 def save_model(
     folder: Path, state: Mapping[str, Tensor], featurizers: Mapping[str, Featurizer]
 ) -> None:
     """Write weights, and the vocabularies that the featurizers of all tasks share."""
-    stored = {name: state[name].contiguous() for name in sorted(state)}
-    with replacing(folder / WEIGHTS) as temporary:
-        save_file(stored, temporary)
+    save_tensors(folder / WEIGHTS, state)
     first = next(iter(featurizers.values()))
     layers = {name: item.describe() for name, item in first.vocabularies.items()}
     targets = {name: _describe_targets(item) for name, item in featurizers.items()}
@@ -203,3 +220,13 @@ def _is_same(head: str, own: Mapping[str, Tensor], trained: Mapping[str, Tensor]
         for state in (own, trained)
     ]
     return shapes[0] == shapes[1] != {}
+
+
+def load_pretrained_head(model: GraphModel, init: Path) -> None:
+    """Give heads of masked pieces the weights of an encoder that was pretrained here."""
+    if not (init / HEADS).exists():
+        return
+    kept = load_file(init / HEADS)
+    for head in model.heads.values():
+        if isinstance(head, MaskedLanguageModelHead):
+            head.load_state_dict({key: kept[key] for key in head.state_dict()})

@@ -28,8 +28,6 @@ Perturb = Callable[[int, Tensor, Tensor], Perturbed]
 perturbation."""
 
 
-
-
 class LossPass(NamedTuple):
     """A pass whose gradients were added to those of the weights.
 

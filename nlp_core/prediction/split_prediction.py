@@ -1,6 +1,6 @@
-"""The predictions of a split: for the choice of the epoch, and as a file for evaluation."""
+"""The predictions of a split: to choose the epoch, as a file for evaluation, or to teach."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.columns import TYPES
 from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
+from nlp_core.heads.base import Head
 from nlp_core.heads.span import SpanHead
-from nlp_core.kinds import ANSWERS
+from nlp_core.kinds import ANSWERS, TAGS
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import compare_words, score_answer
 from nlp_core.models.batch import EncodedSplit
@@ -201,3 +202,38 @@ def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -
     if best == len(odds):
         return float(odds[-1]) + 1.0
     return float(odds[best - 1] + odds[best]) / 2
+
+
+@torch.no_grad()
+def score_split(
+    model: GraphModel, encoded: EncodedSplit, begins: Sequence[int] = (0,)
+) -> dict[str, list[np.ndarray]]:
+    """Return by target what a model says of each example, in the order of the split.
+
+    Args:
+        model: the model.
+        encoded: the split; its labels are not read.
+        begins: where each of its parts begins; a batch is of one part.
+
+    Returns:
+        Scores as the head gives them: [L], [T, L] of tags, or [] of a value.
+    """
+    model.eval()
+    found: dict[str, list[np.ndarray]] = {}
+    for rows in _list_batches(encoded.lengths, begins):
+        for name, (score, mask) in model(encoded.batch(rows)).items():
+            head = model.heads[name]
+            assert isinstance(head, Head), name
+            soft, own = head.soften(score, mask), found.setdefault(head.target, [])
+            own += [np.empty(0)] * (len(encoded.split) - len(own))
+            lengths = mask.sum(1).tolist() if head.target == TAGS else [None] * len(rows)
+            for row, item, length in zip(rows, soft.numpy(), lengths, strict=True):
+                own[row] = item[:length] if length is not None else item
+    return found
+
+
+def _list_batches(lengths: np.ndarray, begins: Sequence[int]) -> Iterator[np.ndarray]:
+    for first, last in zip(begins, [*begins[1:], len(lengths)], strict=True):
+        part = lengths[first:last]
+        for rows in order_evaluation_batches(part, batch_size=EVALUATION_BATCH):
+            yield rows + first

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.model import read_model
+from nlp_core.config.name import CELL, SEED
 from nlp_core.config.user_data import DataConfig, Format, describe_files
 from nlp_core.data.guess import guess_format
-from nlp_core.data.readers.records import check_file
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -24,8 +24,6 @@ from nlp_core.models.plan import ModelPlan, plan_model, read_plan
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model
 
-CELL = "cell.json"
-SEED = "seed-"
 MODEL = "model.json"
 RUN = "run.json"
 VECTORS = "vectors"
@@ -186,7 +184,6 @@ class TrainedModel:
             )
         form: Format = "tsv"
         if file is not None and not kind.has_passages:
-            check_file(file)
             form = guess_format(file, kind)
         return describe_files(self._read_source(), form, self.featurizer.plan.inputs.values())
 

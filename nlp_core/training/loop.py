@@ -29,7 +29,7 @@ from nlp_core.training.optimizer import (
     update_weights,
 )
 from nlp_core.training.processes import Processes
-from nlp_core.training.task_run import BatchOrder, TaskRun
+from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun
 from nlp_core.training.weight_digest import digest_weights
 
 log = logging.getLogger(__name__)
@@ -37,9 +37,6 @@ log = logging.getLogger(__name__)
 LOGS_PER_EPOCH = 10
 PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 SCALER = "scaler"
-HONEST = "honest"
-PAPER = "paper"
-"""Ways of choosing the epoch: without the reported split, or as the paper did, on that one."""
 
 
 @dataclass(frozen=True)

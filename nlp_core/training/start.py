@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nlp_core.config.name import CELL, SEED
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
@@ -20,7 +21,7 @@ from nlp_core.models.saving import (
     read_vocabularies,
     transfer_weights,
 )
-from nlp_core.prediction.trained_model import CELL, SEED, is_trained, read_trained_folder
+from nlp_core.prediction.trained_model import is_trained, read_trained_folder
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,10 @@ from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.distillation import Lesson, Student
 
+HONEST = "honest"
+PAPER = "paper"
+"""Ways of choosing the epoch: without the reported split, or as the paper did, on that one."""
+
 
 @dataclass(frozen=True)
 class TaskRun:
@@ -127,3 +131,15 @@ class BatchOrder:
 
     def _find_batch_size(self, name: str) -> int:
         return (self.recipe.task_batch_sizes or {}).get(name, self.recipe.batch_size)
+
+
+def list_selections(task: Task) -> dict[str, str]:
+    """Return the split that each way of choosing the epoch looks at.
+
+    Where a part of the training split chooses, the paper chose on the reported split itself; the
+    cell then has both numbers.
+    """
+    selections = {HONEST: task.select_split}
+    if task.select_split == "held_out" != task.report_split:
+        selections[PAPER] = task.report_split
+    return selections
