@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nlp_core.config.adversarial import ProximalConfig
 from nlp_core.errors import ConfigError, TrainingError
 from nlp_core.heads import HEADS
 from nlp_core.heads.ranking import ListwiseRankingHead
@@ -257,7 +258,8 @@ def test_each_text_of_a_pair_has_its_own_perturbation(project: Path) -> None:
 
 def test_the_average_follows_the_weights_with_two_momenta(project: Path) -> None:
     model = start(project, "ranking", None).model  # whose word vectors are frozen
-    average = Average(model, weight=1.0, early_momentum=0.5, momentum=0.75, num_early=2)
+    config = ProximalConfig(weight=1.0, early_momentum=0.5, momentum=0.75, early_share=0.5)
+    average = Average(model, config, num_steps=4)
     name = next(iter(average.weights))
     weight = dict(model.named_parameters())[name]
     first = weight.detach().clone()
@@ -280,7 +282,8 @@ def test_an_average_equal_to_the_weights_says_the_same_in_spite_of_dropout(proje
     batch, model = find_train(trainer).batch(ROWS), trainer.model
     state = torch.get_rng_state()
     said = model.outputs(model(batch, informed=True), batch)["out"]
-    average = Average(model, weight=1.0, early_momentum=0.9, momentum=0.9, num_early=0)
+    config = ProximalConfig(weight=1.0, early_momentum=0.9, momentum=0.9, early_share=0.0)
+    average = Average(model, config, num_steps=4)
     found = average.outputs(batch, state)["out"]
     assert found.equal(said)
     assert not found.requires_grad

@@ -46,5 +46,4 @@ class DenseFeatures(Block):
     def forward(
         self, x: Float[Tensor, "*N W"], mask: Bool[Tensor, "*N"] | None
     ) -> Float[Tensor, "*N D"]:
-        """Return the numbers or their map, zeros at padding."""
         return zero_padding(x if self.linear is None else self.linear(x), mask)

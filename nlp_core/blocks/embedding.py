@@ -163,7 +163,6 @@ class CategoryEmbedding(Block):
     def forward(
         self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the vectors of the symbols, zeros at padding."""
         if self.training and self.unknown_prob > 0:
             hide_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.unknown_prob
             ids_BT = ids_BT.masked_fill(hide_BT, UNKNOWN)
@@ -214,6 +213,5 @@ class GazetteerEmbedding(Block):
     def forward(
         self, weights_BTG: Float[Tensor, "B T G"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """Return the summed vectors, zeros outside phrases and at padding."""
         x_BTD = functional.dropout(weights_BTG @ self.weight, self.dropout, self.training)
         return zero_padding(x_BTD, mask_BT)

@@ -73,7 +73,6 @@ class RecurrentLayer(nn.Module):
     def forward(
         self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T E"]:
-        """Return the concatenated states of all directions at each token."""
         forward, backward = self.readers()
         if backward is None:
             return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)

@@ -328,7 +328,6 @@ def save_encoder(encoder: Any, folder: Path) -> None:  # Any: any encoder's clas
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the progress bars and warnings of transformers."""
     from transformers.utils import logging
 
     level = logging.get_verbosity()

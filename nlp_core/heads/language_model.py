@@ -105,12 +105,10 @@ class LanguageModelHead(Head):
         target_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """Return the mean negative log probability of the words that are predicted."""
         count = (mask_BT & (target_BT != PADDING_LABEL)).sum().clamp(min=1)
         return -scores_BT.sum() / count
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of words to predict."""
         return (target != PADDING_LABEL).sum()
 
     def decode(self, scores_BT: Float[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:

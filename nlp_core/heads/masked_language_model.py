@@ -47,7 +47,6 @@ class PieceScores(nn.Module):
     def forward(
         self, x_MD: Float[Tensor, "M D"], table_VE: Float[Tensor, "V E"]
     ) -> Float[Tensor, "M V"]:
-        """Return the logits of all pieces at each position."""
         x_ME = self.norm(functional.gelu(self.dense(x_MD)))
         return functional.linear(x_ME, table_VE, self.bias)
 
@@ -143,21 +142,17 @@ class MaskedLanguageModelHead(Head):
         target_BT: Int[Tensor, "B T"],
         mask_BT: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """Return the mean negative log probability of the masked pieces."""
         target_M = target_BT[mask_BT & (target_BT != PADDING_LABEL)]
         total = functional.cross_entropy(logits_MV, target_M, reduction="sum")
         return total / max(len(target_M), 1)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of masked pieces."""
         return (target != PADDING_LABEL).sum()
 
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of masked pieces."""
         return self.count_terms(target, where)
 
     def outputs(self, logits_MV: Float[Tensor, "M V"], mask: object = None) -> Float[Tensor, "M V"]:
-        """Return the logits of the masked pieces."""
         return logits_MV
 
     def decode(

@@ -67,7 +67,6 @@ class RankingHead(VectorHead):
         return score_B
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of questions with right and wrong candidates."""
         assert where is not None
         mixed = set(where[target == 1].tolist()) & set(where[target != 1].tolist())
         return torch.tensor(len(mixed))

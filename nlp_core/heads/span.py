@@ -130,7 +130,6 @@ class SpanHead(Head):
         return -right_B.masked_fill(~real_B, 0.0).sum() / real_B.sum().clamp(min=1)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of passages that have tokens."""
         assert where is not None
         return where.any(1).sum()
 

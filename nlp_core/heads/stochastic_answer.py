@@ -112,7 +112,6 @@ class StochasticAnswerHead(Head):
         self.step_dropout = step_dropout
 
     def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
-        """Return the text that each place is of."""
         assert batch.parts is not None, "pairs of whole texts"
         return (batch.parts,)
 
@@ -149,7 +148,6 @@ class SANClassificationHead(LabelScoring, StochasticAnswerHead):
         mask_BT: Bool[Tensor, "B T"],
         parts_BT: Int[Tensor, "B T"],
     ) -> Float[Tensor, "B L"]:
-        """Return the log probabilities of the labels."""
         logits_BNL = self.answer(x_BTD, mask_BT, parts_BT)
         kept_BN = self.choose(logits_BNL)
         log_BNL = logits_BNL.log_softmax(-1).masked_fill(~kept_BN.unsqueeze(-1), -torch.inf)

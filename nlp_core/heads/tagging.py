@@ -145,7 +145,6 @@ class CRFTaggingHead(EmissionHead):
     def marginals(
         self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T L"]:
-        """Return the probability of each label at each token, zeros at padding."""
         with torch.no_grad():
             found = compute_marginals(self._chain(scores_BTL), _fill_empty(mask_BT))
         return zero_padding(found.label.to(scores_BTL.dtype), mask_BT)

@@ -94,7 +94,6 @@ class GraphModel(nn.Module):
         return scores, self.sum_losses(scores, batch)
 
     def loss(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch, a scalar."""
         return self.score_with_loss(batch)[1]
 
     def sum_losses(
@@ -153,7 +152,6 @@ class GraphModel(nn.Module):
         return found
 
     def compute_outputs(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the outputs of a pass over a batch."""
         return self.outputs(self(batch, informed=True), batch)
 
     def compute_weights(self, batch: Batch) -> dict[str, float]:
@@ -162,7 +160,6 @@ class GraphModel(nn.Module):
         return {name: head.weight * shares.get(name, 1.0) for name, head in self.plan.heads.items()}
 
     def decode(self, batch: Batch) -> dict[str, Decoded]:
-        """Return for each head its predictions."""
         found = {}
         for name, (score, mask) in self(batch).items():
             head = self._head(name)

@@ -59,7 +59,6 @@ class MaskedSplit(EncodedSplit):
         return replace(self, split=split, inputs=_outline(self.input, text), text=text)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        """Return some windows as tensors."""
         windows, masked = self.text.batch(rows.tolist(), self.rule, self.key)
         inside = windows.inside
         places = np.where(inside, np.arange(inside.size).reshape(inside.shape), 0)

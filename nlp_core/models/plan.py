@@ -46,7 +46,6 @@ class LayerPlan:
 
     @property
     def is_owner(self) -> bool:
-        """Whether its parameters are its own."""
         return self.owner == self.name
 
 

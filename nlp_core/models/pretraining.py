@@ -43,13 +43,11 @@ class PretrainingModel:
 
     @property
     def encoder(self) -> Any:  # Any: a class of its own for each sort of encoder
-        """The encoder, of the library transformers."""
         block = self.model.blocks[ENCODER]
         assert isinstance(block, PretrainedEncoder), type(block)
         return block.encoder
 
     def save(self, folder: Path, tokenizer: str) -> None:
-        """Write the files of a processed encoder, and the heads."""
         save_encoder(self.encoder, folder)
         write_text(folder / "tokenizer.json", tokenizer)
         save_tensors(folder / HEADS, self.list_head_weights())

@@ -81,7 +81,6 @@ class Student(GraphModel):
     def score_with_loss(
         self, batch: Batch
     ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
-        """Return what `forward` gives for the batch and its loss, that of the layers included."""
         matching = self.lesson.matching
         # a term without a weight is left out: the pass is then that of a student without it
         if matching is None or not (matching.hidden or matching.attention):
@@ -135,7 +134,6 @@ class Student(GraphModel):
     def sum_losses(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
     ) -> Tensor:
-        """Return the loss of scores that `forward` gave for the batch."""
         weight = self.lesson.weight
         losses = []
         labelled = np.flatnonzero(batch.rows < self.lesson.num_labelled)

@@ -47,12 +47,10 @@ class Matching:
 
     @property
     def attention(self) -> bool:
-        """Whether attention is compared."""
         return bool(self.config.attention and self.config.attention_weight)
 
     @property
     def hidden(self) -> bool:
-        """Whether hidden states are compared."""
         return bool(self.config.hidden and self.config.hidden_weight)
 
     @contextmanager
@@ -62,7 +60,6 @@ class Matching:
             yield own
 
     def count_windows(self, batch: Batch) -> int:
-        """Return the windows that the student reads a batch in."""
         return len(batch.features[self.config.layer][2])
 
     def compare(self, plan: ModelPlan, batch: Batch, passes: list[Recorded]) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from nlp_core.config.adversarial import ProximalConfig
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.perturbation import repeat_pass
@@ -20,10 +21,8 @@ class Average:
 
     Args:
         model: whose weights are averaged.
-        weight: mu, the factor on the divergence from the average's outputs.
-        early_momentum: what a step keeps of the average in the first steps, in [0, 1).
-        momentum: what it keeps afterwards, in [0, 1).
-        num_early: how many first steps there are.
+        config: of the recipe.
+        num_steps: of the whole run.
         copies: what other tasks' averages have copied already, by identity, and takes up the rest;
             None: there is no other task.
 
@@ -35,11 +34,8 @@ class Average:
     def __init__(
         self,
         model: GraphModel,
-        *,
-        weight: float,
-        early_momentum: float,
-        momentum: float,
-        num_early: float,
+        config: ProximalConfig,
+        num_steps: int,
         copies: dict[int, object] | None = None,
     ) -> None:
         fixed = [parameter for parameter in model.parameters() if not parameter.requires_grad]
@@ -48,15 +44,14 @@ class Average:
         self.model = copy.deepcopy(model, memo)
         trained = {name: item for name, item in self.model.named_parameters() if item.requires_grad}
         self.weights = {name: item.requires_grad_(False) for name, item in trained.items()}
-        self.weight = weight
-        self.early_momentum = early_momentum
-        self.momentum = momentum
-        self.num_early = num_early
+        self.config = config
+        self.num_early = config.early_share * num_steps
 
     @torch.no_grad()
     def update(self, model: GraphModel, step: int) -> None:
         """Move towards the weights of the model, before a step that is counted from 0."""
-        momentum = self.early_momentum if step < self.num_early else self.momentum
+        is_early = step < self.num_early
+        momentum = self.config.early_momentum if is_early else self.config.momentum
         current = dict(model.named_parameters())
         for name, average in self.weights.items():
             average.lerp_(current[name], 1 - momentum)
@@ -72,6 +67,5 @@ class Average:
             return self.model.compute_outputs(batch)
 
     def restore(self, weights: Mapping[str, Tensor]) -> None:
-        """Go on from averaged weights."""
         for name, average in self.weights.items():
             average.copy_(weights[name])

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
-from nlp_core.config.adversarial import DivergenceName
+from nlp_core.config.adversarial import DivergenceName, SmartConfig, VatConfig
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.divergence import mean_divergence
@@ -66,31 +66,22 @@ class SmoothObjective(AdversarialObjective, ABC):
     Args:
         model: what is trained.
         noise: draws the first perturbations.
-        weight: factor on the divergence.
-        steps: gradients that delta is looked for with.
+        config: of the recipe.
         divergence: how distributions are compared.
-        every: steps of training from one with the divergence to the next, where it counts that
-            many times.
     """
 
     def __init__(
         self,
         model: GraphModel,
         noise: Noise,
-        *,
-        weight: float,
-        steps: int,
+        config: SmartConfig | VatConfig,
         divergence: DivergenceName,
-        every: int,
     ) -> None:
         super().__init__(model, noise)
-        self.weight = weight
-        self.steps = steps
+        self.weight, self.every, self.steps = config.weight, config.every, config.steps
         self.divergence = divergence
-        self.every = every
 
     def backward(self, batch: Batch, step: int) -> float:
-        """Add the gradients of a batch's loss to those of the weights, and return the loss."""
         self.noise.begin(step)
         clean = self._pass_clean(batch)
         loss = clean.loss + self.add_terms(batch, clean)
@@ -184,13 +175,7 @@ class Smart(SmoothObjective):
     Args:
         model: what is trained.
         noise: draws the first perturbations.
-        weight: lambda, factor on the divergence.
-        steps: steps of ascent K.
-        divergence: how distributions are compared.
-        ball: where delta stays.
-        step_size: length of a step, in the norm of the ball.
-        noise_std: standard deviation of the first delta.
-        every: see SmoothObjective.
+        config: of the recipe.
         average: of the proximal point term; None: no such term.
 
     Source: Jiang et al. 2020 (SMART), sections 3.1 and 3.2.
@@ -199,60 +184,41 @@ class Smart(SmoothObjective):
     """
 
     def __init__(
-        self,
-        model: GraphModel,
-        noise: Noise,
-        *,
-        weight: float,
-        steps: int,
-        divergence: DivergenceName,
-        ball: Ball,
-        step_size: float,
-        noise_std: float,
-        every: int,
-        average: Average | None,
+        self, model: GraphModel, noise: Noise, config: SmartConfig, average: Average | None
     ) -> None:
-        super().__init__(
-            model, noise, weight=weight, steps=steps, divergence=divergence, every=every
-        )
-        self.ball = ball
-        self.step_size = step_size
-        self.noise_std = noise_std
+        super().__init__(model, noise, config, config.divergence)
+        self.config = config
+        self.ball = Ball(config.norm, config.level, config.epsilon)
         self.average = average
 
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        """Return the end of the ascent."""
         found = []
         for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
-            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=self.noise_std)
+            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=self.config.noise_std)
             found.append(drawn._replace(delta=self.ball.project(drawn.delta)))
         for _ in range(self.steps):
             gradients = self.find_gradients(batch, clean, found)
             found = [
-                self.ball.ascend(item, gradient, self.step_size)
+                self.ball.ascend(item, gradient, self.config.step_size)
                 for item, gradient in zip(found, gradients, strict=True)
             ]
         return found
 
     def begin(self, step: int) -> None:
-        """Update the average of the weights."""
         if self.average is not None:
             self.average.update(self.model, step)
 
     def add_terms(self, batch: Batch, clean: CleanPass) -> Tensor | float:
-        """Return the proximal point term."""
         if self.average is None:
             return 0.0
         averaged = self.average.outputs(batch, clean.random_state)
-        return self.average.weight * self._compare(batch, clean.outputs, averaged)
+        return self.average.config.weight * self._compare(batch, clean.outputs, averaged)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the averaged weights."""
         weights = {} if self.average is None else self.average.weights
         return {AVERAGE + name: item for name, item in weights.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` returned."""
         if self.average is not None:
             kept = {name.removeprefix(AVERAGE): item for name, item in state.items()}
             self.average.restore(kept)
@@ -265,15 +231,6 @@ class Vat(SmoothObjective):
     each power iteration takes d <- g / |g|, with g the gradient of KL(f(x) || f(x + probe d)) by
     probe d, which turns d towards the largest eigenvector of the divergence's curvature.
 
-    Args:
-        model: what is trained.
-        noise: draws the first directions.
-        weight: factor on the divergence.
-        steps: power iterations.
-        ball: l2, as wide as the perturbation is long (epsilon).
-        probe: xi, length at which the curvature is probed.
-        every: see SmoothObjective.
-
     Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
         classification), section 3; the power iteration: Miyato et al. 2016 (distributional
         smoothing with virtual adversarial training), section 2.
@@ -281,23 +238,12 @@ class Vat(SmoothObjective):
         and variance 1 over the vocabulary.
     """
 
-    def __init__(
-        self,
-        model: GraphModel,
-        noise: Noise,
-        *,
-        weight: float,
-        steps: int,
-        ball: Ball,
-        probe: float,
-        every: int,
-    ) -> None:
-        super().__init__(model, noise, weight=weight, steps=steps, divergence="kl", every=every)
-        self.ball = ball
-        self.probe = probe
+    def __init__(self, model: GraphModel, noise: Noise, config: VatConfig) -> None:
+        super().__init__(model, noise, config, "kl")
+        self.ball = Ball("l2", config.level, config.epsilon)
+        self.probe = config.probe
 
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        """Return the perturbations along the directions found."""
         found = []
         for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
             drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=1.0)
@@ -312,5 +258,4 @@ class Vat(SmoothObjective):
         return found
 
     def choose_reference(self, clean: CleanPass) -> dict[str, Tensor]:
-        """Return the clean outputs as constants."""
         return {name: item.detach() for name, item in clean.outputs.items()}

@@ -87,7 +87,6 @@ def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, fl
 
 
 def describe_predictions(task: Task, predictions: SplitPredictions) -> Predictions:
-    """Return what metrics are measured on."""
     return Predictions(
         labels=task.labels,
         target=predictions.split.target,

@@ -149,7 +149,6 @@ class TrainedModel:
 
     @property
     def texts(self) -> list[str]:
-        """The columns of the task's texts."""
         return [name.replace("tokens", "text") for name in self.task.kind.tokens]
 
     @property
@@ -260,7 +259,6 @@ def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:
 
 
 def _choose_task(found: TrainedFolder, folder: Path, wanted: str | None) -> str:
-    """Return the task of a cell that is to be predicted."""
     kinds = {name: KINDS.get(note["kind"]) for name, note in found.tasks.items()}
     names = [name for name, kind in kinds.items() if not kind.is_auxiliary]
     if wanted is None and len(names) > 1:

@@ -74,7 +74,6 @@ class Cell(Run):
         return f"seed-{seed}-{digest_file(self.start.find(seed) / WEIGHTS)[:16]}"
 
     def write_results(self, folder: Path, finished: FinishedSeed) -> None:
-        """Write the predictions of each task, and seed.json."""
         for task in self.tasks:
             path = folder / name_predictions(task.name)
             write_predictions(path, task, finished.predictions[task.name])
@@ -135,7 +134,6 @@ def read_cell(name: str, params: Params) -> Cell:
 
 
 def _drop_description(model: dict[str, Any]) -> dict[str, Any]:
-    """Return a model without its description and its source."""
     return {key: value for key, value in model.items() if key not in ("description", "source")}
 
 

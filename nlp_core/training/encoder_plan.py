@@ -44,7 +44,6 @@ class EncoderPlan:
 
     @property
     def where(self) -> str:
-        """Where it is configured, for error messages."""
         return f"{GRID}/{self.config.table}.yaml: encoders.{self.name}"
 
     def read_architecture(self, num_pieces: int, padding: int) -> dict[str, Any]:

@@ -40,7 +40,6 @@ class Lamb(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Take one step along the gradients."""
         assert closure is None, "LAMB evaluates its gradients once"
         for group in self.param_groups:
             for parameter in group["params"]:

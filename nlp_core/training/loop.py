@@ -253,7 +253,6 @@ class Trainer:
             )
 
     def _log_mixture(self, names: Sequence[str]) -> None:
-        """Say how many steps of an epoch each task has."""
         epoch, steps = self.progress.epoch, dict(sorted(Counter(names).items()))
         self.progress.events.append({"event": "mixture", "epoch": epoch, "steps": steps})
         log.info("train mixture epoch=%d steps=%s", epoch, steps)
@@ -308,12 +307,10 @@ class Trainer:
         self.model.load_state_dict(raw)
 
     def _name_weights(self) -> dict[str, Tensor]:
-        """Return the weights by name, and their averages if there are any."""
         average = {} if self.average is None else self.average.state
         return self.model.state_dict() | {f"average/{name}": v for name, v in average.items()}
 
     def _measure(self, item: TaskRun, split: str, epoch: float) -> float:
-        """Return the first metric of a task on a split."""
         task, encoded = item.task, item.splits[split]
         predictions = predict_with_best_threshold(item.model, encoded, task.targets)
         metrics = score_predictions(task, predictions)

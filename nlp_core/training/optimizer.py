@@ -109,12 +109,10 @@ class LearningRate:
 
     @property
     def num_steps(self) -> int:
-        """Return the updates of the weights in the whole run."""
         total = self.steps_per_epoch * self.epochs
         return total if self.max_steps is None else min(total, self.max_steps)
 
     def at(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
         match self.schedule:
             case ConstantSchedule():
                 return self.peak
@@ -151,7 +149,6 @@ def update_weights(optimizer: Optimizer) -> None:
 
 
 def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
-    """Set the learning rate of all groups, each by its own scale."""
     for group in optimizer.param_groups:
         group["lr"] = lr * group["scale"]
 
@@ -179,7 +176,6 @@ class WeightAverage:
         torch._foreach_lerp_(list(self.state.values()), list(current.values()), 1 - decay)
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from averaged weights."""
         for name, average in self.state.items():
             average.copy_(state[name])
 

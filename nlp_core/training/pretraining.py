@@ -93,7 +93,6 @@ def _prepare_tokenizer(plan: EncoderPlan, work: Path) -> str:
 def _write_encoder(
     folder: Path, plan: EncoderPlan, model: PretrainingModel, tokenizer: str
 ) -> None:
-    """Write the files of a processed encoder, and the heads."""
     model.save(folder, tokenizer)
     source = dict(_read_source(plan.task.folder))
     if not plan.config.begins_from_nothing:

@@ -130,7 +130,6 @@ class Pretraining:
         yield from self._measure_all(AFTER, train, done)
 
     def _cut(self, number: int, length: int) -> MaskedSplit:
-        """Return the windows of a training."""
         text = cut_text(
             TRAIN,
             self.encoded,

@@ -68,7 +68,6 @@ class Run(ABC):
 
     @property
     def task(self) -> Task:
-        """The one task."""
         (task,) = self.tasks
         return task
 

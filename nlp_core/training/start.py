@@ -77,7 +77,6 @@ class Start:
         return layer.owner in {item.name for item in self.plan.layers if item.is_owner}
 
     def read_vocabularies(self, plan: ModelPlan, seed: int) -> dict[str, Vocabulary]:
-        """Return the vocabularies that a model gets from a trained seed."""
         return read_vocabularies(self.find(seed), plan, self.init)
 
     def copy_weights(self, model: GraphModel, featurizer: Featurizer, seed: int) -> None:

@@ -54,7 +54,6 @@ class TaskRun:
 
     @property
     def train(self) -> EncodedSplit:
-        """The training split."""
         return self.splits["train"]
 
     @property

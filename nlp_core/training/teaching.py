@@ -175,7 +175,6 @@ def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
 
 
 def _check_columns(teacher: Teacher, split: Split) -> None:
-    """Refuse texts of another form than the teacher reads."""
     plan = teacher.plan
     for missing in plan.find_missing(split.columns).values():
         raise DataError(
