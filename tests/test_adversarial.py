@@ -20,8 +20,7 @@ from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.models.batch import Batch
 from nlp_core.objectives.perturbation import Perturbed
-from nlp_core.objectives.proximal import Average
-from nlp_core.objectives.smoothness import CleanPass, SmoothObjective
+from nlp_core.objectives.smoothness import Average, CleanPass, SmoothObjective
 from nlp_core.training.cell import Cell
 from nlp_core.training.loop import Trainer
 from tests import test_span

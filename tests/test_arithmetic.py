@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.combination import Add, Distance, Minus, Multiply
-from nlp_core.blocks.gated_convolution import GatedCNN
-from nlp_core.blocks.matrix import MatrixMultiply
+from nlp_core.blocks.convolution import GatedCNN
+from nlp_core.blocks.interaction import MatrixMultiply
 from nlp_core.blocks.pooling import KMaxPooling
 
 TWO = torch.tensor([[True, True, False]])

@@ -8,8 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from nlp_core.blocks import Block
-from nlp_core.blocks.attention import BilinearAttention, FullAttention
-from nlp_core.blocks.attention_flow import BiDAF, Seq2SeqAttention, TrilinearScore
+from nlp_core.blocks.attention import (
+    BiDAF,
+    BilinearAttention,
+    FullAttention,
+    Seq2SeqAttention,
+    TrilinearScore,
+)
 from nlp_core.blocks.pooling import SelfAttentionPooling
 from nlp_core.blocks.self_attention import BiLSTMAttention, SlotAttention
 

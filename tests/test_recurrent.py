@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nlp_core.blocks import Block
-from nlp_core.blocks.qrnn import QRNN, QuasiRecurrent
-from nlp_core.blocks.recurrent import BiGRU, ForwardLSTM
+from nlp_core.blocks.recurrent import QRNN, BiGRU, ForwardLSTM, QuasiRecurrent
 
 LENGTHS = [7, 3, 1, 5]
 MASK = torch.arange(7) < torch.tensor(LENGTHS).unsqueeze(1)

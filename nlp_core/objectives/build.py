@@ -12,8 +12,7 @@ from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.adversarial import Fgm, FreeLB
 from nlp_core.objectives.objective import Objective
 from nlp_core.objectives.perturbation import Noise
-from nlp_core.objectives.proximal import Average
-from nlp_core.objectives.smoothness import Smart, Vat
+from nlp_core.objectives.smoothness import Average, Smart, Vat
 
 
 def build_objective(

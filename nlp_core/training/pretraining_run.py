@@ -22,7 +22,7 @@ from nlp_core.models.masked_split import (
 )
 from nlp_core.models.pretraining import ANSWERS, build_pretraining_model
 from nlp_core.prediction.split_prediction import predict, score_predictions
-from nlp_core.training.device import find_device
+from nlp_core.training.determinism import find_device
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import Trainer
 from nlp_core.training.task_run import HONEST, TaskRun

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from nlp_core.training.device import CPU, find_device
+from nlp_core.training.determinism import CPU, find_device
 
 T = TypeVar("T")
 SEED_STRIDE = 1_000_003
