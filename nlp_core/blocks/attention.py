@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape, require_equal
-from nlp_core.blocks.masking import masked_softmax, zero_padding
+from nlp_core.blocks.masking import Mask, masked_softmax, zero_padding
 from nlp_core.blocks.option import Activation, PositiveInt, Probability, build_activation
 
 
 def attend(
     scores_BTS: Float[Tensor, "B T S"],
     y_BSD: Float[Tensor, "B S D"],
-    mask_BT: Bool[Tensor, "B T"],
+    mask_BT: Mask,
     mask_BS: Bool[Tensor, "B S"],
 ) -> Float[Tensor, "B T D"]:
     """Return for each real token the mean of `y`'s real tokens, weighted by softmax(scores)."""
@@ -39,7 +39,7 @@ class PairAttention(Block):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         y_BSD: Float[Tensor, "B S D"],
         mask_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T D"]:
@@ -138,11 +138,11 @@ class FullAttention(Block):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         y_BSE: Float[Tensor, "B S E"],
         mask_BS: Bool[Tensor, "B S"],
         history_BTH: Float[Tensor, "B T H"],
-        mask_history_BT: Bool[Tensor, "B T"],
+        mask_history_BT: Mask,
         other_BSH: Float[Tensor, "B S H"],
         mask_other_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T E"]:
@@ -173,11 +173,7 @@ class BilinearAttention(Block):
         return Shape(SEQUENCE, 1)
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
-        y_BE: Float[Tensor, "B E"],
-        mask_y: None,
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, y_BE: Float[Tensor, "B E"], mask_y: None
     ) -> Float[Tensor, "B T 1"]:
         return zero_padding(torch.bmm(x_BTD, self.linear(y_BE).unsqueeze(-1)), mask_BT)
 
@@ -207,9 +203,7 @@ class TrilinearScore(nn.Module):
 
 
 def softmax_of_best(
-    scores_BTS: Float[Tensor, "B T S"],
-    mask_BT: Bool[Tensor, "B T"],
-    mask_BS: Bool[Tensor, "B S"],
+    scores_BTS: Float[Tensor, "B T S"], mask_BT: Mask, mask_BS: Bool[Tensor, "B S"]
 ) -> Float[Tensor, "B T"]:
     """Return softmax_t(max_s score_ts) over real tokens; equal weights if Y has none."""
     lowest = torch.finfo(scores_BTS.dtype).min
@@ -239,7 +233,7 @@ class AttentionFlow(Block):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         y_BSD: Float[Tensor, "B S D"],
         mask_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T E"]:

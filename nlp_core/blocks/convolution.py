@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, GRID, VECTOR, Block, Shape
-from nlp_core.blocks.masking import MaskedBatchNorm, pool_max, pool_mean, zero_padding
+from nlp_core.blocks.masking import Mask, MaskedBatchNorm, pool_max, pool_mean, zero_padding
 from nlp_core.blocks.option import (
     Activation,
     Pair,
@@ -48,9 +48,7 @@ class SameConvolution(nn.Module):
         self.around = (0, 0, before * dilation, (window - 1 - before) * dilation)
         self.starts = [idx * dilation for idx in range(window)]
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
         """Return one vector for each position, arbitrary at padding."""
         time = x_BTD.shape[1]
         wide_BSD = functional.pad(zero_padding(x_BTD, mask_BT), self.around)
@@ -109,9 +107,7 @@ class Conv(ConvBlock):
     ) -> None:
         super().__init__(SameConvolution(dim, filters, window), filters=filters, **options)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
         return self.finish(self.convolution(x_BTD, mask_BT), mask_BT)
 
 
@@ -159,9 +155,7 @@ class ConvPooling(Block):
         num_windows = len(read_option(cls, options, "windows", tuple))
         return Shape(VECTOR, num_windows * read_option(cls, options, "filters", int))
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
         pooled = []
         for idx, convolution in enumerate(self.convolutions):
             y_BTF: Tensor = convolution(x_BTD, mask_BT)
@@ -220,9 +214,7 @@ class GatedLayer(nn.Module):
         )
         self.residual = nn.Identity() if dim == filters else nn.Linear(dim, filters)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
         gated_BTF = functional.glu(self.convolution(x_BTD, mask_BT), -1)
         y_BTF: Tensor = (self.residual(x_BTD) + gated_BTF) * 0.5**0.5  # keeps the variance
         return y_BTF
@@ -278,9 +270,7 @@ class GatedCNN(Block):
     def is_causal(cls, options: Mapping[str, object]) -> bool:
         return read_option(cls, options, "causal", bool)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
         hidden = functional.dropout(x_BTD, self.dropout, self.training)
         for layer in self.layers:
             hidden = layer(hidden, mask_BT)

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape, require_equal
 from nlp_core.blocks.combination import require_each_once
-from nlp_core.blocks.masking import cross_masks, zero_padding
+from nlp_core.blocks.masking import Mask, cross_masks, zero_padding
 from nlp_core.blocks.option import PositiveInt, read_option
 from nlp_core.errors import ConfigError
 
@@ -72,7 +72,7 @@ class Interaction(Block):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         y_BSE: Float[Tensor, "B S E"],
         mask_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T S F"]:
@@ -168,7 +168,7 @@ class MatrixMultiply(Block):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         y_BSE: Float[Tensor, "B S E"],
         mask_BS: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T _"] | Float[Tensor, "B _"]:

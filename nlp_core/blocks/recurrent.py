@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, Block, Shape
-from nlp_core.blocks.masking import count_tokens, zero_padding
+from nlp_core.blocks.masking import Mask, count_tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
 
 
@@ -31,7 +31,7 @@ class Directions(NamedTuple):
     backward: Tensor
 
 
-def reverse_index(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+def reverse_index(mask_BT: Mask) -> Int[Tensor, "B T"]:
     """Return for each position the one that it swaps with when real tokens are reversed.
 
     Real tokens come first, and padding stays in place, so this is its own inverse.
@@ -72,9 +72,7 @@ class RecurrentLayer(nn.Module):
         reversed_TBD = x_BTD.reshape(-1, dim).index_select(0, rows).view(time, batch, dim)
         return Directions(_read(forward, x_BTD.transpose(0, 1)), _read(backward, reversed_TBD))
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
         forward, backward = self.readers()
         if backward is None:
             return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)
@@ -87,9 +85,7 @@ class RecurrentLayer(nn.Module):
         both = [states.forward.transpose(0, 1), backward_BTH.view(batch, time, width)]
         return zero_padding(torch.cat(both, -1), mask_BT)
 
-    def last_states(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B E"]:
+    def last_states(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
         """Return the concatenated final states of both directions; zeros without tokens."""
         states = self.run(x_BTD, reverse_index(mask_BT))
         column_B = torch.arange(len(mask_BT), device=x_BTD.device)
@@ -142,9 +138,7 @@ class RecurrentBlock(Block):
     build_layer: Callable[..., RecurrentLayer]
     """Return a layer of `dim, hidden_dim, **options`."""
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
         hidden = x_BTD
         for idx, layer in enumerate(self.layers):
             if idx:

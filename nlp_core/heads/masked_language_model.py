@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.option import PositiveInt, read_option
+from nlp_core.blocks.masking import Mask
+from nlp_core.blocks.option import PositiveInt, list_options
 from nlp_core.config.base import parse_config
 from nlp_core.config.masking import MaskingConfig
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch
@@ -105,13 +106,8 @@ class MaskedLanguageModelHead(Head):
     @classmethod
     def find_rule(cls, options: Mapping[str, Any]) -> MaskingConfig:
         """Return how the options of a model file mask pieces."""
-        return MaskingConfig(
-            share=read_option(cls, options, "share", float),
-            most=read_option(cls, options, "most", int),
-            hidden_prob=read_option(cls, options, "hidden_prob", float),
-            random_prob=read_option(cls, options, "random_prob", float),
-            whole_words=read_option(cls, options, "whole_words", bool),
-        )
+        defaults = {name: item.default for name, item in list_options(cls).items()}
+        return MaskingConfig(**{**defaults, **options})
 
     def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
         return (batch.targets[self.target],)
@@ -119,7 +115,7 @@ class MaskedLanguageModelHead(Head):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         target_BT: Int[Tensor, "B T"],
         table_VE: Float[Tensor, "V E"],
     ) -> Float[Tensor, "M V"]:
@@ -137,10 +133,7 @@ class MaskedLanguageModelHead(Head):
         return logits_MV
 
     def loss(
-        self,
-        logits_MV: Float[Tensor, "M V"],
-        target_BT: Int[Tensor, "B T"],
-        mask_BT: Bool[Tensor, "B T"],
+        self, logits_MV: Float[Tensor, "M V"], target_BT: Int[Tensor, "B T"], mask_BT: Mask
     ) -> Float[Tensor, ""]:
         target_M = target_BT[mask_BT & (target_BT != PADDING_LABEL)]
         total = functional.cross_entropy(logits_MV, target_M, reduction="sum")
@@ -156,10 +149,7 @@ class MaskedLanguageModelHead(Head):
         return logits_MV
 
     def decode(
-        self,
-        logits_MV: Float[Tensor, "M V"],
-        mask_BT: Bool[Tensor, "B T"],
-        target_BT: Int[Tensor, "B T"],
+        self, logits_MV: Float[Tensor, "M V"], mask_BT: Mask, target_BT: Int[Tensor, "B T"]
     ) -> Decoded:
         """Return the log probability of each text's masked pieces, and the share predicted."""
         is_masked_BT = mask_BT & (target_BT != PADDING_LABEL)

@@ -9,12 +9,7 @@ from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.features import Featurizer
-from nlp_core.models.masked_split import (
-    MEASURED_WINDOWS,
-    build_masked_split,
-    find_input,
-    find_rule,
-)
+from nlp_core.models.masked_split import MEASURED_WINDOWS, build_masked_split, find_input, find_rule
 
 
 def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:

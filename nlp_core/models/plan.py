@@ -13,12 +13,7 @@ from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import HEADS, Head
 from nlp_core.kinds import KINDS
 from nlp_core.models.options import check_options
-from nlp_core.models.order import (
-    check_head_tasks,
-    check_names,
-    check_read,
-    sort_layers,
-)
+from nlp_core.models.order import check_head_tasks, check_names, check_read, sort_layers
 from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
 
 Axes = tuple[str, ...]

@@ -23,14 +23,7 @@ from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.divergence import mean_divergence
 from nlp_core.objectives.objective import AdversarialObjective
-from nlp_core.objectives.perturbation import (
-    Ball,
-    Noise,
-    Perturbed,
-    freeze,
-    intercept,
-    repeat_pass,
-)
+from nlp_core.objectives.perturbation import Ball, Noise, Perturbed, freeze, intercept, repeat_pass
 
 
 class Average:

@@ -186,10 +186,7 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
         "seeds": experiment.seeds,
         "numerics": cell.numerics,
         "data": {task.name: f"sha256:{task.digest}" for task in cell.tasks},
-        "init": {
-            "path": experiment.init,
-            "sha256": f"sha256:{_digest_start(cell)}",
-        },
+        "init": {"path": experiment.init, "sha256": f"sha256:{_digest_start(cell)}"},
         "fingerprint": describe_machine(),
         "parameters": next(iter(seeds.values()))["parameters"],
         "tasks": {

@@ -43,10 +43,7 @@ def describe_device() -> dict[str, str]:
     device = find_device()
     if device.type == CPU:
         return {"device": CPU, "probe": run_probe().digest}
-    return {
-        "device": torch.cuda.get_device_name(device),
-        "cuda": str(torch.version.cuda),
-    }
+    return {"device": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
 
 
 ISA = "AVX2"

@@ -35,10 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def pretrain_encoder(
-    plan: EncoderPlan,
-    root: Path = Path("artifacts"),
-    *,
-    notes: Path | None = Path("runs"),
+    plan: EncoderPlan, root: Path = Path("artifacts"), *, notes: Path | None = Path("runs")
 ) -> Path:
     """Pretrain an encoder, or go on with it, and return its folder.
 

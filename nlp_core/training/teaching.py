@@ -205,7 +205,5 @@ def _describe(teacher: Teacher, texts: Texts, before: SoftLabels | None) -> Soft
             f"'{cell.name}'; teachers of one task need heads of one sort."
         )
     return replace(
-        before,
-        marginals=before.marginals or marginals,
-        teachers=[*before.teachers, *teachers],
+        before, marginals=before.marginals or marginals, teachers=[*before.teachers, *teachers]
     )
