@@ -76,8 +76,6 @@ class LanguageModelHead(Head):
 
         Args:
             x_BTD: what is known at each token.
-            mask_BT: True at real tokens.
-            target_BT: the next words.
             table_VD: the table of the embedding; read when the weights are tied.
         """
         weight_VD = table_VD if self.weight is None else self.weight

@@ -119,14 +119,7 @@ class MaskedLanguageModelHead(Head):
         target_BT: Int[Tensor, "B T"],
         table_VE: Float[Tensor, "V E"],
     ) -> Float[Tensor, "M V"]:
-        """Return the logits at each masked piece.
-
-        Args:
-            x_BTD: the states of all pieces.
-            mask_BT: True at real pieces.
-            target_BT: the pieces that are masked.
-            table_VE: the embeddings of the encoder.
-        """
+        """Return the logits at each masked piece."""
         positions_M = (mask_BT & (target_BT != PADDING_LABEL)).flatten().nonzero().squeeze(1)
         x_MD = x_BTD.flatten(0, 1).index_select(0, positions_M)
         logits_MV: Tensor = self.piece(x_MD, table_VE)

@@ -26,8 +26,6 @@ def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: Kind) -> Graph
 
     Args:
         plan: the checked model file, whose heads name no task.
-        featurizer: vocabularies of the task.
-        kind: kind of the task.
     """
     return build_shared_model(plan, {None: featurizer}, {None: kind})
 
@@ -38,10 +36,8 @@ def build_shared_model(
     """Build a model; its random weights come from torch's global generator.
 
     Args:
-        plan: the checked model file.
         featurizers: for each task its part of the model and the vocabularies, which all share;
             the one task of a model whose heads name none is None.
-        kinds: kind of each task.
 
     Raises:
         ConfigError: a head does not serve tasks of that kind; a target of a task has no head, or

@@ -23,9 +23,7 @@ class GraphModel(nn.Module):
     """Blocks in the order of their plan, and the heads that read them.
 
     Args:
-        plan: the checked model file.
         blocks: for each layer that owns parameters its block.
-        heads: by name.
     """
 
     def __init__(self, plan: ModelPlan, blocks: dict[str, Block], heads: dict[str, Head]) -> None:
@@ -52,7 +50,6 @@ class GraphModel(nn.Module):
         """Return for each head its scores and the mask of their tokens (None for a vector).
 
         Args:
-            batch: what the model reads.
             informed: whether heads may read the right answers as an input (teacher forcing).
         """
         values, masks = self.compute_layers(batch)

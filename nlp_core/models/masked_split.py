@@ -26,8 +26,6 @@ class MaskedSplit(EncodedSplit):
     """Windows of a text with masked pieces.
 
     Attributes:
-        text: the windows.
-        rule: how pieces are masked.
         key: with the number of a window the seed of its masking.
         layers: names of the layers that read the pieces.
         input: name of the model's input of whole texts.
@@ -85,9 +83,6 @@ def build_masked_split(
     """Return the windows of a text as a split of the model.
 
     Args:
-        plan: the model.
-        text: the windows.
-        rule: how their pieces are masked.
         has_pairs: whether they have two segments.
 
     Raises:

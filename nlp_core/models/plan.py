@@ -27,8 +27,6 @@ class LayerPlan:
     Attributes:
         owner: the layer whose parameters it uses: itself, or the one it shares.
         inputs: names of model inputs or layers.
-        shapes: of the inputs.
-        shape: of the output.
     """
 
     name: str
@@ -50,7 +48,6 @@ class HeadPlan:
 
     Attributes:
         inputs: names of the layers that it reads.
-        axes: of all inputs.
         task: None: the only one.
     """
 

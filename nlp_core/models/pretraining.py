@@ -32,7 +32,6 @@ class PretrainingModel:
     """An encoder and its heads.
 
     Attributes:
-        model: all of it.
         pieces: the part that predicts masked pieces.
         pairs: the part that predicts the answers of pairs; None: there are no pairs.
     """
@@ -67,10 +66,8 @@ def build_pretraining_model(
     """Build encoder and heads, with the weights of init where it has them.
 
     Args:
-        config: the encoder.
         architecture: the configuration of transformers.
         tokenizer: as JSON.
-        task: the corpus.
         where: its key in params.yaml, for error messages.
     """
     dim, length = find_width(architecture), max(phase.length for phase in config.phases)

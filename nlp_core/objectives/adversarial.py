@@ -44,7 +44,6 @@ class LossObjective(AdversarialObjective):
         """Add a pass's gradients to those of the weights.
 
         Args:
-            batch: what the step trains on.
             share: factor on the loss.
             perturb: gives each call of a word table its perturbation.
         """

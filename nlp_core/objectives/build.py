@@ -29,7 +29,6 @@ def build_objective(
     Args:
         config: how word vectors are perturbed; None: the loss as it is.
         model: what is trained; `check_model` has let it pass.
-        seed: of the run.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
         copies: see Average; the same for all tasks of a run.

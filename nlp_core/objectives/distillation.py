@@ -63,10 +63,6 @@ class Student(GraphModel):
     `compare_soft` over the rows (of tags: their sum, divided as the head's own loss is). What
     layers learn (`matching`) comes on top.
 
-    Args:
-        model: what is trained.
-        lesson: what it learns from.
-
     Raises:
         ConfigError: a head has no outputs that could be compared, or others than the teacher.
     """

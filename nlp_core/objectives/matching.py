@@ -66,8 +66,6 @@ class Matching:
         """Return what the layers of a pass add to its loss.
 
         Args:
-            plan: of the student.
-            batch: what it read.
             passes: what `watch` recorded of one pass over the batch.
         """
         layers = {layer.name: layer for layer in plan.layers}
@@ -138,9 +136,6 @@ def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, w
     """Refuse encoders whose layers cannot be compared; let both record what is compared.
 
     Args:
-        plan: of the student.
-        blocks: of the student.
-        matching: what it is to learn.
         where: model file and layer of the teacher.
 
     Raises:

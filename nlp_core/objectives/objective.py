@@ -50,12 +50,7 @@ class Objective:
 
 
 class AdversarialObjective(Objective):
-    """What all methods share: the word tables, and the noise that perturbations start from.
-
-    Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-    """
+    """What all methods share: the word tables, and the noise that perturbations start from."""
 
     def __init__(self, model: GraphModel, noise: Noise) -> None:
         super().__init__(model)

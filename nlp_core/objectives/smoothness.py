@@ -35,8 +35,6 @@ class Average:
 
     Args:
         model: whose weights are averaged.
-        config: of the recipe.
-        num_steps: of the whole run.
         copies: what other tasks' averages have copied already, by identity, and takes up the rest;
             None: there is no other task.
 
@@ -94,7 +92,6 @@ class CleanPass(NamedTuple):
     Attributes:
         vectors: of each call of a word table, [B, T, D].
         masks: of each call, True at real words, [B, T].
-        loss: of the model.
         outputs: by head logits [N, L] or values [N].
         random_state: of torch's global generator, before the pass.
         is_rounded: whether most of the pass was computed in 16 bits.
@@ -115,12 +112,6 @@ class SmoothObjective(AdversarialObjective, ABC):
     D that delta is looked for with are taken with respect to delta only, from the vectors of that
     pass on; no gradient of a weight is built for them. They are of float32 whatever the precision
     of the step: 16 bits round the outputs of a small delta to the clean ones.
-
-    Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-        config: of the recipe.
-        divergence: how distributions are compared.
     """
 
     def __init__(
@@ -226,9 +217,6 @@ class Smart(SmoothObjective):
     step projected onto the ball. Gradients of the weights go through both sides of D.
 
     Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-        config: of the recipe.
         average: of the proximal point term; None: no such term.
 
     Source: Jiang et al. 2020 (SMART), sections 3.1 and 3.2.

@@ -37,7 +37,6 @@ def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
     """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`.
 
     Args:
-        folder: of the encoder.
         source: a file of texts, which says how such files are read.
 
     Raises:
@@ -77,7 +76,6 @@ def embed_file(
     """Write what a layer has for each row of a file; return the rows and the width.
 
     Args:
-        predictor: the model.
         source: the file; a column of labels may be there, and is not read.
         target: what to write, whole or not at all: .npy is a matrix, float32 [rows, D]; .jsonl has
             an object for each row, its own columns and `embedding`, a list, or a list of one for

@@ -65,13 +65,7 @@ def read_question(example: UserExample, data: DataConfig) -> Question:
 
 
 def build_split(examples: Sequence[UserExample], data: DataConfig, targets: Iterable[str]) -> Split:
-    """Return examples without labels as a split.
-
-    Args:
-        examples: one or more.
-        data: their columns.
-        targets: the columns of labels.
-    """
+    """Return examples without labels as a split."""
     size = len(examples)
     texts = {
         name: [example.texts[idx] for example in examples]

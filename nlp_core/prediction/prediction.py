@@ -75,7 +75,6 @@ def predict_batch(
 
     Args:
         model: the model, in evaluation mode.
-        batch: what it reads.
         targets: by column all labels that can be predicted.
     """
     found: dict[str, list[Prediction]] = {}

@@ -35,7 +35,6 @@ class Predictor:
     """A trained model, ready to predict.
 
     Args:
-        trained: the model.
         data: how files are read; None: as the model's own data section or its task says. The kind
             of data, and the texts that the model reads, are those that it was trained for.
     """

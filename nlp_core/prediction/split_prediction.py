@@ -31,7 +31,6 @@ class SplitPredictions:
     """The predictions of a split, in the order of its examples.
 
     Attributes:
-        split: the examples.
         answers: by target a label, a value, tags, several labels or a text for each.
         score: probability of each label, [N, L], or of an answer and of none; None where no head
             gives any.
@@ -54,8 +53,6 @@ def predict(
     """Predict a split with the model's head of each target, padding included in nothing.
 
     Args:
-        model: the model.
-        encoded: the split.
         targets: by column (label, tags) all labels that can be predicted.
     """
     model.eval()
@@ -210,7 +207,6 @@ def score_split(
     """Return by target what a model says of each example, in the order of the split.
 
     Args:
-        model: the model.
         encoded: the split; its labels are not read.
         begins: where each of its parts begins; a batch is of one part.
 

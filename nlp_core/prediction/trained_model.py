@@ -37,7 +37,6 @@ class TrainedFolder(NamedTuple):
         name: of the cell, or of the folder.
         weights: folder of the weights and the vocabularies.
         init: folder of the vectors or the encoder that the vocabularies need; need not be there.
-        plan: the model.
         tasks: of a cell, the entry of each task in cell.json; none of a folder of `reglue train`.
         data: how the user's files are read; None for a cell.
     """
@@ -95,10 +94,7 @@ class TrainedModel:
     """A trained model on one task, ready to predict.
 
     Attributes:
-        folder: where it was opened.
         name: of the cell, or of the folder.
-        model: with its weights.
-        featurizer: its vocabularies.
         task: what it predicts, and how that is measured.
         data: how the user's files are read; None for a cell, see `describe_data`.
     """

@@ -172,7 +172,6 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
     """Return cell.json: what the cell is, without times, hosts or paths of this machine.
 
     Args:
-        cell: what was trained.
         finished: the folder of each trained seed.
     """
     seeds = {str(seed): read_mapping(path / "seed.json") for seed, path in finished.items()}

@@ -59,8 +59,6 @@ def train_seed(
     """Train one seed unless it is finished, and return the folder that holds it.
 
     Args:
-        cell: what is trained.
-        seed: of the run.
         work: folder of finished seeds and of checkpoints, from which a killed run goes on.
         processes: those that take part in each step; None: those that were started.
         notes: folder for the times of the run; None: they are not kept.

@@ -55,10 +55,7 @@ def save_checkpoint(
     """Write progress, states by name (model, average, best ...), optimiser and generators.
 
     Args:
-        path: the file.
-        progress: the position of the run.
         states: tensors by the name of what they belong to.
-        optimizer: whose slots are kept.
         generators: state of torch's generators in each process of the run.
     """
     tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
@@ -75,8 +72,6 @@ def load_checkpoint(
     """Read a checkpoint: set optimiser and generator, return progress and states.
 
     Args:
-        path: the file.
-        optimizer: gets its slots back.
         rank: of this process; one that the run did not have keeps its generator.
     """
     tensors, note = load_tensors(path)

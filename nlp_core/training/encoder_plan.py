@@ -20,10 +20,7 @@ class EncoderPlan:
     """All that an encoder is made of, checked.
 
     Attributes:
-        name: key of the encoder.
-        config: how it is trained.
         numerics: of params.yaml.
-        task: the corpus.
         measured_on: folder of the text that it is measured on.
         text_digest: digest of that.
         init_digest: digest of what it begins with.

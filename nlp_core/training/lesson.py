@@ -29,7 +29,6 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
     """Read the training split of a task, and what teachers said of it, if any did.
 
     Args:
-        task: what is learnt.
         config: of the recipe; None: soft labels are not read.
 
     Raises:

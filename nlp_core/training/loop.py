@@ -60,7 +60,6 @@ class Trainer:
     Args:
         model: freshly built, from the seed: all that the tasks' parts are parts of.
         tasks: what is learnt, one or more; the recipe says how several take turns.
-        recipe: how to train.
         seed: orders the data.
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
@@ -176,10 +175,6 @@ class Trainer:
 
     def step(self, name: str, rows: NDArray[np.int64]) -> None:
         """Train on some examples of a task's training split: one update of the weights.
-
-        Args:
-            name: the task.
-            rows: the examples.
 
         Raises:
             TrainingError: the loss is not finite.

@@ -25,7 +25,6 @@ def add_matching(lesson: Lesson, task: Task, model: GraphModel, featurizer: Feat
 
     Args:
         lesson: what is learnt of the task.
-        task: the taught task.
         model: the student; only how its encoder hands out attention changes.
         featurizer: what reads the student's texts.
 

@@ -93,10 +93,8 @@ class LearningRate:
     """The learning rate at each step.
 
     Attributes:
-        schedule: from the recipe.
         peak: learning rate at its height.
         steps_per_epoch: batches an epoch.
-        epochs: passes over the training split.
         max_steps: steps after which training ends before the last epoch; None: it does not.
     """
 
@@ -195,7 +193,6 @@ class Lamb(Optimizer):
 
     Args:
         params: parameters, or groups of them.
-        lr: learning rate.
         betas: decay of the two means, each in [0, 1).
         eps: added to the root.
         weight_decay: decay of x, at least 0.

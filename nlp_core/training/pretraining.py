@@ -40,7 +40,6 @@ def pretrain_encoder(
     """Pretrain an encoder, or go on with it, and return its folder.
 
     Args:
-        plan: what is trained.
         root: folder of the finished encoders and of the work folders.
         notes: folder for the times of the run; None: they are not kept.
 

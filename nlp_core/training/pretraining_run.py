@@ -43,7 +43,6 @@ class Pretraining:
     Each has a checkpoint of its own, so a killed run passes through those that are done.
 
     Args:
-        plan: what is trained.
         tokenizer: as JSON.
         work: folder of the checkpoints and of the encoded corpus.
 

@@ -29,7 +29,6 @@ class FinishedSeed(NamedTuple):
     """What the training of one seed ends with.
 
     Attributes:
-        model: the model.
         progress: the best validations and the history.
         predictions: by task, and by the way of choosing the epoch, those of each measured split.
     """
@@ -50,8 +49,6 @@ class Run(ABC):
 
     Attributes:
         name: what messages call it.
-        plan: the model.
-        recipe: how to train.
         tasks: what is learnt, one or more.
         init: folder of the vectors or of the encoder.
         start: the trained model whose layers it goes on with, or None.
@@ -82,7 +79,6 @@ def prepare_tasks(
     """Return a fresh model with, for each task, what reads its texts, and its encoded splits.
 
     Args:
-        run: what is trained.
         seed: of the run; a run that starts from a cell may start from the same seed of it.
     """
     taught = [read_lesson(task, run.recipe.distillation) for task in run.tasks]

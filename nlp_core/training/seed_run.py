@@ -19,7 +19,6 @@ def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Pr
     """Train one seed into a folder, which appears whole at the end.
 
     Args:
-        run: what is trained.
         seed: of weights, dropout and order.
         target: the folder to make; only the first process makes it.
         checkpoint: from which a killed run goes on.

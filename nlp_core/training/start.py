@@ -33,7 +33,6 @@ class Start:
     Attributes:
         folder: its weights and vocabularies; where each seed starts from its own, that of the cell.
         init: folder of the vectors or the encoder that its vocabularies need; need not be there.
-        plan: what it is.
         has_seeds: whether each seed starts from the seed of a cell that has its number.
         keep_heads: whether heads that are the same go on as well; None: if its labels are the same.
     """
@@ -85,7 +84,6 @@ class Start:
         Args:
             model: gets the weights.
             featurizer: has the labels that the model predicts.
-            seed: of the run.
 
         Raises:
             DataError: a layer of the trained model has other shapes.

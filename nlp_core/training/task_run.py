@@ -28,7 +28,6 @@ class TaskRun:
     """One task of a run.
 
     Attributes:
-        task: what is learnt.
         model: the part of the model that serves it.
         splits: by name, "train" and those that a selection looks at among them.
         selections: for each way of choosing the epoch the name of the split that it looks at.
@@ -75,9 +74,7 @@ class BatchOrder:
     """The order of the batches, which depends on the seed and the epoch only.
 
     Args:
-        tasks: by name.
         recipe: batch sizes, buckets, and how several tasks take turns.
-        seed: of the run.
     """
 
     def __init__(self, tasks: Mapping[str, TaskRun], recipe: RecipeConfig, seed: int) -> None:

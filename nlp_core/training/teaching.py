@@ -48,8 +48,6 @@ class Teacher:
 
     Attributes:
         name: key of the taught task in params.yaml.
-        config: its entry.
-        cell: the trained cell.
         task: the processed task that it is asked about.
     """
 

@@ -21,7 +21,6 @@ def locked(work: Path, what: str) -> Iterator[None]:
     """Hold a work folder for this process only; it is made if it is missing.
 
     Args:
-        work: the folder.
         what: is trained there, for the error message.
 
     Raises:
@@ -60,7 +59,6 @@ def write_run_note(path: Path, started: float) -> None:
     """Write when, for how long and on what a run that ends now ran.
 
     Args:
-        path: the file.
         started: in seconds since the epoch.
     """
     note = {
