@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import order_training_batches
 from nlp_core.data.task import Task
-from nlp_core.models.features import EncodedSplit
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.training.loop import Trainer
 from nlp_core.training.task_run import TaskRun

@@ -1,6 +1,8 @@
 """Names for blocks, heads, readers and metrics in configuration files."""
 
-from collections.abc import Callable
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from nlp_core.errors import ConfigError, suggest
@@ -40,3 +42,9 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         return sorted(self._items)
+
+
+def import_modules(package: str, folders: Iterable[str]) -> None:
+    """Import all modules of a package, so that what they register has its name."""
+    for module in pkgutil.iter_modules(folders, f"{package}."):
+        importlib.import_module(module.name)

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from nlp_core.config.params import read_params
-from nlp_core.training.cell import read_cell, train_cell
+from nlp_core.training.cell import read_cell
+from nlp_core.training.cell_run import train_cell
 from stages._cli import run_stage
 
 

@@ -11,20 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from nlp_core.config.adversarial import ProximalConfig
 from nlp_core.errors import ConfigError, TrainingError
-from nlp_core.heads import (
-    HEADS,
-    ClassificationHead,
-    CRFTaggingHead,
-    ListwiseRankingHead,
-    MultiLabelHead,
-    RegressionHead,
-    SpanHead,
-)
-from nlp_core.models.features import Batch
+from nlp_core.heads import HEADS
+from nlp_core.heads.ranking import ListwiseRankingHead
+from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
+from nlp_core.heads.span import SpanHead
+from nlp_core.heads.tagging import CRFTaggingHead
+from nlp_core.models.batch import Batch
 from nlp_core.objectives.perturbation import Perturbed
-from nlp_core.objectives.proximal import Average
-from nlp_core.objectives.smoothness import CleanPass, SmoothObjective
+from nlp_core.objectives.smoothness import Average, CleanPass, SmoothObjective
 from nlp_core.training.cell import Cell
 from nlp_core.training.loop import Trainer
 from tests import test_span
@@ -261,7 +257,8 @@ def test_each_text_of_a_pair_has_its_own_perturbation(project: Path) -> None:
 
 def test_the_average_follows_the_weights_with_two_momenta(project: Path) -> None:
     model = start(project, "ranking", None).model  # whose word vectors are frozen
-    average = Average(model, weight=1.0, early_momentum=0.5, momentum=0.75, num_early=2)
+    config = ProximalConfig(weight=1.0, early_momentum=0.5, momentum=0.75, early_share=0.5)
+    average = Average(model, config, num_steps=4)
     name = next(iter(average.weights))
     weight = dict(model.named_parameters())[name]
     first = weight.detach().clone()
@@ -284,7 +281,8 @@ def test_an_average_equal_to_the_weights_says_the_same_in_spite_of_dropout(proje
     batch, model = find_train(trainer).batch(ROWS), trainer.model
     state = torch.get_rng_state()
     said = model.outputs(model(batch, informed=True), batch)["out"]
-    average = Average(model, weight=1.0, early_momentum=0.9, momentum=0.9, num_early=0)
+    config = ProximalConfig(weight=1.0, early_momentum=0.9, momentum=0.9, early_share=0.0)
+    average = Average(model, config, num_steps=4)
     found = average.outputs(batch, state)["out"]
     assert found.equal(said)
     assert not found.requires_grad

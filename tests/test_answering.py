@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from nlp_core.export.parity import _list_chances
-from nlp_core.heads import SpanHead
+from nlp_core.heads.span import SpanHead
 from reglue_runtime.decoding import find_answers
 from reglue_runtime.example import InputExample
 from reglue_runtime.text import Offsets

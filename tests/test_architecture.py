@@ -1,11 +1,17 @@
-"""docs/architecture.md is true: its paths exist, its floors are the linter's, names are unique."""
+"""docs/architecture.md is true: its paths exist, its floors are the linter's, names are unique.
+
+The graph of imports stays flat, and no module knows too many others.
+"""
 
 import ast
 import re
 import tomllib
 from collections import defaultdict
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +29,16 @@ MOST_FILES = {
     "stage": 2,
 }
 """For each addition, the files that it may touch."""
+LONGEST_CHAIN = 20
+MOST_IMPORTS = 15
+"""Modules in a chain of imports; modules of ours that one module imports."""
+WIDER = {
+    "nlp_core.cli.train": 16,
+    "nlp_core.data.preprocess": 17,
+    "nlp_core.export.bundle": 16,
+    "nlp_core.training.user_run": 25,
+}
+"""Modules that import more; none may be added."""
 PLACEHOLDER = re.compile(r"(NAME|TABLE|KIND|FAMILY)\b.*$")
 
 
@@ -77,3 +93,24 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(path.name)
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
+@cache
+def read_imports() -> dict[str, set[str]]:
+    """Return by module the modules of ours that it imports."""
+    graph = grimp.build_graph("nlp_core", "reglue_runtime", cache_dir=None)
+    return {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+
+
+def test_no_chain_of_imports_is_long() -> None:
+    imports, chains = read_imports(), dict[str, list[str]]()
+    for name in TopologicalSorter(imports).static_order():  # raises for a cycle
+        below = max((chains[other] for other in imports[name]), key=len, default=[])
+        chains[name] = [name, *below]
+    longest = max(chains.values(), key=len)
+    assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
+
+
+def test_no_module_imports_many_others() -> None:
+    wide = {name: len(found) for name, found in read_imports().items() if len(found) > MOST_IMPORTS}
+    assert {name: size for name, size in wide.items() if size > WIDER.get(name, 0)} == {}

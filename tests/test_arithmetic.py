@@ -7,15 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks import (
-    Add,
-    Distance,
-    GatedCNN,
-    KMaxPooling,
-    MatrixMultiply,
-    Minus,
-    Multiply,
-)
+from nlp_core.blocks.combination import Add, Distance, Minus, Multiply
+from nlp_core.blocks.convolution import GatedCNN
+from nlp_core.blocks.interaction import MatrixMultiply
+from nlp_core.blocks.pooling import KMaxPooling
 
 TWO = torch.tensor([[True, True, False]])
 X = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [9.0, 9.0]]])

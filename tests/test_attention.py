@@ -7,17 +7,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlp_core.blocks import (
+from nlp_core.blocks import Block
+from nlp_core.blocks.attention import (
     BiDAF,
     BilinearAttention,
-    BiLSTMAttention,
-    Block,
     FullAttention,
-    SelfAttentionPooling,
     Seq2SeqAttention,
-    SlotAttention,
+    TrilinearScore,
 )
-from nlp_core.blocks.attention_flow import TrilinearScore
+from nlp_core.blocks.pooling import SelfAttentionPooling
+from nlp_core.blocks.self_attention import BiLSTMAttention, SlotAttention
 
 LENGTH, OTHER_LENGTH = 3, 2
 MASK = torch.tensor([[True, True, True, False]])

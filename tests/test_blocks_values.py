@@ -8,24 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks import (
-    BiLSTM,
-    CharCNN,
-    CharLSTM,
-    Combination,
-    Conv,
-    ConvPooling,
-    CrossAttention,
-    Dropout,
-    Highway,
-    LayerNorm,
-    Linear,
-    LinearAttention,
-    MatchAttention,
-    Pooling,
-)
+from nlp_core.blocks.attention import CrossAttention, MatchAttention
+from nlp_core.blocks.character import CharCNN, CharLSTM
+from nlp_core.blocks.combination import Combination
+from nlp_core.blocks.convolution import Conv, ConvPooling
+from nlp_core.blocks.feedforward import Dropout, Highway, LayerNorm, Linear
 from nlp_core.blocks.masking import MaskedBatchNorm, masked_softmax
-from nlp_core.blocks.recurrent import reverse_index
+from nlp_core.blocks.pooling import LinearAttention, Pooling
+from nlp_core.blocks.recurrent import BiLSTM, reverse_index
 
 
 def assert_close(found: Tensor, expected: list[object] | Tensor) -> None:

@@ -9,8 +9,7 @@ import torch
 from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.errors import ConfigError
 from nlp_core.probe import run_probe
-from nlp_core.training.determinism import describe_machine
-from nlp_core.training.device import VARIABLE, find_device
+from nlp_core.training.determinism import VARIABLE, describe_machine, find_device
 from tests.test_adversarial import METHODS
 from tests.test_training import MODELS, find_objective, find_train, make_cell, make_trainer, project
 

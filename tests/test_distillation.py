@@ -22,7 +22,8 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.models.saving import load_model
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.training import teaching
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach

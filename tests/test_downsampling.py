@@ -8,18 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nlp_core.blocks import (
-    BLOCKS,
-    GRID,
-    SEQUENCE,
-    Conv2D,
-    DynamicPooling,
-    GridKMax,
-    Pooling1D,
-    Pooling2D,
-    Shape,
-)
-from nlp_core.blocks.downsampling import WindowPool
+from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, Shape
+from nlp_core.blocks.convolution import Conv2D
+from nlp_core.blocks.downsampling import DynamicPooling, GridKMax, Pooling1D, Pooling2D, WindowPool
 from nlp_core.blocks.masking import cross_masks
 from nlp_core.errors import ConfigError
 

@@ -12,7 +12,8 @@ from nlp_core.report.cell import read_cell as read_trained
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.report.examples import find_examples, measure_examples, write_examples
 from nlp_core.report.results import CellResult, read_results
-from nlp_core.training.cell import read_cell, train_cell
+from nlp_core.training.cell import read_cell
+from nlp_core.training.cell_run import train_cell
 from tests.test_training import make_params, project
 from tests.tiny import make_recipe, write_task
 

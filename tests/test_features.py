@@ -17,12 +17,13 @@ from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.models.features import Featurizer, list_files
+from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
 from nlp_core.prediction.split_prediction import predict, score_predictions
 from nlp_core.report.cell import CellTask, read_predictions
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from tests.test_preprocess import build, put
 from tests.tiny import make_recipe, write_vectors
 
@@ -109,7 +110,7 @@ def train(cell: Cell) -> dict[str, float]:
     Files that layers name are out of reach when the model is read back.
     """
     folder = train_cell(cell)
-    files = {path: path.read_bytes() for path in list_files(cell.plan)}
+    files = {path: path.read_bytes() for path in cell.plan.files}
     for path in files:
         path.unlink()
     kinds = {None: cell.task.kind}

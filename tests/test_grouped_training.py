@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from nlp_core.training.cell import train_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.loop import Trainer
 from tests.test_training import check_resume, digests, find_train, make_cell, make_trainer, project
 

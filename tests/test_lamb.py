@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nlp_core.training.lamb import Lamb
-from nlp_core.training.optimizer import update_weights
+from nlp_core.training.optimizer import Lamb, update_weights
 
 
 def test_two_steps_by_hand() -> None:

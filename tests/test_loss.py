@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from nlp_core.errors import ConfigError
-from nlp_core.heads import ClassificationHead, TaggingHead
 from nlp_core.heads.loss import CrossEntropyConfig, FocalConfig, compute_label_loss
+from nlp_core.heads.sentence import ClassificationHead
+from nlp_core.heads.tagging import TaggingHead
 from nlp_core.models.options import check_options
 
 # Of three labels: p = (1/2, 1/4, 1/4) and p = (1/10, 4/5, 1/10).

@@ -17,13 +17,14 @@ from torch import Tensor
 from nlp_core.config.distillation import KlConfig, MatchingConfig
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.task import read_task
-from nlp_core.encoders import PretrainedEncoder
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
-from nlp_core.models.features import Batch
-from nlp_core.objectives import Lesson, Student
+from nlp_core.models.batch import Batch
+from nlp_core.objectives.distillation import Lesson, Student
 from nlp_core.objectives.matching import compare_attention, compare_hidden
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks

@@ -17,8 +17,8 @@ from nlp_core.config.dataset import TaskConfig
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.heads import MultiLabelHead
 from nlp_core.heads.loss import CROSS_ENTROPY, CrossEntropyConfig, FocalConfig, compute_label_loss
+from nlp_core.heads.sentence import MultiLabelHead
 from nlp_core.metrics import Predictions
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import ModelPlan

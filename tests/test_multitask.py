@@ -19,7 +19,8 @@ from nlp_core.models.saving import load_model
 from nlp_core.objectives.smoothness import Smart
 from nlp_core.prediction.split_prediction import predict
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks

@@ -13,8 +13,7 @@ from transformers import AutoModel
 from nlp_core.config.recipe import OptimizerConfig
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText
-from nlp_core.encoders import PretrainedEncoder
-from nlp_core.encoders.pretrained import LoraConfig, _set_dropout, build_encoder
+from nlp_core.encoders.pretrained import LoraConfig, PretrainedEncoder, _set_dropout, build_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.training.optimizer import build_optimizer
 from tests.tiny_encoder import TINY_ENCODER, write_encoder

@@ -8,8 +8,13 @@ import torch
 from torch import Tensor
 
 from nlp_core.errors import ConfigError
-from nlp_core.heads import ListwiseRankingHead, PairwiseRankingHead
-from nlp_core.heads.ranking import LogisticConfig, MarginConfig, RankingHead
+from nlp_core.heads.ranking import (
+    ListwiseRankingHead,
+    LogisticConfig,
+    MarginConfig,
+    PairwiseRankingHead,
+    RankingHead,
+)
 
 SCORES = torch.tensor([2.0, 0.5, 1.0, -1.0, 3.0, 0.0], dtype=torch.float64)
 TARGET = torch.tensor([1, 0, 1, 0, 0, 0])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlp_core.blocks import QRNN, BiGRU, Block, ForwardLSTM
-from nlp_core.blocks.qrnn import QuasiRecurrent
+from nlp_core.blocks import Block
+from nlp_core.blocks.recurrent import QRNN, BiGRU, ForwardLSTM, QuasiRecurrent
 
 LENGTHS = [7, 3, 1, 5]
 MASK = torch.arange(7) < torch.tensor(LENGTHS).unsqueeze(1)

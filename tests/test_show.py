@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.models.description import Node, describe_plan
-from nlp_core.models.drawing import write_mermaid
+from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import read_plan
 
 ZOO = Path(__file__).resolve().parent.parent / "zoo"

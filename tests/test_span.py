@@ -16,19 +16,18 @@ from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
-from nlp_core.heads import SpanHead
-from nlp_core.heads.span import find_best_span
+from nlp_core.heads.span import SpanHead, find_best_span
 from nlp_core.kinds import SPAN
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import normalise_answer
+from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
-from nlp_core.prediction.split_prediction import predict
-from nlp_core.prediction.threshold import find_threshold
+from nlp_core.prediction.split_prediction import find_threshold, predict
 from nlp_core.report.cell import CellTask, read_predictions
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from tests.tiny import make_recipe, write_vectors
 
 METRICS = ["f1", "exact_match"]

@@ -14,10 +14,9 @@ from torch import Tensor
 from nlp_core.config.distillation import DistillationConfig
 from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
-from nlp_core.heads import CRFTaggingHead
-from nlp_core.models.features import Batch
-from nlp_core.objectives import Lesson, Student
-from nlp_core.objectives.distillation import compare_soft
+from nlp_core.heads.tagging import CRFTaggingHead
+from nlp_core.models.batch import Batch
+from nlp_core.objectives.distillation import Lesson, Student, compare_soft
 from nlp_core.objectives.divergence import mean_divergence
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.run import prepare_tasks

@@ -18,14 +18,15 @@ from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file
 from nlp_core.kinds import TAGGING
-from nlp_core.models.features import EncodedSplit, Featurizer
-from nlp_core.models.graph import build_model
+from nlp_core.models.batch import EncodedSplit
+from nlp_core.models.build import build_model
+from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import read_plan
-from nlp_core.models.saving import load_model
-from nlp_core.objectives import Objective
+from nlp_core.models.saving import load_model, load_tensors, save_tensors
+from nlp_core.objectives.objective import Objective
 from nlp_core.prediction.split_prediction import predict
-from nlp_core.training.cell import Cell, read_cell, train_cell
-from nlp_core.training.checkpoint import load_tensors, save_tensors
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks

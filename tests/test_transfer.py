@@ -12,7 +12,8 @@ from nlp_core.config.params import Params
 from nlp_core.data.gather import gather_tasks
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.training.cell import read_cell, train_cell
+from nlp_core.training.cell import read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.run import prepare_tasks
 from tests.test_multitask import ENCODER, NAMES, PROPORTIONAL, WORDS

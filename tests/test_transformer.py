@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlp_core.blocks import Transformer
-from nlp_core.blocks.transformer import EncoderLayer, sinusoidal_positions
+from nlp_core.blocks.transformer import EncoderLayer, Transformer, sinusoidal_positions
 
 MASK = torch.arange(6) < torch.tensor([6, 2, 4]).unsqueeze(1)
 PARTS = {

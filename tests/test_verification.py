@@ -24,8 +24,9 @@ from nlp_core.probe import Probe
 from nlp_core.report.evaluation import evaluate_cell, evaluate_table
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
-from nlp_core.training import device
-from nlp_core.training.cell import read_cell, train_cell
+from nlp_core.training import determinism
+from nlp_core.training.cell import read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import pretrain_encoder
 from tests.test_training import make_params, project
@@ -147,7 +148,7 @@ def test_a_changed_reader_is_found_in_the_data(
 def test_another_machine_is_compared_by_the_spread_of_the_seeds(
     params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "run_probe", lambda: Probe({}, "1" * 16))
+    monkeypatch.setattr(determinism, "run_probe", lambda: Probe({}, "1" * 16))
     verdict = verify_one(params, project)
     assert verdict.outcome == "consistent"
     assert "prediction interval of the 2 committed seeds" in verdict.details[0]

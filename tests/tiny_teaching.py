@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nlp_core.config.params import Params
-from nlp_core.training.cell import Cell, read_cell, train_cell
+from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell_run import train_cell
 from nlp_core.training.teaching import read_teacher, teach
 
 KL: dict[str, Any] = {"name": "kl", "temperature": 2.0, "weight": 0.5}

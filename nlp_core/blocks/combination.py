@@ -170,9 +170,7 @@ class Combination(Elementwise):
     """
 
     def __init__(
-        self,
-        *dims: int,
-        operations: Sequence[Operation] = ("origin", "difference", "product"),
+        self, *dims: int, operations: Sequence[Operation] = ("origin", "difference", "product")
     ) -> None:
         super().__init__()
         self.operations = tuple(operations)

@@ -1,10 +1,10 @@
-"""Convolutions over a sequence or a grid whose windows never see padding.
+"""Convolutions over a sequence or a grid whose windows never see padding; stacks with gates.
 
 Shape letters: B batch, T tokens, D width of the input, F filters, S tokens with zeros at both
 ends (in a grid: tokens of the second sequence), E width of the output.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, GRID, VECTOR, Block, Shape
-from nlp_core.blocks.masking import MaskedBatchNorm, pool_max, pool_mean, zero_padding
+from nlp_core.blocks.masking import Mask, MaskedBatchNorm, pool_max, pool_mean, zero_padding
 from nlp_core.blocks.option import (
     Activation,
     Pair,
@@ -48,9 +48,7 @@ class SameConvolution(nn.Module):
         self.around = (0, 0, before * dilation, (window - 1 - before) * dilation)
         self.starts = [idx * dilation for idx in range(window)]
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
         """Return one vector for each position, arbitrary at padding."""
         time = x_BTD.shape[1]
         wide_BSD = functional.pad(zero_padding(x_BTD, mask_BT), self.around)
@@ -109,9 +107,7 @@ class Conv(ConvBlock):
     ) -> None:
         super().__init__(SameConvolution(dim, filters, window), filters=filters, **options)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
         return self.finish(self.convolution(x_BTD, mask_BT), mask_BT)
 
 
@@ -159,9 +155,7 @@ class ConvPooling(Block):
         num_windows = len(read_option(cls, options, "windows", tuple))
         return Shape(VECTOR, num_windows * read_option(cls, options, "filters", int))
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
         pooled = []
         for idx, convolution in enumerate(self.convolutions):
             y_BTF: Tensor = convolution(x_BTD, mask_BT)
@@ -204,3 +198,80 @@ class Conv2D(ConvBlock):
         x_BDTS = zero_padding(x_BTSD, mask_BTS).permute(0, 3, 1, 2)
         y_BFTS = self.convolution(functional.pad(x_BDTS, self.around))
         return self.finish(y_BFTS.permute(0, 2, 3, 1), mask_BTS)
+
+
+class GatedLayer(nn.Module):
+    """Convolve and gate, with a residual: y = sqrt(1/2) (r + (V * x + b) * sigmoid(W * x + c)).
+
+    The residual r is x, or a linear map of it if the widths differ. Outputs at padding are
+    arbitrary.
+    """
+
+    def __init__(self, dim: int, filters: int, *, window: int, dilation: int, causal: bool) -> None:
+        super().__init__()
+        self.convolution = SameConvolution(
+            dim, 2 * filters, window, dilation=dilation, causal=causal
+        )
+        self.residual = nn.Identity() if dim == filters else nn.Linear(dim, filters)
+
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
+        gated_BTF = functional.glu(self.convolution(x_BTD, mask_BT), -1)
+        y_BTF: Tensor = (self.residual(x_BTD) + gated_BTF) * 0.5**0.5  # keeps the variance
+        return y_BTF
+
+
+@BLOCKS.register("gated_cnn")
+class GatedCNN(Block):
+    """Stack convolutions with gated linear units and residuals.
+
+    Each layer is y = sqrt(1/2) (r + (V * x + b) * sigmoid(W * x + c)), where * in V * x and W * x
+    is a convolution and r is x, or a linear map of it in a first layer of another width.
+
+    Args:
+        filters: width F of each layer.
+        windows: tokens that an output of each layer sees, one number for each layer.
+        dropout: probability of a zero in the input.
+        dilated: let layer i (from 0) see tokens that are 2^i apart, so that the field of view grows
+            exponentially with the depth.
+        causal: let an output see only its own token and those before it.
+
+    Shape: [B, T, D] to [B, T, F].
+
+    Source: Gehring et al. 2017 (convolutional sequence to sequence), section 3.2; dilation:
+        Yu and Koltun 2016, section 2; PyText, DeepCNN.
+    """
+
+    output_width = "filters"
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        filters: PositiveInt,
+        windows: Annotated[Sequence[PositiveInt], Field(min_length=1)] = (3, 3),
+        dropout: Probability = 0.0,
+        dilated: bool = False,
+        causal: bool = False,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            GatedLayer(
+                dim if idx == 0 else filters,
+                filters,
+                window=window,
+                dilation=2**idx if dilated else 1,
+                causal=causal,
+            )
+            for idx, window in enumerate(windows)
+        )
+        self.dropout = dropout
+
+    @classmethod
+    def is_causal(cls, options: Mapping[str, object]) -> bool:
+        return read_option(cls, options, "causal", bool)
+
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
+        hidden = functional.dropout(x_BTD, self.dropout, self.training)
+        for layer in self.layers:
+            hidden = layer(hidden, mask_BT)
+        return zero_padding(hidden, mask_BT)

@@ -19,7 +19,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
-from nlp_core.blocks.masking import count_tokens, cross_masks, pool_max, pool_mean, zero_padding
+from nlp_core.blocks.masking import (
+    Mask,
+    count_tokens,
+    cross_masks,
+    pool_max,
+    pool_mean,
+    zero_padding,
+)
 from nlp_core.blocks.option import Pair, PositiveInt, read_option
 from nlp_core.errors import ConfigError
 
@@ -102,9 +109,7 @@ class Pooling1D(Block):
         needed_N = (step + (idx_N - 1) * self.stride) * (idx_N > 0)
         return mask_BT.index_select(1, needed_N)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B N D"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B N D"]:
         mask_BN = self.output_mask(mask_BT)
         last = (mask_BN.shape[1] - 1) * self.stride
         more = max(last + self.window - x_BTD.shape[1], 0)

@@ -1,7 +1,7 @@
-"""Embeddings of words, of symbols that annotate words, and of phrases in a gazetteer.
+"""Embeddings of words, of symbols that annotate words, and of phrases in a gazetteer; numbers.
 
 Shape letters: B batch, T tokens, D width, V words or symbols of the vocabulary, R rows of a
-vector table, G types of phrases.
+vector table, G types of phrases, W numbers of an example or token.
 """
 
 from typing import Annotated, ClassVar
@@ -12,11 +12,21 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, SEQUENCE, WORDS, Block
-from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.base import (
+    BLOCKS,
+    NUMBERS,
+    SEQUENCE,
+    TOKEN_NUMBERS,
+    VECTOR,
+    WORDS,
+    Block,
+    Shape,
+)
+from nlp_core.blocks.masking import Mask, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.reader import PATH_PART
 from nlp_core.data.gazetteer import GazetteerVocabulary
+from nlp_core.data.number import NumberVocabulary
 from nlp_core.data.vocabulary import PADDING, UNKNOWN
 
 ProjectPath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
@@ -102,9 +112,7 @@ class WordEmbedding(Block):
         """Set which words of the vocabulary are sometimes replaced by the unknown word."""
         self.rare = rare_V
 
-    def forward(
-        self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
         if self.training and self.rare_unknown_prob > 0:
             rare_BT = self.rare[ids_BT.clamp(max=len(self.rare) - 1)]
             drop_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.rare_unknown_prob
@@ -160,10 +168,7 @@ class CategoryEmbedding(Block):
         self.unknown_prob = unknown_prob
         self.dropout = dropout
 
-    def forward(
-        self, ids_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]:
-        """Return the vectors of the symbols, zeros at padding."""
+    def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
         if self.training and self.unknown_prob > 0:
             hide_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.unknown_prob
             ids_BT = ids_BT.masked_fill(hide_BT, UNKNOWN)
@@ -211,9 +216,43 @@ class GazetteerEmbedding(Block):
         self.weight = nn.Parameter(draw_vectors(torch.empty(num_types, dim)))
         self.dropout = dropout
 
-    def forward(
-        self, weights_BTG: Float[Tensor, "B T G"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]:
-        """Return the summed vectors, zeros outside phrases and at padding."""
+    def forward(self, weights_BTG: Float[Tensor, "B T G"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
         x_BTD = functional.dropout(weights_BTG @ self.weight, self.dropout, self.training)
         return zero_padding(x_BTD, mask_BT)
+
+
+@BLOCKS.register("dense_features")
+class DenseFeatures(Block):
+    """Read numbers, scaled by the training split: y = z or W z + b, with z = (x - mean) / std.
+
+    It reads a column of numbers of each example, such as `dense.votes`, or of one number of each
+    token, such as `token_dense.surprisal`. Mean and deviation are those of the training split and
+    are saved with the vocabulary; a constant number has deviation 1.
+
+    Args:
+        width: how many numbers the column has; 1 for a column of tokens.
+        hidden_dim: width D of the linear map; null: no map.
+
+    Shape: numbers [B, W] to [B, D], or [B, T, W] and mask [B, T] to [B, T, D]; D = W without map.
+    """
+
+    ranks = ((NUMBERS, TOKEN_NUMBERS),)
+    causal = True
+    vocabulary = NumberVocabulary
+
+    def __init__(
+        self, num: int, *, width: PositiveInt = 1, hidden_dim: PositiveInt | None = None
+    ) -> None:
+        super().__init__()
+        self.linear = None if hidden_dim is None else nn.Linear(width, hidden_dim)
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        dim = options.get("hidden_dim") or options.get("width", 1)
+        assert isinstance(dim, int), dim
+        return Shape(VECTOR if inputs[0].rank == NUMBERS else SEQUENCE, dim)
+
+    def forward(
+        self, x: Float[Tensor, "*N W"], mask: Bool[Tensor, "*N"] | None
+    ) -> Float[Tensor, "*N D"]:
+        return zero_padding(x if self.linear is None else self.linear(x), mask)

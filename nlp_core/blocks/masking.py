@@ -3,10 +3,15 @@
 Shape letters: B batch, T tokens, S tokens of a second sequence, D width. `...` are any axes.
 """
 
+from typing import TypeAlias
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+
+Mask: TypeAlias = Bool[Tensor, "B T"]
+"""True at the real tokens of each example."""
 
 
 def zero_padding(
@@ -16,31 +21,29 @@ def zero_padding(
     return x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)
 
 
-def count_tokens(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, " B"]:
+def count_tokens(mask_BT: Mask) -> Int[Tensor, " B"]:
     return mask_BT.sum(1)
 
 
-def cross_masks(
-    mask_BT: Bool[Tensor, "B T"], mask_BS: Bool[Tensor, "B S"]
-) -> Bool[Tensor, "B T S"]:
+def cross_masks(mask_BT: Mask, mask_BS: Bool[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
     """Return the mask of a grid: a cell is real if both of its tokens are."""
     return mask_BT.unsqueeze(2) & mask_BS.unsqueeze(1)
 
 
-def pool_max(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+def pool_max(x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B D"]:
     """Return the maximum over real tokens; zeros without tokens."""
     best_BD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), -torch.inf).amax(1)
     return best_BD.masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
 
 
-def pool_mean(x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+def pool_mean(x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B D"]:
     """Return the mean over real tokens; zeros without tokens."""
     total_BD = zero_padding(x_BTD, mask_BT).sum(1)
     return total_BD / count_tokens(mask_BT).clamp(min=1).unsqueeze(-1)
 
 
 def pool_at(
-    x_BTD: Float[Tensor, "B T D"], index_B: Int[Tensor, " B"], mask_BT: Bool[Tensor, "B T"]
+    x_BTD: Float[Tensor, "B T D"], index_B: Int[Tensor, " B"], mask_BT: Mask
 ) -> Float[Tensor, "B D"]:
     """Return the vector at one position of each example; zeros without tokens."""
     rows_B = torch.arange(x_BTD.shape[0], device=x_BTD.device)

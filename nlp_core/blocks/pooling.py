@@ -4,18 +4,12 @@ Shape letters: B batch, T tokens, D width, P hops or kept tokens, E width of the
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, VECTOR, Block, Shape
-from nlp_core.blocks.masking import (
-    count_tokens,
-    masked_softmax,
-    pool_at,
-    pool_max,
-    pool_mean,
-)
+from nlp_core.blocks.masking import Mask, count_tokens, masked_softmax, pool_at, pool_max, pool_mean
 from nlp_core.blocks.option import Pool, PositiveInt, read_option
 
 
@@ -37,9 +31,7 @@ class Pooling(Block):
         super().__init__()
         self.pool = pool
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B D"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B D"]:
         if self.pool == "max":
             return pool_max(x_BTD, mask_BT)
         if self.pool == "mean":
@@ -63,9 +55,7 @@ class LinearAttention(Block):
         super().__init__()
         self.query = nn.Linear(dim, 1, bias=False)  # a bias would not change the softmax
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B D"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B D"]:
         weight_BT = masked_softmax(self.query(x_BTD).squeeze(-1), mask_BT)
         return torch.einsum("bt,btd->bd", weight_BT, x_BTD)
 
@@ -97,9 +87,7 @@ class SelfAttentionPooling(Block):
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "num_hops", int))
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
         scores_BPT = self.hops(torch.tanh(self.hidden(x_BTD))).transpose(1, 2)
         weight_BPT = masked_softmax(scores_BPT, mask_BT.unsqueeze(1))
         return torch.bmm(weight_BPT, x_BTD).flatten(1)
@@ -128,9 +116,7 @@ class KMaxPooling(Block):
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         return Shape(VECTOR, inputs[0].dim * read_option(cls, options, "k", int))
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
         missing = max(self.k - x_BTD.shape[1], 0)
         x_BTD = functional.pad(x_BTD, (0, 0, 0, missing))
         mask_BT1 = functional.pad(mask_BT, (0, missing)).unsqueeze(-1)

@@ -1,5 +1,7 @@
 """Recurrent layers of one or two directions, without packing, which is slow on a CPU.
 
+Quasi-recurrent ones are convolutions over the input and a gated sum over time.
+
 Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of all.
 """
 
@@ -8,12 +10,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, Block, Shape
-from nlp_core.blocks.masking import count_tokens, zero_padding
+from nlp_core.blocks.masking import Mask, count_tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
 
 
@@ -29,7 +31,7 @@ class Directions(NamedTuple):
     backward: Tensor
 
 
-def reverse_index(mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+def reverse_index(mask_BT: Mask) -> Int[Tensor, "B T"]:
     """Return for each position the one that it swaps with when real tokens are reversed.
 
     Real tokens come first, and padding stays in place, so this is its own inverse.
@@ -70,10 +72,7 @@ class RecurrentLayer(nn.Module):
         reversed_TBD = x_BTD.reshape(-1, dim).index_select(0, rows).view(time, batch, dim)
         return Directions(_read(forward, x_BTD.transpose(0, 1)), _read(backward, reversed_TBD))
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
-        """Return the concatenated states of all directions at each token."""
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
         forward, backward = self.readers()
         if backward is None:
             return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)
@@ -86,9 +85,7 @@ class RecurrentLayer(nn.Module):
         both = [states.forward.transpose(0, 1), backward_BTH.view(batch, time, width)]
         return zero_padding(torch.cat(both, -1), mask_BT)
 
-    def last_states(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B E"]:
+    def last_states(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
         """Return the concatenated final states of both directions; zeros without tokens."""
         states = self.run(x_BTD, reverse_index(mask_BT))
         column_B = torch.arange(len(mask_BT), device=x_BTD.device)
@@ -141,9 +138,7 @@ class RecurrentBlock(Block):
     build_layer: Callable[..., RecurrentLayer]
     """Return a layer of `dim, hidden_dim, **options`."""
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
         hidden = x_BTD
         for idx, layer in enumerate(self.layers):
             if idx:
@@ -218,3 +213,61 @@ class BiGRU(DirectedBlock):
 
     def build_layer(self, dim: int, hidden_dim: int, *, bidirectional: bool) -> RecurrentLayer:
         return RecurrentLayer("gru", partial(nn.GRU, dim, hidden_dim), bidirectional=bidirectional)
+
+
+class QuasiRecurrent(nn.Module):
+    """Read a sequence forwards with memory c_t = f_t c_{t-1} + (1 - f_t) z_t and y_t = o_t c_t.
+
+    z = tanh, f = sigmoid and o = sigmoid of three convolutions over a token and those before it.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int, *, window: int, zoneout: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(window * dim, 3 * hidden_dim)
+        self.window = window
+        self.zoneout = zoneout
+
+    def forward(self, x_TBD: Float[Tensor, "T B D"]) -> tuple[Float[Tensor, "T B H"], None]:
+        """Return the outputs, and None where a torch layer would return its last state."""
+        time = len(x_TBD)
+        wide = functional.pad(x_TBD, (0, 0, 0, 0, self.window - 1, 0))
+        windows = torch.cat([wide[start : start + time] for start in range(self.window)], -1)
+        candidate, forget, output = self.linear(windows).chunk(3, -1)
+        write_TBH = torch.sigmoid(-forget)  # 1 - f
+        if self.training and self.zoneout:
+            write_TBH = write_TBH * (torch.rand_like(write_TBH) >= self.zoneout)
+        added_TBH = write_TBH * torch.tanh(candidate)
+        memory = torch.zeros_like(added_TBH[0])
+        memories = []
+        for kept, added in zip((1.0 - write_TBH).unbind(), added_TBH.unbind(), strict=True):
+            memory = torch.addcmul(added, kept, memory)
+            memories.append(memory)
+        return torch.sigmoid(output) * torch.stack(memories), None
+
+
+@BLOCKS.register("qrnn")
+class QRNN(DirectedBlock):
+    """Read a sequence in both directions with quasi-recurrent layers and fo-pooling.
+
+    c_t = f_t c_{t-1} + (1 - f_t) z_t and y_t = o_t c_t, where z (after tanh), f and o (after
+    sigmoid) are convolutions over the token and the `window - 1` tokens read before it.
+
+    Args:
+        window: tokens that the convolutions see.
+        zoneout: probability that training sets f to 1, so that a number of the memory is kept.
+
+    Shape: [B, T, D] to [B, T, 2H], or [B, T, H] with one direction.
+
+    Source: Bradbury et al. 2017 (quasi-recurrent networks), eq. 1, 4 and 6.
+    """
+
+    def __init__(
+        self, dim: int, *, window: PositiveInt = 2, zoneout: Probability = 0.0, **options: Any
+    ) -> None:
+        super().__init__(dim, window=window, zoneout=zoneout, **options)
+
+    def build_layer(
+        self, dim: int, hidden_dim: int, *, window: int, zoneout: float, bidirectional: bool
+    ) -> RecurrentLayer:
+        build = partial(QuasiRecurrent, dim, hidden_dim, window=window, zoneout=zoneout)
+        return RecurrentLayer("qrnn", build, bidirectional=bidirectional)

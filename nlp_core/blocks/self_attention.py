@@ -7,12 +7,12 @@ attention, E width of the output.
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from nlp_core.blocks.attention import attend
 from nlp_core.blocks.base import BLOCKS, Block
-from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.masking import Mask, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.blocks.recurrent import BiLSTM
 
@@ -81,9 +81,7 @@ class BiLSTMAttention(Block):
         self.bilstm = BiLSTM(dim, hidden_dim=hidden_dim, num_layers=num_layers, dropout=dropout)
         self.score = BilinearScore(2 * hidden_dim)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
         hidden_BTE = self.bilstm(x_BTD, mask_BT)
         return attend(self.score(hidden_BTE), hidden_BTE, mask_BT, mask_BT)
 
@@ -120,8 +118,6 @@ class SlotAttention(Block):
         else:
             self.score = BilinearScore(dim) if score == "multiply" else DotScore()
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
         seen_BTD = attend(self.score(x_BTD), x_BTD, mask_BT, mask_BT)
         return torch.cat([zero_padding(x_BTD, mask_BT), seen_BTD], -1)

@@ -8,9 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.blocks import BLOCKS, Block
+from nlp_core.blocks.base import BLOCKS, Block
 from nlp_core.cli import Subparsers, add_command
-from nlp_core.heads import HEADS, Head
+from nlp_core.heads.base import HEADS, Head
 from nlp_core.models.documentation import Documentation, Option, document
 from nlp_core.registry import Registry
 

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from nlp_core.cli import Subparsers, add_command
 from nlp_core.config.model import ModelConfig, read_model
-from nlp_core.models.description import Node, describe_plan
-from nlp_core.models.drawing import write_mermaid
+from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import plan_model
 
 LETTERS = "B examples, T tokens, C characters; '-': depends on the data's words or labels."

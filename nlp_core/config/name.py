@@ -8,6 +8,10 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 """Small letters, digits and underscores, a letter first."""
 CELLS = "artifacts/cells/"
 """Where cells are: trained, pretrained or exported; below it a folder for each table."""
+CELL = "cell.json"
+"""The description of a cell, written last."""
+SEED = "seed-"
+"""The folder of a seed of a cell, with its number."""
 CellFolder = Annotated[str, Field(pattern=rf"^{CELLS}[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
 
 

@@ -349,3 +349,8 @@ def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
 def _check_known(where: str, sort: str, name: str, allowed: Collection[str]) -> None:
     if name not in allowed:
         raise ValueError(f"{where}: unknown {sort} '{name}'. {suggest(name, allowed)}")
+
+
+def name_init_stage(init: Path) -> str:
+    """Return the DVC stage that makes a folder of vectors or of an encoder."""
+    return f"{'pretrain' if f'{init}/'.startswith(CELLS) else 'preprocess'}@{init.name}"

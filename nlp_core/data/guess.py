@@ -182,6 +182,7 @@ def guess_format(path: Path, kind: Kind) -> Format:
     Raises:
         DataError: no format fits.
     """
+    check_file(path)
     known = SUFFIXES.get(path.suffix.lower())
     if known in ("parquet", "jsonl") or (known == "conll" and known in kind.user_file.formats):
         return known

@@ -1,11 +1,48 @@
 """Further training texts behind the labelled ones of a task, as rows of one table."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from nlp_core.data.task import Split
+from nlp_core.config.distillation import AlterationConfig
+from nlp_core.data.alteration import alter_split
+from nlp_core.data.soft_labels import TRAIN
+from nlp_core.data.task import Split, Task
 from nlp_core.kinds import GROUP
+
+
+class Texts(NamedTuple):
+    """What a teacher is asked about: the training texts, with further ones behind.
+
+    Attributes:
+        table: the rows.
+        begins: where the training texts begin, and each sort of further ones.
+    """
+
+    table: pa.Table
+    begins: list[int]
+
+
+def read_texts(task: Task, *, further: str | None, alteration: AlterationConfig | None) -> Texts:
+    """Read what a teacher of a task is asked about.
+
+    Args:
+        task: the task.
+        further: name of a split whose texts follow the training split; None: none.
+        alteration: how copies of the training texts are altered; None: there are none.
+    """
+    table, begins = pq.ParquetFile(task.folder / f"{TRAIN}.parquet").read(), [0]
+    if further:
+        begins.append(len(table))
+        more = pq.ParquetFile(task.folder / f"{further}.parquet").read()
+        table = append_split(table, more, [*task.targets])
+    if alteration:
+        begins.append(len(table))
+        altered = alter_split(task.read_split(TRAIN), alteration)
+        table = append_altered(table, altered, task.kind.texts)
+    return Texts(table, begins)
 
 
 def append_split(table: pa.Table, more: pa.Table, targets: Sequence[str]) -> pa.Table:

@@ -1,5 +1,1 @@
-"""Pretrained encoders as blocks."""
-
-from nlp_core.encoders.pretrained import PretrainedEncoder
-
-__all__ = ["PretrainedEncoder"]
+"""Pretrained encoders of the library transformers, as blocks."""

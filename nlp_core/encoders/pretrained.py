@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from nlp_core import arithmetic
-from nlp_core.blocks import BLOCKS, PIECES, SEQUENCE, Block
-from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.base import BLOCKS, PIECES, SEQUENCE, Block
+from nlp_core.blocks.masking import Mask, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
@@ -221,7 +221,7 @@ class PretrainedEncoder(Block):
         segments_WL: Int[Tensor, "W L"],
         inside_WL: Bool[Tensor, "W L"],
         place_BT: Int[Tensor, "B T"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
     ) -> Float[Tensor, "B T D"]:
         more = {"token_type_ids": segments_WL} if self.reads_segments else {}
         found = self._read(input_ids=ids_WL, attention_mask=inside_WL.long(), **more)
@@ -312,10 +312,7 @@ def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:
 
     linear = [name for name, module in encoder.named_modules() if isinstance(module, nn.Linear)]
     peft = PeftConfig(
-        r=config.rank,
-        lora_alpha=config.alpha,
-        lora_dropout=config.dropout,
-        target_modules=linear,
+        r=config.rank, lora_alpha=config.alpha, lora_dropout=config.dropout, target_modules=linear
     )
     inject_adapter_in_model(peft, encoder)
 
@@ -328,7 +325,6 @@ def save_encoder(encoder: Any, folder: Path) -> None:  # Any: any encoder's clas
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the progress bars and warnings of transformers."""
     from transformers.utils import logging
 
     level = logging.get_verbosity()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.export import ExportConfig, Variant
-from nlp_core.config.name import name_folder
+from nlp_core.config.name import CELL, name_folder
 from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError
 from nlp_core.export.card import README, format_card
@@ -19,7 +19,7 @@ from nlp_core.export.parity import EXACT, Parity, compare, measure_trained
 from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.real_examples import read_examples
 from nlp_core.files import check_replaceable, replacing_folder, write_json, write_text
-from nlp_core.prediction.trained_model import CELL, TrainedModel
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import MANIFEST, PROGRAM
 
 log = logging.getLogger(__name__)

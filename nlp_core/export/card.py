@@ -10,9 +10,9 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.export import Variant
-from nlp_core.config.name import name_folder
+from nlp_core.config.name import CELL, SEED, name_folder
 from nlp_core.export.parity import Parity
-from nlp_core.prediction.trained_model import CELL, RUN, SEED, TrainedModel
+from nlp_core.prediction.trained_model import RUN, TrainedModel
 
 README = "README.md"
 Note = Mapping[str, Any]  # Any: JSON

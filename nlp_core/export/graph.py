@@ -28,8 +28,9 @@ from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan, TensorPlan
 from nlp_core.export.reading import mask_lengths
 from nlp_core.export.recurrent import replace_layers
-from nlp_core.heads import ClassificationHead, MultiLabelHead, TaggingHead
-from nlp_core.models.features import Batch
+from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead
+from nlp_core.heads.tagging import TaggingHead
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 
 OPSET = 20

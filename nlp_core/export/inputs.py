@@ -30,8 +30,8 @@ from nlp_core.export.reading import (
     ReadWindows,
     WordForm,
 )
-from nlp_core.models.features import Featurizer, find_source, raw_layers
-from nlp_core.models.plan import LayerPlan
+from nlp_core.models.features import Featurizer
+from nlp_core.models.plan import LayerPlan, find_source
 from reglue_runtime.text import SPECIAL
 
 Note = dict[str, Any]  # Any: JSON
@@ -100,7 +100,7 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
     """
     plan, found = featurizer.plan, InputPlan()
     by_column: dict[str, list[LayerPlan]] = {}
-    for layer in raw_layers(plan):
+    for layer in plan.raw_layers:
         by_column.setdefault(plan.inputs[layer.inputs[0]], []).append(layer)
     for name, column in plan.inputs.items():
         if column not in WHOLE_TEXTS:

@@ -11,17 +11,11 @@ from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan
 from nlp_core.files import digest_file, write_json
-from nlp_core.heads import (
-    ClassificationHead,
-    CRFTaggingHead,
-    Head,
-    ListwiseRankingHead,
-    MultiLabelHead,
-    PairwiseRankingHead,
-    RegressionHead,
-    SpanHead,
-    TaggingHead,
-)
+from nlp_core.heads.base import Head
+from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
+from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
+from nlp_core.heads.span import SpanHead
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST
 

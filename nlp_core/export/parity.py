@@ -14,10 +14,12 @@ from nlp_core.data.passage import NO_ANSWER
 from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export.real_examples import list_examples
-from nlp_core.heads import CRFTaggingHead, Decoded, Head, SpanHead, TaggingHead
+from nlp_core.heads.base import Decoded, Head
+from nlp_core.heads.span import SpanHead
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, TAGS
 from nlp_core.metrics import is_lower_better
-from nlp_core.models.features import EncodedSplit
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.prediction.split_prediction import (
     EVALUATION_BATCH,
     SplitPredictions,

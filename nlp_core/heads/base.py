@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -73,6 +74,9 @@ class Head(nn.Module):
 
     grouped: ClassVar[bool] = False
     """Whether its loss compares the examples of a group, which must share a training batch."""
+
+    structured: ClassVar[bool] = False
+    """Whether the labels of a text are chosen together, so that `soften` gives marginals."""
 
     comparable: ClassVar[bool] = False
     """Whether it has `outputs`, by which two passes over a batch can be compared."""
@@ -180,3 +184,7 @@ class VectorHead(Head):
         ]
         out = nn.Linear(widths[-1], out_dim, bias=self.bias)
         self.layers = HiddenLayers(hidden, out, dropout=dropout)
+
+    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
+        scores_BL: Tensor = self.layers(x_BD)
+        return scores_BL

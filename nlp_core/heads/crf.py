@@ -14,11 +14,11 @@ Source: Lafferty et al. 2001 (conditional random fields), section 3; the scaling
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from nlp_core.blocks.masking import count_tokens
+from nlp_core.blocks.masking import Mask, count_tokens
 from nlp_core.blocks.recurrent import reverse_index
 
 
@@ -55,7 +55,7 @@ class Marginals(NamedTuple):
     after: Tensor
 
 
-def compute_marginals(chain: Chain, mask_BT: Bool[Tensor, "B T"]) -> Marginals:
+def compute_marginals(chain: Chain, mask_BT: Mask) -> Marginals:
     """Run the forward and the backward algorithm as one recursion over two batches.
 
     The backward algorithm is the forward one on reversed sentences with transposed transitions.
@@ -131,7 +131,7 @@ class LogPartition(torch.autograd.Function):
         transition_LL: Float[Tensor, "L L"],
         start_L: Float[Tensor, " L"],
         end_L: Float[Tensor, " L"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
     ) -> Float[Tensor, " B"]:
         found = compute_marginals(Chain(emission_BTL, transition_LL, start_L, end_L), mask_BT)
         weight_LL = (transition_LL - transition_LL.max()).exp()
@@ -152,15 +152,13 @@ class LogPartition(torch.autograd.Function):
         return grad_emission_BTL, pair_LL * weight_LL, grad_start_L, grad_end_L, None
 
 
-def compute_log_partition(chain: Chain, mask_BT: Bool[Tensor, "B T"]) -> Float[Tensor, " B"]:
+def compute_log_partition(chain: Chain, mask_BT: Mask) -> Float[Tensor, " B"]:
     """Return log Z of each sentence, differentiable once in all scores."""
     log_partition_B: Tensor = LogPartition.apply(*chain, mask_BT)  # type: ignore[no-untyped-call]
     return log_partition_B
 
 
-def score_path(
-    chain: Chain, label_BT: Int[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]
-) -> Float[Tensor, " B"]:
+def score_path(chain: Chain, label_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Float[Tensor, " B"]:
     """Return the score of one labelling of each sentence; labels at padding are not read."""
     num_labels = chain.emission.shape[-1]
     label_BT = label_BT.masked_fill(~mask_BT, 0)
@@ -174,7 +172,7 @@ def score_path(
     return ends_B + (emission_BT * mask_BT).sum(1) + steps_B
 
 
-def find_best_path(chain: Chain, mask_BT: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+def find_best_path(chain: Chain, mask_BT: Mask) -> Int[Tensor, "B T"]:
     """Return the labels of the highest score (Viterbi); those at padding repeat the last one."""
     last_B = count_tokens(mask_BT) - 1
     score_BL = chain.emission[:, 0] + chain.start

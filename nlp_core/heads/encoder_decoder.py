@@ -5,11 +5,11 @@ L labels.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.masking import masked_softmax, zero_padding
+from nlp_core.blocks.masking import Mask, masked_softmax, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.heads.base import HEADS, HeadBatch
 from nlp_core.heads.tagging import Reduction, TaggingHead
@@ -63,7 +63,7 @@ class EncoderDecoderTaggingHead(TaggingHead):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         target_BT: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T L"]:
         """Return the logits of the labels, zeros at padding.

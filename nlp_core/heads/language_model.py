@@ -6,13 +6,13 @@ Shape letters: B batch, T tokens, N predicted words, D width of the input, V wor
 from typing import Annotated
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.masking import Mask, zero_padding
 from nlp_core.blocks.option import Probability
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch
 
@@ -68,7 +68,7 @@ class LanguageModelHead(Head):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         target_BT: Int[Tensor, "B T"],
         table_VD: Float[Tensor, "V D"] | None = None,
     ) -> Float[Tensor, "B T"]:
@@ -76,8 +76,6 @@ class LanguageModelHead(Head):
 
         Args:
             x_BTD: what is known at each token.
-            mask_BT: True at real tokens.
-            target_BT: the next words.
             table_VD: the table of the embedding; read when the weights are tied.
         """
         weight_VD = table_VD if self.weight is None else self.weight
@@ -100,19 +98,14 @@ class LanguageModelHead(Head):
         return empty.index_copy(0, rows_N, log_prob_N).view(has_next_BT.shape)
 
     def loss(
-        self,
-        scores_BT: Float[Tensor, "B T"],
-        target_BT: Int[Tensor, "B T"],
-        mask_BT: Bool[Tensor, "B T"],
+        self, scores_BT: Float[Tensor, "B T"], target_BT: Int[Tensor, "B T"], mask_BT: Mask
     ) -> Float[Tensor, ""]:
-        """Return the mean negative log probability of the words that are predicted."""
         count = (mask_BT & (target_BT != PADDING_LABEL)).sum().clamp(min=1)
         return -scores_BT.sum() / count
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of words to predict."""
         return (target != PADDING_LABEL).sum()
 
-    def decode(self, scores_BT: Float[Tensor, "B T"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
+    def decode(self, scores_BT: Float[Tensor, "B T"], mask_BT: Mask) -> Decoded:
         """Return the log probability of each text, [B]."""
         return Decoded(scores_BT.double().sum(1), None)

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.option import PositiveInt, read_option
+from nlp_core.blocks.masking import Mask
+from nlp_core.blocks.option import PositiveInt, list_options
 from nlp_core.config.base import parse_config
 from nlp_core.config.masking import MaskingConfig
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch
@@ -47,7 +48,6 @@ class PieceScores(nn.Module):
     def forward(
         self, x_MD: Float[Tensor, "M D"], table_VE: Float[Tensor, "V E"]
     ) -> Float[Tensor, "M V"]:
-        """Return the logits of all pieces at each position."""
         x_ME = self.norm(functional.gelu(self.dense(x_MD)))
         return functional.linear(x_ME, table_VE, self.bias)
 
@@ -106,13 +106,8 @@ class MaskedLanguageModelHead(Head):
     @classmethod
     def find_rule(cls, options: Mapping[str, Any]) -> MaskingConfig:
         """Return how the options of a model file mask pieces."""
-        return MaskingConfig(
-            share=read_option(cls, options, "share", float),
-            most=read_option(cls, options, "most", int),
-            hidden_prob=read_option(cls, options, "hidden_prob", float),
-            random_prob=read_option(cls, options, "random_prob", float),
-            whole_words=read_option(cls, options, "whole_words", bool),
-        )
+        defaults = {name: item.default for name, item in list_options(cls).items()}
+        return MaskingConfig(**{**defaults, **options})
 
     def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
         return (batch.targets[self.target],)
@@ -120,51 +115,34 @@ class MaskedLanguageModelHead(Head):
     def forward(
         self,
         x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
+        mask_BT: Mask,
         target_BT: Int[Tensor, "B T"],
         table_VE: Float[Tensor, "V E"],
     ) -> Float[Tensor, "M V"]:
-        """Return the logits at each masked piece.
-
-        Args:
-            x_BTD: the states of all pieces.
-            mask_BT: True at real pieces.
-            target_BT: the pieces that are masked.
-            table_VE: the embeddings of the encoder.
-        """
+        """Return the logits at each masked piece."""
         positions_M = (mask_BT & (target_BT != PADDING_LABEL)).flatten().nonzero().squeeze(1)
         x_MD = x_BTD.flatten(0, 1).index_select(0, positions_M)
         logits_MV: Tensor = self.piece(x_MD, table_VE)
         return logits_MV
 
     def loss(
-        self,
-        logits_MV: Float[Tensor, "M V"],
-        target_BT: Int[Tensor, "B T"],
-        mask_BT: Bool[Tensor, "B T"],
+        self, logits_MV: Float[Tensor, "M V"], target_BT: Int[Tensor, "B T"], mask_BT: Mask
     ) -> Float[Tensor, ""]:
-        """Return the mean negative log probability of the masked pieces."""
         target_M = target_BT[mask_BT & (target_BT != PADDING_LABEL)]
         total = functional.cross_entropy(logits_MV, target_M, reduction="sum")
         return total / max(len(target_M), 1)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of masked pieces."""
         return (target != PADDING_LABEL).sum()
 
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of masked pieces."""
         return self.count_terms(target, where)
 
     def outputs(self, logits_MV: Float[Tensor, "M V"], mask: object = None) -> Float[Tensor, "M V"]:
-        """Return the logits of the masked pieces."""
         return logits_MV
 
     def decode(
-        self,
-        logits_MV: Float[Tensor, "M V"],
-        mask_BT: Bool[Tensor, "B T"],
-        target_BT: Int[Tensor, "B T"],
+        self, logits_MV: Float[Tensor, "M V"], mask_BT: Mask, target_BT: Int[Tensor, "B T"]
     ) -> Decoded:
         """Return the log probability of each text's masked pieces, and the share predicted."""
         is_masked_BT = mask_BT & (target_BT != PADDING_LABEL)

@@ -67,7 +67,6 @@ class RankingHead(VectorHead):
         return score_B
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of questions with right and wrong candidates."""
         assert where is not None
         mixed = set(where[target == 1].tolist()) & set(where[target != 1].tolist())
         return torch.tensor(len(mixed))
@@ -85,10 +84,7 @@ class RankingHead(VectorHead):
         return Decoded((scores_B > 0).long(), torch.stack([1 - right_B, right_B], -1))
 
     def loss(
-        self,
-        scores_B: Float[Tensor, " B"],
-        target_B: Int[Tensor, " B"],
-        group_B: Int[Tensor, " B"],
+        self, scores_B: Float[Tensor, " B"], target_B: Int[Tensor, " B"], group_B: Int[Tensor, " B"]
     ) -> Float[Tensor, ""]:
         """Return the mean over questions of the mean of their losses; 0 without losses."""
         right_B = target_B == 1

@@ -66,10 +66,6 @@ class ClassificationHead(LabelScoring, VectorHead):
 
     kinds = frozenset({"classification", "pair_classification", "ranking", "intent_slots"})
 
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
-        scores_BL: Tensor = self.layers(x_BD)
-        return scores_BL
-
 
 @HEADS.register("multi_label")
 class MultiLabelHead(LabelLossHead, VectorHead):
@@ -98,10 +94,6 @@ class MultiLabelHead(LabelLossHead, VectorHead):
     ) -> None:
         super().__init__(in_dim, num_labels, **options)
         self.threshold = threshold
-
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
-        scores_BL: Tensor = self.layers(x_BD)
-        return scores_BL
 
     def loss(
         self, scores_BL: Float[Tensor, "B L"], target_BL: Float[Tensor, "B L"], mask: None = None

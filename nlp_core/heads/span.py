@@ -7,12 +7,12 @@ tokens, after one for "no answer" if questions may have none; N twice the exampl
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import pool_max, zero_padding
+from nlp_core.blocks.masking import Mask, pool_max, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.passage import NO_ANSWER
 from nlp_core.heads.base import HEADS, Decoded, Head, hide_classes
@@ -96,10 +96,7 @@ class SpanHead(Head):
         self.max_answer_tokens = max_answer_tokens
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        y_BTE: Float[Tensor, "B T E"],
-        mask_BT: Bool[Tensor, "B T"],
+        self, x_BTD: Float[Tensor, "B T D"], y_BTE: Float[Tensor, "B T E"], mask_BT: Mask
     ) -> Float[Tensor, "B S 2"]:
         """Return the scores of each place as first and last token, zeros at padding."""
         x_BTD = functional.dropout(x_BTD, self.dropout, self.training)
@@ -111,10 +108,7 @@ class SpanHead(Head):
         return torch.cat([torch.cat(none, -1).unsqueeze(1), scores_BT2], 1)
 
     def loss(
-        self,
-        scores_BS2: Float[Tensor, "B S 2"],
-        target_B2: Int[Tensor, "B 2"],
-        mask_BT: Bool[Tensor, "B T"],
+        self, scores_BS2: Float[Tensor, "B S 2"], target_B2: Int[Tensor, "B 2"], mask_BT: Mask
     ) -> Float[Tensor, ""]:
         """Return the mean loss of the examples that have tokens.
 
@@ -130,7 +124,6 @@ class SpanHead(Head):
         return -right_B.masked_fill(~real_B, 0.0).sum() / real_B.sum().clamp(min=1)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of passages that have tokens."""
         assert where is not None
         return where.any(1).sum()
 
@@ -140,7 +133,7 @@ class SpanHead(Head):
             super().count_rows(target, where) if self.has_none else self.count_terms(target, where)
         )
 
-    def decode(self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
+    def decode(self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Mask) -> Decoded:
         """Return the answers, -1 for none, and p(i, j) and p(none) in 64 bits."""
         shift = int(self.has_none)
         log_BS2 = self._normalise(scores_BS2.double(), mask_BT)
@@ -156,9 +149,7 @@ class SpanHead(Head):
         found_B2 = found_B2.masked_fill(empty_B.unsqueeze(-1), NO_ANSWER)
         return Decoded(found_B2, torch.stack(scores, -1).exp())
 
-    def outputs(
-        self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "N S"]:
+    def outputs(self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Mask) -> Float[Tensor, "N S"]:
         """Return the logits of the places, a row for each example's first and last token."""
         mask_BS = self._mask_places(mask_BT)
         rows = mask_BS.any(1).nonzero().squeeze(1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import masked_softmax, zero_padding
+from nlp_core.blocks.masking import Mask, masked_softmax, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.heads.base import HEADS, Head, HeadBatch
 from nlp_core.heads.sentence import LabelScoring, ValueScoring
@@ -45,10 +45,7 @@ class StochasticAnswer(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
-        parts_BT: Int[Tensor, "B T"],
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B N O"]:
         x_BTD = zero_padding(x_BTD, mask_BT)
         kept_B1D = functional.dropout(torch.ones_like(x_BTD[:, :1]), self.dropout, self.training)
@@ -68,7 +65,7 @@ class StochasticAnswer(nn.Module):
 
 
 def _attend(
-    score_BT: Float[Tensor, "B T"], x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
+    score_BT: Float[Tensor, "B T"], x_BTD: Float[Tensor, "B T D"], mask_BT: Mask
 ) -> Float[Tensor, "B D"]:
     weight_BT = masked_softmax(score_BT, mask_BT).to(x_BTD.dtype)
     return (weight_BT.unsqueeze(1) @ x_BTD).squeeze(1)
@@ -112,7 +109,6 @@ class StochasticAnswerHead(Head):
         self.step_dropout = step_dropout
 
     def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
-        """Return the text that each place is of."""
         assert batch.parts is not None, "pairs of whole texts"
         return (batch.parts,)
 
@@ -144,12 +140,8 @@ class SANClassificationHead(LabelScoring, StochasticAnswerHead):
     kinds = frozenset({"pair_classification", "ranking"})
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
-        parts_BT: Int[Tensor, "B T"],
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B L"]:
-        """Return the log probabilities of the labels."""
         logits_BNL = self.answer(x_BTD, mask_BT, parts_BT)
         kept_BN = self.choose(logits_BNL)
         log_BNL = logits_BNL.log_softmax(-1).masked_fill(~kept_BN.unsqueeze(-1), -torch.inf)
@@ -176,10 +168,7 @@ class SANRegressionHead(ValueScoring, StochasticAnswerHead):
         super().__init__(in_dim, 1, **options)
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Bool[Tensor, "B T"],
-        parts_BT: Int[Tensor, "B T"],
+        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
     ) -> Float[Tensor, " B"]:
         values_BN1 = self.answer(x_BTD, mask_BT, parts_BT)
         kept_BN = self.choose(values_BN1)

@@ -6,11 +6,11 @@ Shape letters: B batch, T tokens, D width of the input, L labels, N real tokens 
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.masking import Mask, zero_padding
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
 from nlp_core.heads.crf import (
     Chain,
@@ -43,9 +43,7 @@ class EmissionHead(Head):
         self.emission = nn.Linear(in_dim, num_labels)
         self.reduction = reduction
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "B T L"]:
+    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T L"]:
         return zero_padding(self.emission(x_BTD), mask_BT)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
@@ -58,9 +56,7 @@ class EmissionHead(Head):
         assert where is not None
         return where.sum()
 
-    def outputs(
-        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
-    ) -> Float[Tensor, "N L"]:
+    def outputs(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Mask) -> Float[Tensor, "N L"]:
         """Return the scores of the labels, a row for each real token.
 
         A softmax of the emissions of a random field is not its marginals, but it changes with the
@@ -80,10 +76,7 @@ class TaggingHead(LabelLossHead, EmissionHead):
     """
 
     def loss(
-        self,
-        scores_BTL: Float[Tensor, "B T L"],
-        target_BT: Int[Tensor, "B T"],
-        mask_BT: Bool[Tensor, "B T"],
+        self, scores_BTL: Float[Tensor, "B T L"], target_BT: Int[Tensor, "B T"], mask_BT: Mask
     ) -> Float[Tensor, ""]:
         target_BT = target_BT.masked_fill(~mask_BT, PADDING_LABEL)
         total = compute_label_loss(
@@ -95,11 +88,11 @@ class TaggingHead(LabelLossHead, EmissionHead):
         )
         return total / self.count_terms(target_BT, mask_BT)
 
-    def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
+    def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Mask) -> Decoded:
         return Decoded(scores_BTL.argmax(-1).masked_fill(~mask_BT, PADDING_LABEL), None)
 
     def marginals(
-        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Mask
     ) -> Float[Tensor, "B T L"]:
         """Return the probability of each label at each token, zeros at padding."""
         return zero_padding(scores_BTL.softmax(-1), mask_BT)
@@ -118,6 +111,8 @@ class CRFTaggingHead(EmissionHead):
     Source: Lample et al. 2016 (neural architectures for NER), section 2.2.
     """
 
+    structured = True
+
     def __init__(self, in_dim: int, num_labels: int, **options: Reduction) -> None:
         super().__init__(in_dim, num_labels, **options)
         self.transition = nn.Parameter(torch.zeros(num_labels, num_labels))
@@ -125,10 +120,7 @@ class CRFTaggingHead(EmissionHead):
         self.end = nn.Parameter(torch.zeros(num_labels))
 
     def loss(
-        self,
-        scores_BTL: Float[Tensor, "B T L"],
-        target_BT: Int[Tensor, "B T"],
-        mask_BT: Bool[Tensor, "B T"],
+        self, scores_BTL: Float[Tensor, "B T L"], target_BT: Int[Tensor, "B T"], mask_BT: Mask
     ) -> Float[Tensor, ""]:
         chain, full_BT = self._chain(scores_BTL), _fill_empty(mask_BT)
         score_B = score_path(chain, target_BT.masked_fill(~mask_BT, 0), full_BT)
@@ -136,20 +128,19 @@ class CRFTaggingHead(EmissionHead):
         total = loss_B.sum().to(self.transition.dtype)
         return total / self.count_terms(target_BT, mask_BT)
 
-    def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]) -> Decoded:
+    def decode(self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Mask) -> Decoded:
         path_BT = find_best_path(self._chain(scores_BTL), _fill_empty(mask_BT))
         return Decoded(path_BT.masked_fill(~mask_BT, PADDING_LABEL), None)
 
     def marginals(
-        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"]
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Mask
     ) -> Float[Tensor, "B T L"]:
-        """Return the probability of each label at each token, zeros at padding."""
         with torch.no_grad():
             found = compute_marginals(self._chain(scores_BTL), _fill_empty(mask_BT))
         return zero_padding(found.label.to(scores_BTL.dtype), mask_BT)
 
     def soften(
-        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Bool[Tensor, "B T"] | None
+        self, scores_BTL: Float[Tensor, "B T L"], mask_BT: Mask | None
     ) -> Float[Tensor, "B T L"]:
         """Return the log-probability of each label at each token, differentiable.
 

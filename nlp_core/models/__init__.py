@@ -1,5 +1,5 @@
 """Model graphs: planning with shapes, building, saving; and the encoders they may hold."""
 
-from nlp_core.encoders import PretrainedEncoder  # names it among the blocks
+from nlp_core.encoders.pretrained import PretrainedEncoder  # names it among the blocks
 
 __all__ = ["PretrainedEncoder"]

@@ -1,17 +1,19 @@
-"""The nodes of a model graph, described before any data is read.
+"""The nodes of a model graph, described before any data is read, and drawn.
 
 Shape letters: B batch, T tokens, C characters in a word, W numbers.
 """
 
 import json
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
+from xml.sax.saxutils import escape
 
 import torch
 from pydantic import BaseModel
 
-from nlp_core.blocks import BLOCKS, VECTOR
-from nlp_core.heads import HEADS
+from nlp_core.blocks.base import BLOCKS, VECTOR
+from nlp_core.heads.base import HEADS
 from nlp_core.models.plan import LayerPlan, ModelPlan
 from nlp_core.models.shapes import format_shape, shape_input
 
@@ -67,7 +69,7 @@ def describe_plan(plan: ModelPlan) -> list[Node]:
 
 def count_layer(layer: LayerPlan) -> int | None:
     """Return the parameters of a layer: 0 if shared, None if they depend on a vocabulary."""
-    if layer.owner != layer.name:
+    if not layer.is_owner:
         return 0
     if any(shape.rank < VECTOR for shape in layer.shapes):
         return None
@@ -77,7 +79,7 @@ def count_layer(layer: LayerPlan) -> int | None:
 
 
 def _describe_layer(layer: LayerPlan, plan: ModelPlan) -> Node:
-    is_shared = layer.owner != layer.name
+    is_shared = not layer.is_owner
     return Node(
         "layer",
         layer.name,
@@ -107,3 +109,38 @@ def _format(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_format, value))}]"
     return json.dumps(value)
+
+
+LETTERS_A_LINE = 30
+COLORS = {
+    "input": "fill:#eef0f3,stroke:#6b7280,color:#111",
+    "layer": "fill:#eaf2fb,stroke:#2563a8,color:#111",
+    "head": "fill:#e6f4ea,stroke:#1e7b3c,color:#111",
+}
+
+
+def write_mermaid(nodes: Sequence[Node]) -> str:
+    """Return the flowchart of the nodes that `describe_plan` returns.
+
+    A box with a dashed border shares the parameters of the layer that it names.
+    """
+    lines = ["flowchart TD"]
+    for node in nodes:
+        opening, closing = ("([", "])") if node.sort == "input" else ("[", "]")
+        text = "<br/>".join(escape(line, {'"': "#quot;"}) for line in _label(node))
+        lines.append(f'  {node.key}{opening}"{text}"{closing}')
+    lines += [f"  {other} --> {node.key}" for node in nodes for other in dict.fromkeys(node.reads)]
+    for sort, colors in COLORS.items():
+        keys = ",".join(node.key for node in nodes if node.sort == sort)
+        lines += [f"  classDef {sort} {colors}", f"  class {keys} {sort}"]
+    shared = ",".join(node.key for node in nodes if node.shares)
+    if shared:
+        lines += ["  classDef shared stroke-dasharray:4 3", f"  class {shared} shared"]
+    return "\n".join(lines) + "\n"
+
+
+def _label(node: Node) -> list[str]:
+    what = f"shares {node.shares}" if node.shares else node.what
+    options = textwrap.wrap(", ".join(node.options), LETTERS_A_LINE)
+    shape = f"reads {node.shape}" if node.sort == "head" else node.shape
+    return [node.name, what, *options, shape]

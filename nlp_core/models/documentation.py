@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nlp_core.blocks import Block
-from nlp_core.heads import Head
+from nlp_core.blocks.base import Block
+from nlp_core.heads.base import Head
 from nlp_core.models.options import options_model
 from nlp_core.models.shapes import RANK_NAMES
 

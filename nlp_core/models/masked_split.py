@@ -1,31 +1,21 @@
 """Windows of a corpus as examples whose pieces are masked, differently in each step of training."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from nlp_core.config.masking import MaskingConfig
 from nlp_core.config.reader import TEXTS
 from nlp_core.data.batching import Ragged
-from nlp_core.data.corpus import TRAIN
-from nlp_core.data.corpus_task import DocumentSplit
-from nlp_core.data.masked_text import RULE, SEED, MaskedText, cut_text, mask_text
-from nlp_core.data.pieces import PieceVocabulary
+from nlp_core.data.masked_text import RULE, SEED, MaskedText
 from nlp_core.data.task import Split
-from nlp_core.data.window import encode_documents
-from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import ConfigError
-from nlp_core.heads import MaskedLanguageModelHead
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.kinds import LABEL, MASKED
-from nlp_core.models.features import IGNORED, Batch, EncodedSplit, Featurizer, raw_layers
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.batch import IGNORED, Batch, EncodedSplit
 from nlp_core.models.plan import ModelPlan
 
-HEADS = "lm_head.safetensors"
-"""The file of the heads of an encoder that was pretrained here."""
 MASKING = 5  # which generator of a step
 MEASURED_WINDOWS = 1024
 """Windows of a text that are measured in full."""
@@ -36,8 +26,6 @@ class MaskedSplit(EncodedSplit):
     """Windows of a text with masked pieces.
 
     Attributes:
-        text: the windows.
-        rule: how pieces are masked.
         key: with the number of a window the seed of its masking.
         layers: names of the layers that read the pieces.
         input: name of the model's input of whole texts.
@@ -69,7 +57,6 @@ class MaskedSplit(EncodedSplit):
         return replace(self, split=split, inputs=_outline(self.input, text), text=text)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        """Return some windows as tensors."""
         windows, masked = self.text.batch(rows.tolist(), self.rule, self.key)
         inside = windows.inside
         places = np.where(inside, np.arange(inside.size).reshape(inside.shape), 0)
@@ -96,15 +83,12 @@ def build_masked_split(
     """Return the windows of a text as a split of the model.
 
     Args:
-        plan: the model.
-        text: the windows.
-        rule: how their pieces are masked.
         has_pairs: whether they have two segments.
 
     Raises:
         ConfigError: the model cannot read documents.
     """
-    name = _find_input(plan)
+    name = find_input(plan)
     return MaskedSplit(
         split=Split(text.name, np.arange(len(text)), {}, {}, None),
         features={},
@@ -113,49 +97,20 @@ def build_masked_split(
         text=text,
         rule=rule,
         key=(SEED,),
-        layers=tuple(layer.name for layer in raw_layers(plan)),
+        layers=tuple(layer.name for layer in plan.raw_layers),
         input=name,
         has_pairs=has_pairs,
     )
 
 
-def _find_input(plan: ModelPlan) -> str:
-    inputs = {name for layer in raw_layers(plan) for name in layer.inputs}
+def find_input(plan: ModelPlan) -> str:
+    inputs = {name for layer in plan.raw_layers for name in layer.inputs}
     if set(plan.inputs[name] for name in inputs) != {TEXTS} or len(inputs) != 1:
         raise ConfigError(
             f"{plan.where}: inputs: found {', '.join(sorted(plan.inputs.values()))} below the head "
             f"of a corpus, expected {TEXTS} only."
         )
     return inputs.pop()
-
-
-def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
-    """Turn a split into arrays, by its columns or, of documents, by their windows.
-
-    Raises:
-        ConfigError: the model cannot read documents.
-        DataError: a label that the task does not name; no document is as long as a window.
-    """
-    if not isinstance(split, DocumentSplit):
-        return featurizer.encode(split)
-    assert split.corpus is not None, split.name
-    plan = featurizer.plan
-    _find_input(plan)
-    pieces, length = _find_pieces(featurizer)
-    documents = split.corpus.read_paragraphs(split.name)
-    if split.name == TRAIN:
-        text = cut_text(TRAIN, encode_documents(documents, pieces), pieces, length=length)
-        return build_masked_split(plan, text, find_rule(plan))
-    text = mask_text(split.name, documents, pieces, length=length)
-    return build_masked_split(plan, text).thin(MEASURED_WINDOWS)
-
-
-def _find_pieces(featurizer: Featurizer) -> tuple[PieceSet, int]:
-    """Return the tokenizer of the encoder, and the most pieces of its windows."""
-    owner = next(layer.owner for layer in raw_layers(featurizer.plan))
-    vocabulary = featurizer.vocabularies[owner]
-    assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
-    return read_pieces(vocabulary.tokenizer, featurizer.plan.where), vocabulary.max_length
 
 
 def find_rule(plan: ModelPlan) -> MaskingConfig:
@@ -166,13 +121,3 @@ def find_rule(plan: ModelPlan) -> MaskingConfig:
         if issubclass(head.head, MaskedLanguageModelHead)
     )
     return rule
-
-
-def load_pretrained_head(model: GraphModel, init: Path) -> None:
-    """Give heads of masked pieces the weights of an encoder that was pretrained here."""
-    if not (init / HEADS).exists():
-        return
-    kept = load_file(init / HEADS)
-    for head in model.heads.values():
-        if isinstance(head, MaskedLanguageModelHead):
-            head.load_state_dict({key: kept[key] for key in head.state_dict()})

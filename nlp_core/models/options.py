@@ -21,7 +21,6 @@ def check_options(owner: type, options: dict[str, Any], *, where: str) -> dict[s
 
 @cache
 def options_model(owner: type) -> type[BaseModel]:
-    """Return the closed model of a class's options."""
     fields: dict[str, Any] = {
         name: (item.annotation, ... if item.default is item.empty else item.default)
         for name, item in list_options(owner).items()

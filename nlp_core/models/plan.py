@@ -1,24 +1,19 @@
 """Plan a model graph: order, sharing and shapes of its layers, before any data is read."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
+from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
 from nlp_core.config.reader import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.heads import HEADS, Head
+from nlp_core.heads.base import HEADS, Head
 from nlp_core.kinds import KINDS
 from nlp_core.models.options import check_options
-from nlp_core.models.order import (
-    check_head_tasks,
-    check_names,
-    check_read,
-    sort_layers,
-)
+from nlp_core.models.order import check_head_tasks, check_names, check_read, sort_layers
 from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
 
 Axes = tuple[str, ...]
@@ -32,8 +27,6 @@ class LayerPlan:
     Attributes:
         owner: the layer whose parameters it uses: itself, or the one it shares.
         inputs: names of model inputs or layers.
-        shapes: of the inputs.
-        shape: of the output.
     """
 
     name: str
@@ -44,6 +37,10 @@ class LayerPlan:
     shapes: list[Shape]
     shape: Shape
 
+    @property
+    def is_owner(self) -> bool:
+        return self.owner == self.name
+
 
 @dataclass(frozen=True)
 class HeadPlan:
@@ -51,7 +48,6 @@ class HeadPlan:
 
     Attributes:
         inputs: names of the layers that it reads.
-        axes: of all inputs.
         task: None: the only one.
     """
 
@@ -82,6 +78,30 @@ class ModelPlan:
 
     def __deepcopy__(self, memo: object) -> "ModelPlan":
         return self
+
+    @property
+    def raw_layers(self) -> list[LayerPlan]:
+        """The layers that read columns of the task."""
+        return [layer for layer in self.layers if layer.shapes[0].rank < VECTOR]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the project that training of the model reads, sorted."""
+        names = {
+            str(layer.options[name])
+            for layer in self.layers
+            for name in layer.block.files
+            if name in layer.options
+        }
+        return [Path(name) for name in sorted(names)]
+
+    def find_missing(self, columns: Container[str]) -> dict[str, str]:
+        """Return the inputs whose columns are not among those of a task."""
+        return {
+            name: column
+            for name, column in self.inputs.items()
+            if find_source(column) not in columns
+        }
 
     @property
     def grouped(self) -> bool:
@@ -130,6 +150,11 @@ class ModelPlan:
             return [kind.name for kind in kinds if kind.texts]
         num_texts = 2 if any(column.startswith("tokens_b") for column in columns) else 1
         return [kind.name for kind in kinds if kind.num_texts == num_texts]
+
+
+def find_source(column: str) -> str:
+    """Return the task's column of a model's input, which may be its characters."""
+    return column.removesuffix(".characters")
 
 
 def read_plan(path: Path) -> ModelPlan:

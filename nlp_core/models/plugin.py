@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlp_core.blocks import BLOCKS
+from nlp_core.blocks.base import BLOCKS
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_file
-from nlp_core.heads import HEADS
+from nlp_core.heads.base import HEADS
 from nlp_core.registry import Registry
 
 REGISTRIES: tuple[Registry[Any], ...] = (BLOCKS, HEADS, TOKENIZERS)  # Any: of unlike things

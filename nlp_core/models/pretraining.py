@@ -11,13 +11,15 @@ from torch import Tensor, nn
 from nlp_core.config.model import parse_model
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.architecture import find_width
+from nlp_core.encoders.pretrained import PretrainedEncoder, save_encoder
+from nlp_core.files import write_text
 from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICATION, Kind
+from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel, build_shared_model
-from nlp_core.models.masked_split import HEADS, load_pretrained_head
+from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import plan_model
+from nlp_core.models.saving import HEADS, load_pretrained_head, save_tensors
 
 ENCODER, PIECE, PAIR = "encoder", "piece", "pair"
 PAIRS = "pairs"
@@ -30,7 +32,6 @@ class PretrainingModel:
     """An encoder and its heads.
 
     Attributes:
-        model: all of it.
         pieces: the part that predicts masked pieces.
         pairs: the part that predicts the answers of pairs; None: there are no pairs.
     """
@@ -41,10 +42,14 @@ class PretrainingModel:
 
     @property
     def encoder(self) -> Any:  # Any: a class of its own for each sort of encoder
-        """The encoder, of the library transformers."""
         block = self.model.blocks[ENCODER]
         assert isinstance(block, PretrainedEncoder), type(block)
         return block.encoder
+
+    def save(self, folder: Path, tokenizer: str) -> None:
+        save_encoder(self.encoder, folder)
+        write_text(folder / "tokenizer.json", tokenizer)
+        save_tensors(folder / HEADS, self.list_head_weights())
 
     def list_head_weights(self) -> dict[str, Tensor]:
         """Return the weights of the heads by their names in the file of an encoder's heads."""
@@ -61,10 +66,8 @@ def build_pretraining_model(
     """Build encoder and heads, with the weights of init where it has them.
 
     Args:
-        config: the encoder.
         architecture: the configuration of transformers.
         tokenizer: as JSON.
-        task: the corpus.
         where: its key in params.yaml, for error messages.
     """
     dim, length = find_width(architecture), max(phase.length for phase in config.phases)

@@ -1,38 +1,64 @@
 """A trained model on disk: model.safetensors and vocabulary.json, read without pickle.
 
+Another model may start from it: layers of the same name get its vocabularies and weights. A layer
+keeps the ids of the trained model; words that only the new task has use their pretrained vectors,
+if any.
+
 Pretrained vectors of words outside the training split are not stored; they are read again from the
 `init` folder.
 """
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from nlp_core.data.task import list_targets
-from nlp_core.errors import DataError
+from nlp_core.data.vocabulary import Vocabulary
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_json
+from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.kinds import TAGS, Kind
-from nlp_core.models.features import Featurizer, choose_vocabulary, raw_layers
-from nlp_core.models.graph import GraphModel, build_shared_model
+from nlp_core.models.build import build_shared_model
+from nlp_core.models.features import Featurizer, choose_vocabulary
+from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
+
+log = logging.getLogger(__name__)
 
 WEIGHTS = "model.safetensors"
 VOCABULARY = "vocabulary.json"
 TASKS = "tasks"
+HEADS = "lm_head.safetensors"
+"""The file of the heads of an encoder that was pretrained here."""
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: object = None) -> None:
+    """Write named tensors; the note is JSON in the one metadata key that keeps bytes stable."""
+    metadata = None if note is None else {"note": json.dumps(note, sort_keys=True)}
+    stored = {name: tensors[name].detach().contiguous() for name in sorted(tensors)}
+    with replacing(path) as temporary:
+        save_file(stored, temporary, metadata=metadata)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
+    """Read what `save_tensors` wrote: the tensors and the note."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return tensors, json.loads(metadata.get("note", "null"))
 
 
 def save_model(
     folder: Path, state: Mapping[str, Tensor], featurizers: Mapping[str, Featurizer]
 ) -> None:
     """Write weights, and the vocabularies that the featurizers of all tasks share."""
-    stored = {name: state[name].contiguous() for name in sorted(state)}
-    with replacing(folder / WEIGHTS) as temporary:
-        save_file(stored, temporary)
+    save_tensors(folder / WEIGHTS, state)
     first = next(iter(featurizers.values()))
     layers = {name: item.describe() for name, item in first.vocabularies.items()}
     targets = {name: _describe_targets(item) for name, item in featurizers.items()}
@@ -73,7 +99,7 @@ def load_model(
         if not (folder / name).exists():
             raise DataError(f"{folder / name}: there is no such file; train the cell first.")
     note = _read_whole(folder / VOCABULARY, lambda path: json.loads(path.read_bytes()))
-    owners = {layer.name: layer for layer in raw_layers(plan) if layer.owner == layer.name}
+    owners = {layer.name: layer for layer in plan.raw_layers if layer.is_owner}
     if set(owners) == set(note["layers"]):
         vocabularies = {
             name: choose_vocabulary(owners[name]).from_note(item, owners[name].options, init)
@@ -109,3 +135,98 @@ def _read_whole(path: Path, read: Callable[[Path], Any]) -> Any:  # Any: weights
 
 def _shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in state.items()}
+
+
+def check_transfer(plan: ModelPlan, trained: ModelPlan) -> None:
+    """Raise if a model can take nothing from a trained one, or has another block under a name.
+
+    Raises:
+        ConfigError: no layer with parameters has the name of a trained one, or the blocks differ.
+    """
+    blocks = {layer.name: layer.block for layer in trained.layers if layer.is_owner}
+    own = [layer for layer in plan.layers if layer.is_owner and layer.name in blocks]
+    if not own:
+        raise ConfigError(
+            f"{plan.where}: layers: found none with a name in {trained.where}, whose weights it "
+            f"starts from, expected one of {', '.join(blocks)}."
+        )
+    for layer in own:
+        if layer.block is not blocks[layer.name]:
+            raise ConfigError(
+                f"{plan.where}: layer '{layer.name}': found the block {layer.block.__name__}, "
+                f"expected {blocks[layer.name].__name__}, as in {trained.where}, whose weights it "
+                "starts from; or rename the layer."
+            )
+
+
+def read_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vocabulary]:
+    """Return the vocabularies of those layers of a model that a trained one has too."""
+    notes = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["layers"]
+    return {
+        layer.name: choose_vocabulary(layer).from_note(notes[layer.name], layer.options, init)
+        for layer in plan.raw_layers
+        if layer.is_owner and layer.name in notes
+    }
+
+
+def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> list[str]:
+    """Copy a trained model's weights to layers, and with `keep_heads` to heads, of the same name.
+
+    Weights that a layer does not have, such as those of upper layers, are left out.
+
+    Returns:
+        The names of the heads with trained weights.
+
+    Raises:
+        DataError: a layer of the trained model has other shapes.
+    """
+    path = folder / WEIGHTS
+    trained, own = load_file(path), model.state_dict()
+    taken: dict[str, Tensor] = {}
+    for name in model.blocks:
+        if _select(trained, f"blocks.{name}."):
+            wanted = _select(own, f"blocks.{name}.")
+            _check_shapes(name, wanted, trained, path)
+            taken |= {key: trained[key] for key in wanted}
+    kept = [name for name in model.heads if keep_heads and _is_same(name, own, trained)]
+    for name in kept:
+        taken |= {key: trained[key] for key in _select(own, f"heads.{name}.")}
+    model.load_state_dict({**own, **taken})
+    fresh = sorted({key.split(".")[1] for key in own if key not in taken})
+    log.info("start from=%s tensors=%d fresh=%s", folder, len(taken), ",".join(fresh))
+    return kept
+
+
+def _select(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key: value for key, value in state.items() if key.startswith(prefix)}
+
+
+def _check_shapes(
+    layer: str, wanted: Mapping[str, Tensor], trained: Mapping[str, Tensor], path: Path
+) -> None:
+    for key, value in wanted.items():
+        own, name = list(value.shape), key.split(".", 2)[2]
+        found = list(trained[key].shape) if key in trained else "nothing"
+        if found != own:
+            raise DataError(
+                f"{path}: layer '{layer}': {name}: found {found}, expected {own}, the shape in the "
+                "model file; define the layer as in the trained model, or rename it."
+            )
+
+
+def _is_same(head: str, own: Mapping[str, Tensor], trained: Mapping[str, Tensor]) -> bool:
+    shapes = [
+        {key: value.shape for key, value in _select(state, f"heads.{head}.").items()}
+        for state in (own, trained)
+    ]
+    return shapes[0] == shapes[1] != {}
+
+
+def load_pretrained_head(model: GraphModel, init: Path) -> None:
+    """Give heads of masked pieces the weights of an encoder that was pretrained here."""
+    if not (init / HEADS).exists():
+        return
+    kept = load_file(init / HEADS)
+    for head in model.heads.values():
+        if isinstance(head, MaskedLanguageModelHead):
+            head.load_state_dict({key: kept[key] for key in head.state_dict()})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nlp_core.blocks import (
+from nlp_core.blocks.base import (
     CHARACTERS,
     GRID,
     NUMBERS,

@@ -12,34 +12,15 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
-from nlp_core.models.features import Batch
-from nlp_core.models.graph import GraphModel, find_word_tables
-from nlp_core.objectives.objective import Objective
-from nlp_core.objectives.perturbation import (
-    Ball,
-    Noise,
-    Perturbed,
-    intercept,
-    repeat_pass,
-)
+from nlp_core.config.adversarial import FgmConfig, FreeLBConfig
+from nlp_core.models.batch import Batch
+from nlp_core.models.graph import GraphModel
+from nlp_core.objectives.objective import AdversarialObjective
+from nlp_core.objectives.perturbation import Ball, Noise, Perturbed, intercept, repeat_pass
 
 Perturb = Callable[[int, Tensor, Tensor], Perturbed]
 """From the number of a call of a word table, its vectors and the mask of its real words to their
 perturbation."""
-
-
-class AdversarialObjective(Objective):
-    """What all methods share: the word tables, and the noise that perturbations start from.
-
-    Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-    """
-
-    def __init__(self, model: GraphModel, noise: Noise) -> None:
-        super().__init__(model)
-        self.tables = find_word_tables(model)
-        self.noise = noise
 
 
 class LossPass(NamedTuple):
@@ -63,7 +44,6 @@ class LossObjective(AdversarialObjective):
         """Add a pass's gradients to those of the weights.
 
         Args:
-            batch: what the step trains on.
             share: factor on the loss.
             perturb: gives each call of a word table its perturbation.
         """
@@ -87,44 +67,33 @@ class FreeLB(LossObjective):
     mean_k loss(x + delta_k), k = 0 ... K - 1; delta_0 is uniform noise, and delta_{k+1} is delta_k
     moved by step_size g_k / |g_k|, g_k the gradient of the k-th loss, and projected onto the ball.
 
-    Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-        steps: passes K, at least 1.
-        ball: where delta stays.
-        step_size: length of a step, in the norm of the ball.
-
     Source: Zhu et al. 2020 (FreeLB), algorithm 1; one dropout mask for all K: section 3.3.
     """
 
-    def __init__(
-        self, model: GraphModel, noise: Noise, *, steps: int, ball: Ball, step_size: float
-    ) -> None:
+    def __init__(self, model: GraphModel, noise: Noise, config: FreeLBConfig) -> None:
         super().__init__(model, noise)
-        self.steps = steps
-        self.ball = ball
-        self.step_size = step_size
+        self.config = config
+        self.ball = Ball(config.norm, config.level, config.epsilon)
 
     def backward(self, batch: Batch, step: int) -> float:
-        """Add the gradients of a batch's mean loss to those of the weights, and return it."""
-        random_state = get_random_state()
+        steps, random_state = self.config.steps, get_random_state()
         self.noise.begin(step)
 
         def start(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
             return self.noise.draw_uniform(vectors_BTD, mask_BT, ball=self.ball)
 
-        done = self.pass_perturbed(batch, 1 / self.steps, start)
+        done = self.pass_perturbed(batch, 1 / steps, start)
         loss = done.loss
-        for _ in range(self.steps - 1):
+        for _ in range(steps - 1):
             with repeat_pass(self.model, random_state):
-                done = self.pass_perturbed(batch, 1 / self.steps, self._ascend(done))
+                done = self.pass_perturbed(batch, 1 / steps, self._ascend(done))
             loss += done.loss
         return loss
 
     def _ascend(self, done: LossPass) -> Perturb:
         """Return the perturbations one step up the gradients of a pass."""
         moved = [
-            self.ball.ascend(item, gradient, self.step_size)
+            self.ball.ascend(item, gradient, self.config.step_size)
             for item, gradient in zip(done.perturbed, done.gradients, strict=True)
         ]
         return lambda idx, vectors_BTD, mask_BT: moved[idx]
@@ -135,25 +104,18 @@ class Fgm(LossObjective):
 
     loss(x) + weight loss(x + epsilon g / |g|_2), g the gradient of loss(x), held constant.
 
-    Args:
-        model: what is trained.
-        noise: of no use here.
-        weight: factor on the loss of the perturbed pass.
-        ball: l2, as wide as the perturbation is long (epsilon).
-
     Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
         classification), section 3.
     Note: word vectors are perturbed as they are; the paper first makes each number of them mean 0
         and variance 1 over the vocabulary.
     """
 
-    def __init__(self, model: GraphModel, noise: Noise, *, weight: float, ball: Ball) -> None:
+    def __init__(self, model: GraphModel, noise: Noise, config: FgmConfig) -> None:
         super().__init__(model, noise)
-        self.weight = weight
-        self.ball = ball
+        self.weight = config.weight
+        self.ball = Ball("l2", config.level, config.epsilon)
 
     def backward(self, batch: Batch, step: int) -> float:
-        """Add the gradients of both losses to those of the weights, and return their sum."""
         random_state = get_random_state()
 
         def start(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:

@@ -11,9 +11,8 @@ from nlp_core.errors import ConfigError
 from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.adversarial import Fgm, FreeLB
 from nlp_core.objectives.objective import Objective
-from nlp_core.objectives.perturbation import Ball, Noise
-from nlp_core.objectives.proximal import Average
-from nlp_core.objectives.smoothness import Smart, Vat
+from nlp_core.objectives.perturbation import Noise
+from nlp_core.objectives.smoothness import Average, Smart, Vat
 
 
 def build_objective(
@@ -30,7 +29,6 @@ def build_objective(
     Args:
         config: how word vectors are perturbed; None: the loss as it is.
         model: what is trained; `check_model` has let it pass.
-        seed: of the run.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
         copies: see Average; the same for all tasks of a run.
@@ -39,56 +37,17 @@ def build_objective(
         return Objective(model)
     noise = Noise(seed, rank)
     match config:
-        case SmartConfig():
-            return _build_smart(config, model, noise, num_steps, copies)
+        case SmartConfig(proximal=proximal):
+            average = None
+            if proximal is not None:
+                average = Average(model, proximal, num_steps, copies)
+            return Smart(model, noise, config, average)
         case VatConfig():
-            return Vat(
-                model,
-                noise,
-                weight=config.weight,
-                steps=config.steps,
-                ball=Ball("l2", config.level, config.epsilon),
-                probe=config.probe,
-                every=config.every,
-            )
+            return Vat(model, noise, config)
         case FreeLBConfig():
-            ball = Ball(config.norm, config.level, config.epsilon)
-            return FreeLB(model, noise, steps=config.steps, ball=ball, step_size=config.step_size)
+            return FreeLB(model, noise, config)
         case FgmConfig():
-            ball = Ball("l2", config.level, config.epsilon)
-            return Fgm(model, noise, weight=config.weight, ball=ball)
-
-
-def _build_smart(
-    config: SmartConfig,
-    model: GraphModel,
-    noise: Noise,
-    num_steps: int,
-    copies: dict[int, object] | None,
-) -> Smart:
-    proximal = config.proximal
-    average = None
-    if proximal is not None:
-        average = Average(
-            model,
-            weight=proximal.weight,
-            early_momentum=proximal.early_momentum,
-            momentum=proximal.momentum,
-            num_early=proximal.early_share * num_steps,
-            copies=copies,
-        )
-    return Smart(
-        model,
-        noise,
-        weight=config.weight,
-        steps=config.steps,
-        divergence=config.divergence,
-        ball=Ball(config.norm, config.level, config.epsilon),
-        step_size=config.step_size,
-        noise_std=config.noise_std,
-        every=config.every,
-        average=average,
-    )
+            return Fgm(model, noise, config)
 
 
 def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:

@@ -24,9 +24,9 @@ from torch import Tensor
 from nlp_core.config.distillation import DistillationConfig, KlConfig, MseLogitsConfig
 from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
-from nlp_core.heads import CRFTaggingHead, RegressionHead
+from nlp_core.heads.sentence import RegressionHead
 from nlp_core.kinds import TAGS
-from nlp_core.models.features import Batch, Shares
+from nlp_core.models.batch import Batch, Shares
 from nlp_core.models.graph import GraphModel, find_shares
 from nlp_core.objectives.divergence import kl
 from nlp_core.objectives.matching import Matching
@@ -63,10 +63,6 @@ class Student(GraphModel):
     `compare_soft` over the rows (of tags: their sum, divided as the head's own loss is). What
     layers learn (`matching`) comes on top.
 
-    Args:
-        model: what is trained.
-        lesson: what it learns from.
-
     Raises:
         ConfigError: a head has no outputs that could be compared, or others than the teacher.
     """
@@ -81,7 +77,6 @@ class Student(GraphModel):
     def score_with_loss(
         self, batch: Batch
     ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
-        """Return what `forward` gives for the batch and its loss, that of the layers included."""
         matching = self.lesson.matching
         # a term without a weight is left out: the pass is then that of a student without it
         if matching is None or not (matching.hidden or matching.attention):
@@ -135,7 +130,6 @@ class Student(GraphModel):
     def sum_losses(
         self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
     ) -> Tensor:
-        """Return the loss of scores that `forward` gave for the batch."""
         weight = self.lesson.weight
         losses = []
         labelled = np.flatnonzero(batch.rows < self.lesson.num_labelled)
@@ -188,7 +182,7 @@ class Student(GraphModel):
                 f"{place}, which gives an example a score for each label, and a teacher that gives "
                 "it one; expected heads of one sort."
             )
-        is_field = isinstance(head, CRFTaggingHead) or (head.target == TAGS and lesson.marginals)
+        is_field = head.structured or (head.target == TAGS and lesson.marginals)
         if is_field and isinstance(lesson.objective, MseLogitsConfig):
             raise ConfigError(
                 f"{place} and the objective mse_logits, but a conditional random field, which "

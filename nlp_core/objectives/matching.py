@@ -19,10 +19,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from nlp_core.config.distillation import MatchingConfig
-from nlp_core.encoders import PretrainedEncoder
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.encoders.recording import Recorded
 from nlp_core.errors import ConfigError
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.plan import ModelPlan
 from nlp_core.objectives.divergence import kl
 
@@ -47,12 +47,10 @@ class Matching:
 
     @property
     def attention(self) -> bool:
-        """Whether attention is compared."""
         return bool(self.config.attention and self.config.attention_weight)
 
     @property
     def hidden(self) -> bool:
-        """Whether hidden states are compared."""
         return bool(self.config.hidden and self.config.hidden_weight)
 
     @contextmanager
@@ -62,15 +60,12 @@ class Matching:
             yield own
 
     def count_windows(self, batch: Batch) -> int:
-        """Return the windows that the student reads a batch in."""
         return len(batch.features[self.config.layer][2])
 
     def compare(self, plan: ModelPlan, batch: Batch, passes: list[Recorded]) -> Tensor:
         """Return what the layers of a pass add to its loss.
 
         Args:
-            plan: of the student.
-            batch: what it read.
             passes: what `watch` recorded of one pass over the batch.
         """
         layers = {layer.name: layer for layer in plan.layers}
@@ -141,9 +136,6 @@ def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, w
     """Refuse encoders whose layers cannot be compared; let both record what is compared.
 
     Args:
-        plan: of the student.
-        blocks: of the student.
-        matching: what it is to learn.
         where: model file and layer of the teacher.
 
     Raises:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from nlp_core.models.features import Batch
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.batch import Batch
+from nlp_core.models.graph import GraphModel, find_word_tables
+from nlp_core.objectives.perturbation import Noise
 
 
 class Objective:
@@ -46,3 +47,12 @@ class Objective:
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` returned."""
+
+
+class AdversarialObjective(Objective):
+    """What all methods share: the word tables, and the noise that perturbations start from."""
+
+    def __init__(self, model: GraphModel, noise: Noise) -> None:
+        super().__init__(model)
+        self.tables = find_word_tables(model)
+        self.noise = noise

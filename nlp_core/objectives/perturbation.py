@@ -73,7 +73,6 @@ def repeat_pass(model: nn.Module, random_state: Tensor) -> Iterator[None]:
     normalisation do not move, and torch's global generator is afterwards as it was.
 
     Args:
-        model: what is passed through.
         random_state: of torch's global generator, before the first pass.
     """
     normalisations = [module for module in model.modules() if isinstance(module, _BatchNorm)]

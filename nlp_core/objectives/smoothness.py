@@ -9,6 +9,7 @@ Dropout: as in `adversarial`, all passes use the masks of the first, so that a d
 them measures the perturbation and nothing else; it is exactly 0 where nothing is perturbed.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -17,20 +18,70 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks.random_state import get_random_state
-from nlp_core.config.adversarial import DivergenceName
-from nlp_core.models.features import Batch
+from nlp_core.config.adversarial import DivergenceName, ProximalConfig, SmartConfig, VatConfig
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives.adversarial import AdversarialObjective
 from nlp_core.objectives.divergence import mean_divergence
-from nlp_core.objectives.perturbation import (
-    Ball,
-    Noise,
-    Perturbed,
-    freeze,
-    intercept,
-    repeat_pass,
-)
-from nlp_core.objectives.proximal import Average
+from nlp_core.objectives.objective import AdversarialObjective
+from nlp_core.objectives.perturbation import Ball, Noise, Perturbed, freeze, intercept, repeat_pass
+
+
+class Average:
+    """A moving average of a model's weights, and the outputs of a model of these weights.
+
+    average <- momentum average + (1 - momentum) weights, before each step; at the first step it is
+    the weights themselves, and the term is 0. Buffers and weights that are not trained are shared
+    with the model, not copied. What several tasks share has one average, that of the first of them.
+
+    Args:
+        model: whose weights are averaged.
+        copies: what other tasks' averages have copied already, by identity, and takes up the rest;
+            None: there is no other task.
+
+    Source: Jiang et al. 2020 (SMART), section 3.2, the momentum method.
+    Note: the average's pass uses the dropout masks of the clean pass, so that equal weights mean
+        equal outputs.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        config: ProximalConfig,
+        num_steps: int,
+        copies: dict[int, object] | None = None,
+    ) -> None:
+        fixed = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+        memo = {} if copies is None else copies
+        memo |= {id(item): item for item in [*fixed, *model.buffers()]}
+        self.model = copy.deepcopy(model, memo)
+        trained = {name: item for name, item in self.model.named_parameters() if item.requires_grad}
+        self.weights = {name: item.requires_grad_(False) for name, item in trained.items()}
+        self.config = config
+        self.num_early = config.early_share * num_steps
+
+    @torch.no_grad()
+    def update(self, model: GraphModel, step: int) -> None:
+        """Move towards the weights of the model, before a step that is counted from 0."""
+        is_early = step < self.num_early
+        momentum = self.config.early_momentum if is_early else self.config.momentum
+        current = dict(model.named_parameters())
+        for name, average in self.weights.items():
+            average.lerp_(current[name], 1 - momentum)
+
+    def outputs(self, batch: Batch, random_state: Tensor) -> dict[str, Tensor]:
+        """Return the outputs for a batch, with the dropout masks of a pass that began so.
+
+        They have no gradient, for no weight here asks for one; `torch.no_grad` would choose other
+        kernels of the LSTM, whose last bits differ from those of the model's own pass.
+        """
+        self.model.train()
+        with repeat_pass(self.model, random_state):
+            return self.model.compute_outputs(batch)
+
+    def restore(self, weights: Mapping[str, Tensor]) -> None:
+        for name, average in self.weights.items():
+            average.copy_(weights[name])
+
 
 AVERAGE = "average."
 
@@ -41,7 +92,6 @@ class CleanPass(NamedTuple):
     Attributes:
         vectors: of each call of a word table, [B, T, D].
         masks: of each call, True at real words, [B, T].
-        loss: of the model.
         outputs: by head logits [N, L] or values [N].
         random_state: of torch's global generator, before the pass.
         is_rounded: whether most of the pass was computed in 16 bits.
@@ -62,35 +112,20 @@ class SmoothObjective(AdversarialObjective, ABC):
     D that delta is looked for with are taken with respect to delta only, from the vectors of that
     pass on; no gradient of a weight is built for them. They are of float32 whatever the precision
     of the step: 16 bits round the outputs of a small delta to the clean ones.
-
-    Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-        weight: factor on the divergence.
-        steps: gradients that delta is looked for with.
-        divergence: how distributions are compared.
-        every: steps of training from one with the divergence to the next, where it counts that
-            many times.
     """
 
     def __init__(
         self,
         model: GraphModel,
         noise: Noise,
-        *,
-        weight: float,
-        steps: int,
+        config: SmartConfig | VatConfig,
         divergence: DivergenceName,
-        every: int,
     ) -> None:
         super().__init__(model, noise)
-        self.weight = weight
-        self.steps = steps
+        self.weight, self.every, self.steps = config.weight, config.every, config.steps
         self.divergence = divergence
-        self.every = every
 
     def backward(self, batch: Batch, step: int) -> float:
-        """Add the gradients of a batch's loss to those of the weights, and return the loss."""
         self.noise.begin(step)
         clean = self._pass_clean(batch)
         loss = clean.loss + self.add_terms(batch, clean)
@@ -182,15 +217,6 @@ class Smart(SmoothObjective):
     step projected onto the ball. Gradients of the weights go through both sides of D.
 
     Args:
-        model: what is trained.
-        noise: draws the first perturbations.
-        weight: lambda, factor on the divergence.
-        steps: steps of ascent K.
-        divergence: how distributions are compared.
-        ball: where delta stays.
-        step_size: length of a step, in the norm of the ball.
-        noise_std: standard deviation of the first delta.
-        every: see SmoothObjective.
         average: of the proximal point term; None: no such term.
 
     Source: Jiang et al. 2020 (SMART), sections 3.1 and 3.2.
@@ -199,60 +225,41 @@ class Smart(SmoothObjective):
     """
 
     def __init__(
-        self,
-        model: GraphModel,
-        noise: Noise,
-        *,
-        weight: float,
-        steps: int,
-        divergence: DivergenceName,
-        ball: Ball,
-        step_size: float,
-        noise_std: float,
-        every: int,
-        average: Average | None,
+        self, model: GraphModel, noise: Noise, config: SmartConfig, average: Average | None
     ) -> None:
-        super().__init__(
-            model, noise, weight=weight, steps=steps, divergence=divergence, every=every
-        )
-        self.ball = ball
-        self.step_size = step_size
-        self.noise_std = noise_std
+        super().__init__(model, noise, config, config.divergence)
+        self.config = config
+        self.ball = Ball(config.norm, config.level, config.epsilon)
         self.average = average
 
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        """Return the end of the ascent."""
         found = []
         for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
-            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=self.noise_std)
+            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=self.config.noise_std)
             found.append(drawn._replace(delta=self.ball.project(drawn.delta)))
         for _ in range(self.steps):
             gradients = self.find_gradients(batch, clean, found)
             found = [
-                self.ball.ascend(item, gradient, self.step_size)
+                self.ball.ascend(item, gradient, self.config.step_size)
                 for item, gradient in zip(found, gradients, strict=True)
             ]
         return found
 
     def begin(self, step: int) -> None:
-        """Update the average of the weights."""
         if self.average is not None:
             self.average.update(self.model, step)
 
     def add_terms(self, batch: Batch, clean: CleanPass) -> Tensor | float:
-        """Return the proximal point term."""
         if self.average is None:
             return 0.0
         averaged = self.average.outputs(batch, clean.random_state)
-        return self.average.weight * self._compare(batch, clean.outputs, averaged)
+        return self.average.config.weight * self._compare(batch, clean.outputs, averaged)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the averaged weights."""
         weights = {} if self.average is None else self.average.weights
         return {AVERAGE + name: item for name, item in weights.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` returned."""
         if self.average is not None:
             kept = {name.removeprefix(AVERAGE): item for name, item in state.items()}
             self.average.restore(kept)
@@ -265,15 +272,6 @@ class Vat(SmoothObjective):
     each power iteration takes d <- g / |g|, with g the gradient of KL(f(x) || f(x + probe d)) by
     probe d, which turns d towards the largest eigenvector of the divergence's curvature.
 
-    Args:
-        model: what is trained.
-        noise: draws the first directions.
-        weight: factor on the divergence.
-        steps: power iterations.
-        ball: l2, as wide as the perturbation is long (epsilon).
-        probe: xi, length at which the curvature is probed.
-        every: see SmoothObjective.
-
     Source: Miyato et al. 2017 (adversarial training methods for semi-supervised text
         classification), section 3; the power iteration: Miyato et al. 2016 (distributional
         smoothing with virtual adversarial training), section 2.
@@ -281,23 +279,12 @@ class Vat(SmoothObjective):
         and variance 1 over the vocabulary.
     """
 
-    def __init__(
-        self,
-        model: GraphModel,
-        noise: Noise,
-        *,
-        weight: float,
-        steps: int,
-        ball: Ball,
-        probe: float,
-        every: int,
-    ) -> None:
-        super().__init__(model, noise, weight=weight, steps=steps, divergence="kl", every=every)
-        self.ball = ball
-        self.probe = probe
+    def __init__(self, model: GraphModel, noise: Noise, config: VatConfig) -> None:
+        super().__init__(model, noise, config, "kl")
+        self.ball = Ball("l2", config.level, config.epsilon)
+        self.probe = config.probe
 
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        """Return the perturbations along the directions found."""
         found = []
         for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
             drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=1.0)
@@ -312,5 +299,4 @@ class Vat(SmoothObjective):
         return found
 
     def choose_reference(self, clean: CleanPass) -> dict[str, Tensor]:
-        """Return the clean outputs as constants."""
         return {name: item.detach() for name, item in clean.outputs.items()}

@@ -18,8 +18,8 @@ from nlp_core.encoders.folder import read_size
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing
 from nlp_core.kinds import CLASSIFICATION, LABEL
+from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import build_model
 from nlp_core.models.plan import plan_model
 from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken
 from nlp_core.prediction.predictor import Predictor
@@ -37,7 +37,6 @@ def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
     """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`.
 
     Args:
-        folder: of the encoder.
         source: a file of texts, which says how such files are read.
 
     Raises:
@@ -77,7 +76,6 @@ def embed_file(
     """Write what a layer has for each row of a file; return the rows and the width.
 
     Args:
-        predictor: the model.
         source: the file; a column of labels may be there, and is not read.
         target: what to write, whole or not at all: .npy is a matrix, float32 [rows, D]; .jsonl has
             an object for each row, its own columns and `embedding`, a list, or a list of one for

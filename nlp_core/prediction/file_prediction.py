@@ -38,7 +38,6 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
     """Write a file with the predictions of another one, in the same form; return its rows.
 
     Args:
-        predictor: the model.
         source: what to predict; a column of labels may be there, and is not read.
         target: what to write, whole or not at all.
         confidence_of: labels whose probabilities become columns.
@@ -71,7 +70,6 @@ def describe_prediction(prediction: Prediction, places: dict[str, int]) -> Colum
     """Return the new columns of one prediction.
 
     Args:
-        prediction: of the model.
         places: for further columns the place of their label among the probabilities.
     """
     answer = prediction.prediction

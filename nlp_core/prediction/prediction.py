@@ -1,10 +1,16 @@
 """What a model predicts for one input."""
 
+from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 import numpy as np
+import torch
 
 from nlp_core.data.readers.user import UserExample
+from nlp_core.heads.base import Head
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
+from nlp_core.models.batch import Batch
+from nlp_core.models.graph import GraphModel
 from reglue_runtime.span import Span, find_spans
 
 
@@ -59,3 +65,36 @@ def choose_labels(
     else:
         return Prediction(labels[int(answer)], float(chances[int(answer)]), chances)
     return Prediction([labels[idx] for idx in ids], confidence, chances)
+
+
+@torch.no_grad()
+def predict_batch(
+    model: GraphModel, batch: Batch, targets: Mapping[str, list[str]]
+) -> list[Prediction]:
+    """Return the predictions for the examples of a batch, in its order.
+
+    Args:
+        model: the model, in evaluation mode.
+        targets: by column all labels that can be predicted.
+    """
+    found: dict[str, list[Prediction]] = {}
+    for name, (scores, mask) in model(batch).items():
+        head = model.heads[name]
+        assert isinstance(head, Head), name
+        decoded, labels = head.decode(scores, mask), targets[head.target]
+        ids, chances = decoded.prediction.numpy(), decoded.probability
+        sizes: list[int | None] = [None] * len(ids)
+        if isinstance(head, TaggingHead | CRFTaggingHead):
+            chances, sizes = head.marginals(scores, mask), mask.sum(1).tolist()
+        if chances is None:
+            found[head.target] = [Prediction(value, None, None) for value in ids.tolist()]
+            continue
+        rows = zip(ids, chances.numpy(), sizes, strict=True)
+        found[head.target] = [
+            choose_labels(answer, odds, size, labels) for answer, odds, size in rows
+        ]
+    first, *others = (found[target] for target in targets)
+    if not others:
+        return first
+    tags = [cast(list[str], item.prediction) for item in others[0]]
+    return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]

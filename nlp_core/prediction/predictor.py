@@ -4,58 +4,37 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 import torch
 
-from nlp_core.blocks import SEQUENCE, VECTOR
-from nlp_core.config.reader import SYMBOLS
+from nlp_core.blocks.base import SEQUENCE, VECTOR
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.question_file import build_question_split
-from nlp_core.data.readers.example import Passage, Question
-from nlp_core.data.readers.user import UserExample, cut_texts, list_candidates, locate_text
-from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
-from nlp_core.data.task import Split
-from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
-from nlp_core.data.user_task import build_user_task, read_user_split
+from nlp_core.data.readers.example import Question
+from nlp_core.data.readers.user import UserExample, list_candidates
+from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.heads import CRFTaggingHead, Head, TaggingHead
 from nlp_core.kinds import ANSWERS
-from nlp_core.metrics import measure
-from nlp_core.metrics.confusion import Confusion, count_confusions
-from nlp_core.models.features import Batch, EncodedSplit, list_piece_columns
-from nlp_core.prediction.prediction import Prediction, choose_labels, cut_entities
-from nlp_core.prediction.split_prediction import EVALUATION_BATCH, describe_predictions, predict
+from nlp_core.models.batch import Batch
+from nlp_core.prediction.file_score import FileScores, score_file
+from nlp_core.prediction.input import Input, build_split, read_inputs, read_question
+from nlp_core.prediction.prediction import Prediction, choose_labels, cut_entities, predict_batch
+from nlp_core.prediction.split_prediction import EVALUATION_BATCH, predict
 from nlp_core.prediction.trained_model import TrainedModel
-from reglue_runtime.text import EMPTY_TOKEN
 
 LEAST_CHANCE = 1e-300
 FLAT_RANKS = (VECTOR, SEQUENCE)
 """What a list of numbers, or of such lists, can hold."""
 Value = TypeVar("Value")
-Input: TypeAlias = str | Sequence[str]
-"""A text; two texts for a pair; a text or its tokens where each token gets a tag."""
-
-
-class FileScores(NamedTuple):
-    """How well a model predicts a file with labels.
-
-    Attributes:
-        metrics: by name, in points.
-        confusion: which label was taken for which; None unless each row has one label.
-    """
-
-    metrics: dict[str, float]
-    confusion: Confusion | None
 
 
 class Predictor:
     """A trained model, ready to predict.
 
     Args:
-        trained: the model.
         data: how files are read; None: as the model's own data section or its task says. The kind
             of data, and the texts that the model reads, are those that it was trained for.
     """
@@ -99,7 +78,7 @@ class Predictor:
         if not examples:
             return []
         if self.data.kind.has_passages:
-            return self._answer_texts(examples)
+            return self.answer([read_question(example, self.data) for example in examples])
         if self.data.choices:
             return self._choose_candidates(examples)
         found = self._predict_all(examples)
@@ -121,14 +100,17 @@ class Predictor:
         return found
 
     def _predict_all(self, examples: Sequence[UserExample]) -> list[Prediction]:
-        return self._map_batches(examples, self._predict_batch)
+        targets = self._featurizer.targets
+        compute = partial(predict_batch, self._model, targets=targets)
+        return self._map_batches(examples, compute)
 
     def _map_batches(
         self, examples: Sequence[UserExample], compute: Callable[[Batch], list[Value]]
     ) -> list[Value]:
         """Return what is computed for each example, in batches of like lengths."""
         found: dict[int, Value] = {}
-        encoded = self._encode(examples)
+        split = build_split(examples, self.data, self._featurizer.targets)
+        encoded = self._featurizer.encode(split)
         for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
             found |= dict(zip(rows.tolist(), compute(encoded.batch(rows)), strict=True))
         return [found[row] for row in range(len(examples))]
@@ -206,37 +188,11 @@ class Predictor:
         Raises:
             DataError: see `measure`.
         """
-        targets = self._featurizer.targets
-        pieces = list_piece_columns(self._featurizer.plan)
-        split = read_user_split(path, self.data, "test", targets, pieces)
-        encoded = self._featurizer.encode(split)
-        task = build_user_task(self.data, targets, path.stem, {"test": split})
-        found = describe_predictions(task, predict(self._model, encoded, targets))
-        confusion = count_confusions(found) if task.kind.has_confusion else None
-        return FileScores(measure(task.kind.name, task.metrics, found), confusion)
+        return score_file(path, self.data, self._model, self._featurizer)
 
     def _read_all(self, inputs: Sequence[Input]) -> list[UserExample]:
         self.require_texts_alone()
-        if isinstance(inputs, str):
-            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
-        return [self._read(item, idx) for idx, item in enumerate(inputs)]
-
-    def _read(self, item: Input, idx: int) -> UserExample:
-        texts = [item] if isinstance(item, str) else list(item)
-        if self.data.has_spans and isinstance(item, str):
-            return locate_text([idx], item, self.data)
-        if self.data.kind.has_tags:
-            tokens = self.tokenize(item) if isinstance(item, str) else texts
-            return UserExample([idx], [tokens or [EMPTY_TOKEN]], {})
-        names = self.data.input_columns
-        if len(texts) != len(names):
-            raise ConfigError(
-                f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
-                f"{' and '.join(names)}."
-            )
-        if self.data.kind.has_passages:
-            return UserExample([idx], [], {}, raw=texts)
-        return cut_texts([idx], texts, self.data, self.tokenize)
+        return read_inputs(inputs, self.data, self.tokenize)
 
     def answer(self, questions: Sequence[Question]) -> list[Prediction]:
         """Answer questions on passages; the answer that there is none is an empty text."""
@@ -249,41 +205,6 @@ class Predictor:
             Prediction(text, float(chances[0 if text else -1]), chances) for text, chances in rows
         ]
 
-    def _answer_texts(self, examples: Sequence[UserExample]) -> list[Prediction]:
-        questions = []
-        for example in examples:
-            (number,), (text, context) = example.lines, example.raw
-            stretches = np.array(LOCATORS.get(self.data.tokens)(context), dtype=np.int32)
-            if not len(stretches):
-                raise ConfigError(f"input {number + 1}: found a context without words.")
-            starts, ends = stretches.T
-            passage = Passage(1, number + 1, context, starts, ends)
-            questions.append(Question(str(number), text, passage, None))
-        return self.answer(questions)
-
-    def _encode(self, examples: Sequence[UserExample]) -> EncodedSplit:
-        size = len(examples)
-        texts = {
-            name: [example.texts[idx] for example in examples]
-            for idx, name in enumerate(self.data.text_names)
-        }
-        extras = {name: [example.extras[name] for example in examples] for name in self.data.extras}
-        symbols = {name: rows for name, rows in extras.items() if name.startswith(SYMBOLS)}
-        columns = {
-            name: TextColumn.build([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
-            for name, rows in (texts | symbols).items()
-        }
-        numbers = {
-            name: NumberColumn.build(name, rows)
-            for name, rows in extras.items()
-            if name not in symbols
-        }
-        targets = {name: [None] * size for name in self._featurizer.targets}
-        raw = [[example.raw[idx] for example in examples] for idx in range(len(examples[0].raw))]
-        whole = RawText(raw[0], raw[1] if raw[1:] else None) if raw else None
-        split = Split("input", np.arange(size), columns, targets, None, numbers, raw=whole)
-        return self._featurizer.encode(split)
-
     @torch.no_grad()
     def _embed_batch(self, batch: Batch, layer: str) -> list[np.ndarray]:
         values, masks = self._model.compute_layers(batch)
@@ -291,27 +212,3 @@ class Predictor:
         if mask is None:
             return list(found)
         return [row[:size] for row, size in zip(found, mask.sum(1).tolist(), strict=True)]
-
-    @torch.no_grad()
-    def _predict_batch(self, batch: Batch) -> list[Prediction]:
-        found: dict[str, list[Prediction]] = {}
-        for name, (scores, mask) in self._model(batch).items():
-            head = self._model.heads[name]
-            assert isinstance(head, Head), name
-            decoded, labels = head.decode(scores, mask), self._featurizer.targets[head.target]
-            ids, chances = decoded.prediction.numpy(), decoded.probability
-            sizes: list[int | None] = [None] * len(ids)
-            if isinstance(head, TaggingHead | CRFTaggingHead):
-                chances, sizes = head.marginals(scores, mask), mask.sum(1).tolist()
-            if chances is None:
-                found[head.target] = [Prediction(value, None, None) for value in ids.tolist()]
-                continue
-            rows = zip(ids, chances.numpy(), sizes, strict=True)
-            found[head.target] = [
-                choose_labels(answer, odds, size, labels) for answer, odds, size in rows
-            ]
-        first, *others = (found[target] for target in self._featurizer.targets)
-        if not others:
-            return first
-        tags = [cast(list[str], item.prediction) for item in others[0]]
-        return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]

@@ -1,7 +1,7 @@
-"""The predictions of a split: for the choice of the epoch, and as a file for evaluation."""
+"""The predictions of a split: to choose the epoch, as a file for evaluation, or to teach."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from numpy.typing import NDArray
 
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.columns import TYPES
 from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
-from nlp_core.kinds import ANSWERS
+from nlp_core.heads.base import Head
+from nlp_core.heads.span import SpanHead
+from nlp_core.kinds import ANSWERS, TAGS
 from nlp_core.metrics import Predictions, measure
-from nlp_core.models.features import EncodedSplit
+from nlp_core.metrics.span import compare_words, score_answer
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 
 EVALUATION_BATCH = 128
@@ -27,7 +31,6 @@ class SplitPredictions:
     """The predictions of a split, in the order of its examples.
 
     Attributes:
-        split: the examples.
         answers: by target a label, a value, tags, several labels or a text for each.
         score: probability of each label, [N, L], or of an answer and of none; None where no head
             gives any.
@@ -50,8 +53,6 @@ def predict(
     """Predict a split with the model's head of each target, padding included in nothing.
 
     Args:
-        model: the model.
-        encoded: the split.
         targets: by column (label, tags) all labels that can be predicted.
     """
     model.eval()
@@ -83,7 +84,6 @@ def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, fl
 
 
 def describe_predictions(task: Task, predictions: SplitPredictions) -> Predictions:
-    """Return what metrics are measured on."""
     return Predictions(
         labels=task.labels,
         target=predictions.split.target,
@@ -137,3 +137,98 @@ def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value,
     if isinstance(value, list):
         return [labels[idx] for idx in value[:length]]
     return labels[value] if labels else float(value)
+
+
+def predict_with_best_threshold(
+    model: GraphModel, encoded: EncodedSplit, targets: Mapping[str, list[str]]
+) -> SplitPredictions:
+    """Predict a split as `predict` does, after giving the model the threshold that serves it best.
+
+    Nothing but predicting happens where no head can leave a question unanswered.
+
+    Args:
+        model: the model, whose head gets its new threshold.
+        encoded: a split with answers.
+        targets: by column all labels that can be predicted.
+    """
+    heads = [head for head in model.heads.values() if isinstance(head, SpanHead) and head.has_none]
+    if not heads:
+        return predict(model, encoded, targets)
+    (head,) = heads
+    head.threshold.fill_(torch.inf)
+    found = predict(model, encoded, targets)
+    assert found.score is not None
+    with np.errstate(divide="ignore"):
+        none_odds = np.log(found.score[:, 1]) - np.log(found.score[:, 0])
+    gains = _weigh_answers(encoded.split.target, found.answers[ANSWERS])
+    head.threshold.fill_(find_threshold(none_odds, gains))
+    silent = none_odds > float(head.threshold)
+    texts = zip(found.answers[ANSWERS], silent, strict=True)
+    answers = ["" if is_silent else text for text, is_silent in texts]
+    return replace(found, answers={**found.answers, ANSWERS: answers})
+
+
+def _weigh_answers(targets: list[list[str]], texts: list[str]) -> NDArray[np.float64]:
+    """Return by how much the F1 of each answer is above that of none."""
+    scores = [
+        score_answer(compare_words, right, text) - score_answer(compare_words, right, "")
+        for right, text in zip(targets, texts, strict=True)
+    ]
+    return np.array(scores)
+
+
+def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -> float:
+    """Return the threshold t at which the answers with odds of at most t gain most in all.
+
+    It lies halfway between two neighbouring odds; of equally good ones the least counts. Where it
+    is best to answer always, or never, it lies 1 above the highest odds, or below the least.
+
+    Args:
+        none_odds: log p(none) - log p(answer) of each question, [N].
+        gains: what answering gains over leaving the question unanswered, [N].
+    """
+    order = np.argsort(none_odds, kind="stable")
+    odds = none_odds[order]
+    total = np.concatenate([[0.0], np.cumsum(gains[order])])
+    # between equal odds there is no place for a threshold
+    total[1:-1][odds[1:] == odds[:-1]] = -np.inf
+    best = int(total.argmax())
+    if best == 0:
+        return float(odds[0]) - 1.0
+    if best == len(odds):
+        return float(odds[-1]) + 1.0
+    return float(odds[best - 1] + odds[best]) / 2
+
+
+@torch.no_grad()
+def score_split(
+    model: GraphModel, encoded: EncodedSplit, begins: Sequence[int] = (0,)
+) -> dict[str, list[np.ndarray]]:
+    """Return by target what a model says of each example, in the order of the split.
+
+    Args:
+        encoded: the split; its labels are not read.
+        begins: where each of its parts begins; a batch is of one part.
+
+    Returns:
+        Scores as the head gives them: [L], [T, L] of tags, or [] of a value.
+    """
+    model.eval()
+    found: dict[str, list[np.ndarray]] = {}
+    for rows in _list_batches(encoded.lengths, begins):
+        for name, (score, mask) in model(encoded.batch(rows)).items():
+            head = model.heads[name]
+            assert isinstance(head, Head), name
+            soft, own = head.soften(score, mask), found.setdefault(head.target, [])
+            own += [np.empty(0)] * (len(encoded.split) - len(own))
+            lengths = mask.sum(1).tolist() if head.target == TAGS else [None] * len(rows)
+            for row, item, length in zip(rows, soft.numpy(), lengths, strict=True):
+                own[row] = item[:length] if length is not None else item
+    return found
+
+
+def _list_batches(lengths: np.ndarray, begins: Sequence[int]) -> Iterator[np.ndarray]:
+    for first, last in zip(begins, [*begins[1:], len(lengths)], strict=True):
+        part = lengths[first:last]
+        for rows in order_evaluation_batches(part, batch_size=EVALUATION_BATCH):
+            yield rows + first

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.model import read_model
+from nlp_core.config.name import CELL, SEED
 from nlp_core.config.user_data import DataConfig, Format, describe_files
 from nlp_core.data.guess import guess_format
-from nlp_core.data.readers.records import check_file
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -24,8 +24,6 @@ from nlp_core.models.plan import ModelPlan, plan_model, read_plan
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import load_model
 
-CELL = "cell.json"
-SEED = "seed-"
 MODEL = "model.json"
 RUN = "run.json"
 VECTORS = "vectors"
@@ -39,7 +37,6 @@ class TrainedFolder(NamedTuple):
         name: of the cell, or of the folder.
         weights: folder of the weights and the vocabularies.
         init: folder of the vectors or the encoder that the vocabularies need; need not be there.
-        plan: the model.
         tasks: of a cell, the entry of each task in cell.json; none of a folder of `reglue train`.
         data: how the user's files are read; None for a cell.
     """
@@ -99,8 +96,6 @@ class TrainedModel:
     Attributes:
         folder: of its weights: of a cell, that of the seed.
         name: of the cell, or of the folder.
-        model: with its weights.
-        featurizer: its vocabularies.
         task: what it predicts, and how that is measured.
         data: how the user's files are read; None for a cell, see `describe_data`.
     """
@@ -151,7 +146,6 @@ class TrainedModel:
 
     @property
     def texts(self) -> list[str]:
-        """The columns of the task's texts."""
         return [name.replace("tokens", "text") for name in self.task.kind.tokens]
 
     @property
@@ -186,7 +180,6 @@ class TrainedModel:
             )
         form: Format = "tsv"
         if file is not None and not kind.has_passages:
-            check_file(file)
             form = guess_format(file, kind)
         return describe_files(self._read_source(), form, self.featurizer.plan.inputs.values())
 
@@ -263,7 +256,6 @@ def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:
 
 
 def _choose_task(found: TrainedFolder, folder: Path, wanted: str | None) -> str:
-    """Return the task of a cell that is to be predicted."""
     kinds = {name: KINDS.get(note["kind"]) for name, note in found.tasks.items()}
     names = [name for name, kind in kinds.items() if not kind.is_auxiliary]
     if wanted is None and len(names) > 1:

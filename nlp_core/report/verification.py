@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from safetensors import safe_open
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import CellConfig, ExperimentConfig, Params
+from nlp_core.config.params import CellConfig, ExperimentConfig, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.saving import WEIGHTS
@@ -23,11 +23,11 @@ from nlp_core.report.cell import TrainedCell, find_difference
 from nlp_core.report.evaluation import list_cells, measure_seed
 from nlp_core.report.gain import expect_run
 from nlp_core.report.results import CellResult, RunDigests, read_results
-from nlp_core.training.cell import describe_cell, name_stage, read_cell, train_seed
+from nlp_core.training.cell import describe_cell, read_cell
+from nlp_core.training.cell_run import train_seed
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import pretrain_encoder
-from nlp_core.training.processes import find_processes
 from nlp_core.training.weight_digest import find_first_difference
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> 
             stages[f"preprocess@{cell.measured_on}"] = None
         init = Path(cell.init)
         if not (root / init).exists():
-            stages[name_stage(init)] = None
+            stages[name_init_stage(init)] = None
     return list(stages)
 
 
@@ -230,7 +230,7 @@ class Retrained(NamedTuple):
 
 def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
     cell = read_cell(place.cell, params)
-    folder = train_seed(cell, place.seed, work / place.table / place.cell, find_processes())
+    folder = train_seed(cell, place.seed, work / place.table / place.cell)
     trained = TrainedCell.model_validate(describe_cell(cell, {place.seed: folder}))
     scores = measure_seed(folder, trained)
     return Retrained(trained.runs[str(place.seed)], scores, trained.data, folder / WEIGHTS)

@@ -4,7 +4,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.blocks import PIECES
+from nlp_core.blocks.base import PIECES
 from nlp_core.config.model import read_model
 from nlp_core.config.params import Params, read_params
 from nlp_core.models.description import count_layer

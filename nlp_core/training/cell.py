@@ -1,46 +1,25 @@
-"""Train a cell: every seed of an experiment, resumable, into one folder.
+"""All that a cell of the grid is made of, read and checked before any work starts."""
 
-A finished seed is kept in a work folder whose name is the digest of all that the cell depends on.
-So a killed cell resumes at its seed, and within the seed at the last checkpoint; a cell that is
-given one seed more trains only that one. The cell's own folder appears whole, at the end.
-"""
-
-import logging
-import shutil
-import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.name import CELLS, name_folder
-from nlp_core.config.params import GRID, ExperimentConfig, Params
+from nlp_core.config.name import name_folder
+from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
 from nlp_core.data.corpus_task import read_any_task
 from nlp_core.data.gazetteer import require_file
 from nlp_core.data.task import Task, list_footnotes
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import (
-    digest_file,
-    digest_json,
-    replacing_folder,
-    write_json,
-)
+from nlp_core.files import digest_file, digest_json, write_json
 from nlp_core.metrics import check_metrics, check_selecting_metric
-from nlp_core.models.features import list_files
-from nlp_core.models.graph import count_parameters
 from nlp_core.models.plan import ModelPlan, read_plan
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.split_prediction import write_predictions
 from nlp_core.training.determinism import describe_machine
-from nlp_core.training.lock import locked
-from nlp_core.training.processes import Processes, find_processes
-from nlp_core.training.run import FinishedSeed, Run, train_run
-from nlp_core.training.run_note import write_run_note
+from nlp_core.training.run import FinishedSeed, Run
 from nlp_core.training.start import read_start
-
-log = logging.getLogger(__name__)
 
 ENCODER = "encoder"
 VECTORS = "vectors"
@@ -61,7 +40,7 @@ class Cell(Run):
     @property
     def key(self) -> str:
         """Digest of what the weights of a seed depend on."""
-        files = {str(path): digest_file(path) for path in list_files(self.plan)}
+        files = {str(path): digest_file(path) for path in self.plan.files}
         return digest_json(
             {
                 "numerics": self.numerics,
@@ -95,7 +74,6 @@ class Cell(Run):
         return f"seed-{seed}-{digest_file(self.start.find(seed) / WEIGHTS)[:16]}"
 
     def write_results(self, folder: Path, finished: FinishedSeed) -> None:
-        """Write the predictions of each task, and seed.json."""
         for task in self.tasks:
             path = folder / name_predictions(task.name)
             write_predictions(path, task, finished.predictions[task.name])
@@ -120,7 +98,7 @@ def read_cell(name: str, params: Params) -> Cell:
     if not (init / "manifest.json").exists():
         raise DataError(
             f"{init / 'manifest.json'}: there is no such file, so '{init}', the init of cell "
-            f"'{name}', is not made yet; run `dvc repro {name_stage(init)}`."
+            f"'{name}', is not made yet; run `dvc repro {name_init_stage(init)}`."
         )
     kind = read_mapping(init / "manifest.json")["kind"]
     if kind not in (VECTORS, ENCODER):
@@ -141,7 +119,7 @@ def read_cell(name: str, params: Params) -> Cell:
     _check_tasks(plan, tasks)
     if start is not None:
         start.check(plan)
-    for path in list_files(plan):
+    for path in plan.files:
         require_file(path)
     return Cell(
         name=name,
@@ -156,13 +134,7 @@ def read_cell(name: str, params: Params) -> Cell:
 
 
 def _drop_description(model: dict[str, Any]) -> dict[str, Any]:
-    """Return a model without its description and its source."""
     return {key: value for key, value in model.items() if key not in ("description", "source")}
-
-
-def name_stage(init: Path) -> str:
-    """Return the DVC stage that makes a folder of vectors or of an encoder."""
-    return f"{'pretrain' if f'{init}/'.startswith(CELLS) else 'preprocess'}@{init.name}"
 
 
 def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:
@@ -175,58 +147,6 @@ def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:
         )
     for task in names:
         plan.for_task(task)
-
-
-def train_cell(cell: Cell) -> Path:
-    """Train all seeds of a cell and return its folder.
-
-    Raises:
-        TrainingError: a loss is not finite, or another process trains this cell.
-    """
-    place = f"{cell.experiment.table}/{cell.name}"
-    work = Path("artifacts/work") / place / cell.key[:16]
-    target = cell.folder
-    processes = find_processes()
-    with locked(work, "cell") if processes.is_first else nullcontext():
-        finished = {
-            seed: train_seed(cell, seed, work, processes, notes=Path("runs") / place)
-            for seed in cell.experiment.seeds
-        }
-        if not processes.is_first:
-            return target
-        with replacing_folder(target) as folder:
-            for seed, done in finished.items():
-                shutil.copytree(done, folder / f"seed-{seed}")
-            write_json(folder / "cell.json", describe_cell(cell, finished))
-        for other in work.parent.iterdir():
-            if other != work:
-                shutil.rmtree(other)
-    log.info("finetune done cell=%s seeds=%s", cell.name, cell.experiment.seeds)
-    return target
-
-
-def train_seed(
-    cell: Cell, seed: int, work: Path, processes: Processes, *, notes: Path | None = None
-) -> Path:
-    """Train one seed unless it is finished, and return the folder that holds it.
-
-    Args:
-        cell: what is trained.
-        seed: of the run.
-        work: folder of finished seeds and of checkpoints, from which a killed run goes on.
-        processes: those that take part in each step.
-        notes: folder for the times of the run; None: they are not kept.
-    """
-    done = work / cell.name_seed(seed)
-    processes.wait()
-    if done.exists():
-        log.info("finetune kept cell=%s seed=%d", cell.name, seed)
-        return done
-    started = time.time()
-    train_run(cell, seed, done, work / f"{done.name}.safetensors", processes)
-    if notes is not None and processes.is_first:
-        write_run_note(notes / f"seed-{seed}.json", started)
-    return done
 
 
 def name_predictions(task: str) -> str:
@@ -244,7 +164,7 @@ def _describe_seed(folder: Path, finished: FinishedSeed, tasks: list[Task]) -> d
         },
         "validations": [item["digest"] for item in progress.events if item["event"] == "weights"],
         "epochs": {name: best.epoch for name, best in progress.best.items()},
-        "parameters": count_parameters(finished.model),
+        "parameters": finished.parameters,
     }
 
 
@@ -252,7 +172,6 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
     """Return cell.json: what the cell is, without times, hosts or paths of this machine.
 
     Args:
-        cell: what was trained.
         finished: the folder of each trained seed.
     """
     seeds = {str(seed): read_mapping(path / "seed.json") for seed, path in finished.items()}
@@ -266,10 +185,7 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
         "seeds": experiment.seeds,
         "numerics": cell.numerics,
         "data": {task.name: f"sha256:{task.digest}" for task in cell.tasks},
-        "init": {
-            "path": experiment.init,
-            "sha256": f"sha256:{_digest_start(cell)}",
-        },
+        "init": {"path": experiment.init, "sha256": f"sha256:{_digest_start(cell)}"},
         "fingerprint": describe_machine(),
         "parameters": next(iter(seeds.values()))["parameters"],
         "tasks": {

@@ -1,18 +1,15 @@
 """The whole state of a run in one safetensors file, written whole or not at all."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 from torch.optim import Optimizer
 
 from nlp_core.blocks.random_state import set_random_state
-from nlp_core.files import replacing
+from nlp_core.models.saving import load_tensors, save_tensors
 
 OPTIMIZER, GENERATOR = "optimizer", "generator"
 
@@ -48,22 +45,6 @@ class Progress:
     task_steps: dict[str, int] = field(default_factory=dict)
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: object = None) -> None:
-    """Write named tensors; the note is JSON in the one metadata key that keeps bytes stable."""
-    metadata = None if note is None else {"note": json.dumps(note, sort_keys=True)}
-    stored = {name: tensors[name].detach().contiguous() for name in sorted(tensors)}
-    with replacing(path) as temporary:
-        save_file(stored, temporary, metadata=metadata)
-
-
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """Read what `save_tensors` wrote: the tensors and the note."""
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata() or {}
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    return tensors, json.loads(metadata.get("note", "null"))
-
-
 def save_checkpoint(
     path: Path,
     progress: Progress,
@@ -74,10 +55,7 @@ def save_checkpoint(
     """Write progress, states by name (model, average, best ...), optimiser and generators.
 
     Args:
-        path: the file.
-        progress: the position of the run.
         states: tensors by the name of what they belong to.
-        optimizer: whose slots are kept.
         generators: state of torch's generators in each process of the run.
     """
     tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
@@ -94,8 +72,6 @@ def load_checkpoint(
     """Read a checkpoint: set optimiser and generator, return progress and states.
 
     Args:
-        path: the file.
-        optimizer: gets its slots back.
         rank: of this process; one that the run did not have keeps its generator.
     """
     tensors, note = load_tensors(path)

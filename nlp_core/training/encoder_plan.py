@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import GRID, Params
+from nlp_core.config.params import GRID, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus_task import CorpusTask, read_corpus_task
 from nlp_core.data.task import read_task
+from nlp_core.encoders.architecture import read_architecture
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_json
-from nlp_core.training.cell import name_stage
 from nlp_core.training.determinism import describe_machine
 
 
@@ -19,10 +20,7 @@ class EncoderPlan:
     """All that an encoder is made of, checked.
 
     Attributes:
-        name: key of the encoder.
-        config: how it is trained.
         numerics: of params.yaml.
-        task: the corpus.
         measured_on: folder of the text that it is measured on.
         text_digest: digest of that.
         init_digest: digest of what it begins with.
@@ -43,8 +41,21 @@ class EncoderPlan:
 
     @property
     def where(self) -> str:
-        """Where it is configured, for error messages."""
         return f"{GRID}/{self.config.table}.yaml: encoders.{self.name}"
+
+    def read_architecture(self, num_pieces: int, padding: int) -> dict[str, Any]:
+        """Return the configuration of transformers, of the encoder that it begins with.
+
+        Args:
+            num_pieces: size of the tokenizer.
+            padding: id of the piece that pads.
+
+        Raises:
+            ConfigError: the file of an architecture is wrong.
+        """
+        if self.config.begins_from_nothing:
+            return read_architecture(self.init, num_pieces, padding)
+        return read_mapping(self.init / "config.json")
 
     @property
     def key(self) -> str:
@@ -91,7 +102,7 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     if not path.exists():
         raise DataError(
             f"{path}: there is no such file, so '{init}', the init of encoder '{name}', is not "
-            f"made yet; run `dvc repro {name_stage(init)}`."
+            f"made yet; run `dvc repro {name_init_stage(init)}`."
         )
     manifest = read_mapping(path)
     if manifest["kind"] != "encoder":

@@ -16,12 +16,10 @@ from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TrainingError
 from nlp_core.metrics import is_better, is_lower_better
-from nlp_core.models.features import Batch
+from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives import build_objective, check_model
-from nlp_core.prediction.split_prediction import score_predictions
-from nlp_core.prediction.threshold import predict_with_best_threshold
-from nlp_core.training.batch_order import BatchOrder
+from nlp_core.objectives.build import build_objective, check_model
+from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     LearningRate,
@@ -31,7 +29,7 @@ from nlp_core.training.optimizer import (
     update_weights,
 )
 from nlp_core.training.processes import Processes
-from nlp_core.training.task_run import TaskRun
+from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun
 from nlp_core.training.weight_digest import digest_weights
 
 log = logging.getLogger(__name__)
@@ -39,9 +37,6 @@ log = logging.getLogger(__name__)
 LOGS_PER_EPOCH = 10
 PRECISIONS = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 SCALER = "scaler"
-HONEST = "honest"
-PAPER = "paper"
-"""Ways of choosing the epoch: without the reported split, or as the paper did, on that one."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,6 @@ class Trainer:
     Args:
         model: freshly built, from the seed: all that the tasks' parts are parts of.
         tasks: what is learnt, one or more; the recipe says how several take turns.
-        recipe: how to train.
         seed: orders the data.
         checkpoint: path of the checkpoint; where it exists, the run goes on from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
@@ -182,10 +176,6 @@ class Trainer:
     def step(self, name: str, rows: NDArray[np.int64]) -> None:
         """Train on some examples of a task's training split: one update of the weights.
 
-        Args:
-            name: the task.
-            rows: the examples.
-
         Raises:
             TrainingError: the loss is not finite.
         """
@@ -258,7 +248,6 @@ class Trainer:
             )
 
     def _log_mixture(self, names: Sequence[str]) -> None:
-        """Say how many steps of an epoch each task has."""
         epoch, steps = self.progress.epoch, dict(sorted(Counter(names).items()))
         self.progress.events.append({"event": "mixture", "epoch": epoch, "steps": steps})
         log.info("train mixture epoch=%d steps=%s", epoch, steps)
@@ -313,12 +302,10 @@ class Trainer:
         self.model.load_state_dict(raw)
 
     def _name_weights(self) -> dict[str, Tensor]:
-        """Return the weights by name, and their averages if there are any."""
         average = {} if self.average is None else self.average.state
         return self.model.state_dict() | {f"average/{name}": v for name, v in average.items()}
 
     def _measure(self, item: TaskRun, split: str, epoch: float) -> float:
-        """Return the first metric of a task on a split."""
         task, encoded = item.task, item.splits[split]
         predictions = predict_with_best_threshold(item.model, encoded, task.targets)
         metrics = score_predictions(task, predictions)

@@ -1,35 +1,30 @@
 """The teacher whose layers a student's layers learn from, read from its trained cell."""
 
 import json
-from pathlib import Path
+from dataclasses import replace
 
 from nlp_core.blocks.random_state import get_random_state, set_random_state
-from nlp_core.config.distillation import MatchingConfig
 from nlp_core.config.reader import WHOLE_TEXTS
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.data.soft_labels import read_soft_labels
 from nlp_core.data.task import Task
-from nlp_core.encoders import PretrainedEncoder
-from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_file, digest_json
+from nlp_core.encoders.pretrained import PretrainedEncoder
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
-from nlp_core.models.saving import WEIGHTS
-from nlp_core.objectives import Matching
-from nlp_core.objectives.matching import check_matching
-from nlp_core.prediction.trained_model import CELL, read_trained_folder
-from nlp_core.training.lesson import describe_teacher
+from nlp_core.objectives.distillation import Lesson
+from nlp_core.objectives.matching import Matching, check_matching
+from nlp_core.prediction.trained_model import read_trained_folder
+from nlp_core.training.teacher import find_teacher, require_weights
 
 
-def read_matching(
-    config: MatchingConfig, task: Task, model: GraphModel, featurizer: Featurizer
-) -> Matching:
-    """Read the encoder of the teacher, and let the student's and its own record what is compared.
+def add_matching(lesson: Lesson, task: Task, model: GraphModel, featurizer: Featurizer) -> Lesson:
+    """Return a lesson with the encoder of its teacher, if the recipe lets layers learn from it.
+
+    The student's encoder and the teacher's are made to record what is compared.
 
     Args:
-        config: of the recipe.
-        task: the taught task.
+        lesson: what is learnt of the task.
         model: the student; only how its encoder hands out attention changes.
         featurizer: what reads the student's texts.
 
@@ -37,14 +32,11 @@ def read_matching(
         ConfigError: a layer is no encoder, or the two cannot be compared.
         DataError: there are several teachers, or the teacher is not trained, or another one by now.
     """
-    cell, seed = _find_teacher(task.folder)
-    weights, folder = describe_teacher(cell, seed)["weights"], cell / f"seed-{seed}"
-    if weights != f"sha256:{_digest(folder / WEIGHTS)}":
-        raise DataError(
-            f"{folder / WEIGHTS}: found no weights, or others than {CELL} says, expected those of "
-            f"the teacher whose layers the student learns from; run `dvc repro --force "
-            f"finetune@{cell.name}`."
-        )
+    config = lesson.objective.matching
+    if config is None:
+        return lesson
+    cell, seed = find_teacher(task.folder)
+    require_weights(cell, seed)
     trained = read_trained_folder(cell, seed)
     plan = trained.plan
     theirs = _find_layer(plan, config.teacher_layer or config.layer, "teacher_layer")
@@ -62,28 +54,7 @@ def read_matching(
     assert isinstance(block, PretrainedEncoder), theirs.name
     matching = Matching(config, block.eval().requires_grad_(False))
     check_matching(model.plan, model.blocks, matching, where)
-    return matching
-
-
-def _find_teacher(folder: Path) -> tuple[Path, int]:
-    """Return the cell and the seed of the one teacher of a taught task."""
-    soft = read_soft_labels(folder)
-    assert soft is not None, folder
-    found = sorted({*soft.teachers})
-    if len(found) > 1:
-        members = ", ".join(f"{one.cell} seed {one.seed}" for one in found)
-        raise DataError(
-            f"{folder}: found soft labels of {len(found)} teachers ({members}), expected those of "
-            "one seed of one cell, since the recipe's distillation.matching lets layers learn from "
-            "those of one model; let one alone teach a task, or take a recipe without matching."
-        )
-    (one,) = found
-    if digest_json(describe_teacher(one.cell, one.seed)) != one.digest:
-        raise DataError(
-            f"{folder}: found soft labels of another teacher than {one.cell}, seed {one.seed}, is "
-            f"now; run `dvc repro teach@{folder.name}`."
-        )
-    return one.cell, one.seed
+    return replace(lesson, matching=matching)
 
 
 def _find_layer(plan: ModelPlan, name: str, key: str) -> LayerPlan:
@@ -133,7 +104,3 @@ def _check_pieces(
             f"{place}: found another tokenizer than that of {where}, whose layers the recipe's "
             "distillation.matching names, piece by piece; take an init with the same tokenizer."
         )
-
-
-def _digest(path: Path) -> str:
-    return digest_file(path) if path.exists() else ""

@@ -1,13 +1,13 @@
-"""Optimisers and learning-rate schedules of a recipe."""
+"""Optimisers, LAMB among them, and learning-rate schedules of a recipe."""
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import SGD, Adam, Adamax, AdamW, Optimizer
 
 from nlp_core.blocks.embedding import WordEmbedding
@@ -20,8 +20,7 @@ from nlp_core.config.recipe import (
     WarmupCosineSchedule,
     WarmupLinearSchedule,
 )
-from nlp_core.encoders import PretrainedEncoder
-from nlp_core.training.lamb import Lamb
+from nlp_core.encoders.pretrained import PretrainedEncoder
 
 FIRST_DECAY = 0.9  # of the mean gradient
 
@@ -94,10 +93,8 @@ class LearningRate:
     """The learning rate at each step.
 
     Attributes:
-        schedule: from the recipe.
         peak: learning rate at its height.
         steps_per_epoch: batches an epoch.
-        epochs: passes over the training split.
         max_steps: steps after which training ends before the last epoch; None: it does not.
     """
 
@@ -109,12 +106,10 @@ class LearningRate:
 
     @property
     def num_steps(self) -> int:
-        """Return the updates of the weights in the whole run."""
         total = self.steps_per_epoch * self.epochs
         return total if self.max_steps is None else min(total, self.max_steps)
 
     def at(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
         match self.schedule:
             case ConstantSchedule():
                 return self.peak
@@ -151,7 +146,6 @@ def update_weights(optimizer: Optimizer) -> None:
 
 
 def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
-    """Set the learning rate of all groups, each by its own scale."""
     for group in optimizer.param_groups:
         group["lr"] = lr * group["scale"]
 
@@ -179,7 +173,6 @@ class WeightAverage:
         torch._foreach_lerp_(list(self.state.values()), list(current.values()), 1 - decay)
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from averaged weights."""
         for name, average in self.state.items():
             average.copy_(state[name])
 
@@ -190,3 +183,60 @@ def _floating(model: nn.Module) -> dict[str, torch.Tensor]:
         for name, value in model.state_dict().items()
         if value.is_floating_point()
     }
+
+
+class Lamb(Optimizer):
+    """Move each parameter x by lr * |x| / |u| along u = m / (sqrt(v) + eps) + decay * x.
+
+    m and v are the means of the gradient and of its square, with the correction for their start at
+    zero. Where |x| or |u| is 0, the factor |x| / |u| is 1.
+
+    Args:
+        params: parameters, or groups of them.
+        betas: decay of the two means, each in [0, 1).
+        eps: added to the root.
+        weight_decay: decay of x, at least 0.
+
+    Source: You et al. 2020 (Large Batch Optimization for Deep Learning), algorithm 2, with the
+        identity for its function phi.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],  # Any: parameters or dicts of them, as torch has it
+        lr: float,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        assert closure is None, "LAMB evaluates its gradients once"
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, group)
+
+    def _move(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state, gradient = self.state[parameter], parameter.grad
+        assert gradient is not None, parameter.shape
+        if not state:
+            state["step"] = torch.zeros(())
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        first, second = group["betas"]
+        state["step"] += 1
+        count = float(state["step"])
+        mean = state["exp_avg"].lerp_(gradient, 1 - first)
+        square = state["exp_avg_sq"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        root = (square / (1 - second**count)).sqrt_().add_(group["eps"])
+        update = (mean / (1 - first**count)).div_(root)
+        update.add_(parameter, alpha=group["weight_decay"])
+        size, length = float(parameter.norm()), float(update.norm())
+        trust = size / length if size > 0 and length > 0 else 1.0
+        parameter.sub_(update, alpha=group["lr"] * trust)

@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 
 from nlp_core.config.base import read_mapping
+from nlp_core.config.name import CELL
 from nlp_core.data.corpus import read_corpus
-from nlp_core.data.pieces import WEIGHTS
 from nlp_core.data.word_piece import learn_from_corpus
 from nlp_core.encoders.folder import ENCODER_FILES
-from nlp_core.encoders.pretrained import save_encoder
 from nlp_core.files import (
     digest_file,
     digest_json,
@@ -25,30 +24,22 @@ from nlp_core.files import (
     write_text,
 )
 from nlp_core.kinds import MASKED_LANGUAGE_MODEL
-from nlp_core.models.masked_split import HEADS
 from nlp_core.models.pretraining import PretrainingModel
-from nlp_core.prediction.trained_model import CELL
-from nlp_core.training.checkpoint import save_tensors
+from nlp_core.models.saving import WEIGHTS
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.encoder_plan import EncoderPlan
-from nlp_core.training.lock import locked
 from nlp_core.training.pretraining_run import Event, Pretraining, summarise_history
-from nlp_core.training.progress import show_progress
-from nlp_core.training.run_note import write_run_note
+from nlp_core.training.work import locked, show_progress, write_run_note
 
 log = logging.getLogger(__name__)
 
 
 def pretrain_encoder(
-    plan: EncoderPlan,
-    root: Path = Path("artifacts"),
-    *,
-    notes: Path | None = Path("runs"),
+    plan: EncoderPlan, root: Path = Path("artifacts"), *, notes: Path | None = Path("runs")
 ) -> Path:
     """Pretrain an encoder, or go on with it, and return its folder.
 
     Args:
-        plan: what is trained.
         root: folder of the finished encoders and of the work folders.
         notes: folder for the times of the run; None: they are not kept.
 
@@ -98,10 +89,7 @@ def _prepare_tokenizer(plan: EncoderPlan, work: Path) -> str:
 def _write_encoder(
     folder: Path, plan: EncoderPlan, model: PretrainingModel, tokenizer: str
 ) -> None:
-    """Write the files of a processed encoder, and the heads."""
-    save_encoder(model.encoder, folder)
-    write_text(folder / "tokenizer.json", tokenizer)
-    save_tensors(folder / HEADS, model.list_head_weights())
+    model.save(folder, tokenizer)
     source = dict(_read_source(plan.task.folder))
     if not plan.config.begins_from_nothing:
         source |= _read_source(plan.init)

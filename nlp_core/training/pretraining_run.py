@@ -1,8 +1,7 @@
 """The trainings that make an encoder, and what is measured between them."""
 
-import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from nlp_core.data.corpus import HELD_OUT, TRAIN, read_corpus
 from nlp_core.data.masked_text import cut_text, mask_text, read_running_text
 from nlp_core.data.pieces import count_positions
 from nlp_core.data.window import encode_documents
-from nlp_core.data.word_piece import PieceSet, read_pieces
-from nlp_core.encoders.architecture import read_architecture
+from nlp_core.data.word_piece import read_pieces
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import LABEL, PAIR_CLASSIFICATION
 from nlp_core.metrics import Predictions, measure
@@ -24,10 +22,10 @@ from nlp_core.models.masked_split import (
 )
 from nlp_core.models.pretraining import ANSWERS, build_pretraining_model
 from nlp_core.prediction.split_prediction import predict, score_predictions
-from nlp_core.training.device import find_device
+from nlp_core.training.determinism import find_device
 from nlp_core.training.encoder_plan import EncoderPlan
-from nlp_core.training.loop import HONEST, Trainer
-from nlp_core.training.task_run import TaskRun
+from nlp_core.training.loop import Trainer
+from nlp_core.training.task_run import HONEST, TaskRun
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +43,6 @@ class Pretraining:
     Each has a checkpoint of its own, so a killed run passes through those that are done.
 
     Args:
-        plan: what is trained.
         tokenizer: as JSON.
         work: folder of the checkpoints and of the encoded corpus.
 
@@ -59,7 +56,9 @@ class Pretraining:
     def __init__(self, plan: EncoderPlan, tokenizer: str, work: Path) -> None:
         self.plan, self.config, self.work = plan, plan.config, work
         self.tokens = read_pieces(tokenizer, str(plan.init))
-        architecture = _read_architecture(plan, self.tokens)
+        pieces = self.tokens
+        size = pieces.tokenizer.get_vocab_size()
+        architecture = plan.read_architecture(size, pieces.padding)
         positions = count_positions(architecture)
         for number, phase in enumerate(self.config.phases):
             if phase.length > positions:
@@ -130,7 +129,6 @@ class Pretraining:
         yield from self._measure_all(AFTER, train, done)
 
     def _cut(self, number: int, length: int) -> MaskedSplit:
-        """Return the windows of a training."""
         text = cut_text(
             TRAIN,
             self.encoded,
@@ -161,13 +159,6 @@ class Pretraining:
             kind = PAIR_CLASSIFICATION.name
             metrics["pair_accuracy"] = measure(kind, ["accuracy"], pairs)["accuracy"]
         return metrics
-
-
-def _read_architecture(plan: EncoderPlan, pieces: PieceSet) -> Mapping[str, Any]:
-    if plan.config.begins_from_nothing:
-        return read_architecture(plan.init, pieces.tokenizer.get_vocab_size(), pieces.padding)
-    found: dict[str, Any] = json.loads((plan.init / "config.json").read_text(encoding="utf-8"))
-    return found
 
 
 def _shift(on_step: Callable[[int], None], before: int, step: int) -> None:

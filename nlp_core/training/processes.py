@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from nlp_core.training.device import CPU, find_device
+from nlp_core.training.determinism import CPU, find_device
 
 T = TypeVar("T")
 SEED_STRIDE = 1_000_003
@@ -36,7 +36,6 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes the files."""
         return self.rank == 0
 
     def take_own(self, parts: Sequence[T]) -> list[T]:
@@ -65,7 +64,6 @@ class Processes:
             item.grad = part.view_as(item).clone()
 
     def add_value(self, value: float) -> float:
-        """Return the sum of a number over the processes."""
         if self.count == 1:
             return value
         return float(self._add(torch.tensor(value, dtype=torch.float64)))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nlp_core.config.name import CELL, SEED
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
@@ -12,9 +13,15 @@ from nlp_core.files import digest_file, digest_json
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
-from nlp_core.models.saving import VOCABULARY, WEIGHTS, has_same_targets
-from nlp_core.models.transfer import check_transfer, read_vocabularies, transfer_weights
-from nlp_core.prediction.trained_model import CELL, SEED, is_trained, read_trained_folder
+from nlp_core.models.saving import (
+    VOCABULARY,
+    WEIGHTS,
+    check_transfer,
+    has_same_targets,
+    read_vocabularies,
+    transfer_weights,
+)
+from nlp_core.prediction.trained_model import is_trained, read_trained_folder
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +33,6 @@ class Start:
     Attributes:
         folder: its weights and vocabularies; where each seed starts from its own, that of the cell.
         init: folder of the vectors or the encoder that its vocabularies need; need not be there.
-        plan: what it is.
         has_seeds: whether each seed starts from the seed of a cell that has its number.
         keep_heads: whether heads that are the same go on as well; None: if its labels are the same.
     """
@@ -67,10 +73,9 @@ class Start:
 
     def has_layer(self, layer: LayerPlan) -> bool:
         """Say whether a layer gets weights and vocabulary, so that it needs no others."""
-        return layer.owner in {item.name for item in self.plan.layers if item.owner == item.name}
+        return layer.owner in {item.name for item in self.plan.layers if item.is_owner}
 
     def read_vocabularies(self, plan: ModelPlan, seed: int) -> dict[str, Vocabulary]:
-        """Return the vocabularies that a model gets from a trained seed."""
         return read_vocabularies(self.find(seed), plan, self.init)
 
     def copy_weights(self, model: GraphModel, featurizer: Featurizer, seed: int) -> None:
@@ -79,7 +84,6 @@ class Start:
         Args:
             model: gets the weights.
             featurizer: has the labels that the model predicts.
-            seed: of the run.
 
         Raises:
             DataError: a layer of the trained model has other shapes.

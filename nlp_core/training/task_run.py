@@ -1,16 +1,26 @@
-"""One task of a run: its part of the model, its splits, and what its teachers predicted."""
+"""The tasks of a run, each with its part of the model, and which of them each step trains."""
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlp_core.config.recipe import RecipeConfig
+from nlp_core.data.batching import order_training_batches, order_training_groups
+from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
-from nlp_core.models.features import EncodedSplit
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives import Lesson, Student
+from nlp_core.objectives.distillation import Lesson, Student
+
+HONEST = "honest"
+PAPER = "paper"
+"""Ways of choosing the epoch: without the reported split, or as the paper did, on that one."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +28,6 @@ class TaskRun:
     """One task of a run.
 
     Attributes:
-        task: what is learnt.
         model: the part of the model that serves it.
         splits: by name, "train" and those that a selection looks at among them.
         selections: for each way of choosing the epoch the name of the split that it looks at.
@@ -44,7 +53,6 @@ class TaskRun:
 
     @property
     def train(self) -> EncodedSplit:
-        """The training split."""
         return self.splits["train"]
 
     @property
@@ -60,3 +68,74 @@ class TaskRun:
         """Return the batches of a pass over the training split, of examples or of groups."""
         units = self.train.split if self.group is None else np.unique(self.group)
         return math.ceil(len(units) / batch_size)
+
+
+class BatchOrder:
+    """The order of the batches, which depends on the seed and the epoch only.
+
+    Args:
+        recipe: batch sizes, buckets, and how several tasks take turns.
+    """
+
+    def __init__(self, tasks: Mapping[str, TaskRun], recipe: RecipeConfig, seed: int) -> None:
+        self.tasks = tasks
+        self.recipe = recipe
+        self.seed = seed
+        self.sizes = {
+            name: item.count_batches(self._find_batch_size(name)) for name, item in tasks.items()
+        }
+        self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
+
+    def order_epoch(self, epoch: int) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return task and rows of each step of an epoch, counted from 1."""
+        mixing, epochs = self.recipe.mixing, self.recipe.epochs
+        if mixing is None:
+            (name,) = self.tasks
+            return [(name, rows) for rows in self.order_task(name, epoch)]
+        steps = order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+        drawn = {
+            name: iter(
+                draw_batches(partial(self.order_task, name), count, epoch=epoch, epochs=epochs)
+            )
+            for name, count in Counter(steps).items()
+        }
+        return [(name, next(drawn[name])) for name in steps]
+
+    def order_task(self, name: str, epoch: int) -> Batches:
+        """Return the batches of a pass over a task's training split."""
+        item = self.tasks[name]
+        group = item.group
+        order = order_training_batches if group is None else partial(order_training_groups, group)
+        return order(
+            item.train.lengths,
+            batch_size=self._find_batch_size(name),
+            bucket_batches=self.recipe.bucket_batches,
+            seed=self.seed,
+            epoch=epoch,
+        )
+
+    def count_planned(self, num_steps: int) -> Counter[str]:
+        """Return the steps of each task in the first steps of the run."""
+        mixing, epochs = self.recipe.mixing, self.recipe.epochs
+        if mixing is None:
+            return Counter(dict.fromkeys(self.tasks, num_steps))
+        orders = (
+            order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+            for epoch in range(1, epochs + 1)
+        )
+        return Counter(itertools.islice(itertools.chain.from_iterable(orders), num_steps))
+
+    def _find_batch_size(self, name: str) -> int:
+        return (self.recipe.task_batch_sizes or {}).get(name, self.recipe.batch_size)
+
+
+def list_selections(task: Task) -> dict[str, str]:
+    """Return the split that each way of choosing the epoch looks at.
+
+    Where a part of the training split chooses, the paper chose on the reported split itself; the
+    cell then has both numbers.
+    """
+    selections = {HONEST: task.select_split}
+    if task.select_split == "held_out" != task.report_split:
+        selections[PAPER] = task.report_split
+    return selections

@@ -7,22 +7,15 @@ The folder of the taught task appears whole, at the end.
 
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.distillation import TeachingConfig
 from nlp_core.config.params import Params
-from nlp_core.data.alteration import alter_split
-from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.joining import append_altered, append_split
+from nlp_core.data.joining import Texts, read_texts
 from nlp_core.data.soft_labels import (
     MANIFEST,
     SOFT,
@@ -36,18 +29,13 @@ from nlp_core.data.soft_labels import (
 from nlp_core.data.task import Split, Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json, replacing, replacing_folder, write_json
-from nlp_core.heads import CRFTaggingHead, Head
-from nlp_core.kinds import TAGS
-from nlp_core.models.features import EncodedSplit, find_source
-from nlp_core.models.graph import GraphModel
-from nlp_core.models.plan import HeadPlan
-from nlp_core.models.saving import WEIGHTS
-from nlp_core.prediction.split_prediction import EVALUATION_BATCH
+from nlp_core.models.plan import ModelPlan
+from nlp_core.prediction.split_prediction import score_split
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.lesson import describe_teacher
-from nlp_core.training.lock import locked
+from nlp_core.training.teacher import describe_teacher, require_weights
+from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
 PROCESSED = Path("data/processed")
@@ -60,8 +48,6 @@ class Teacher:
 
     Attributes:
         name: key of the taught task in params.yaml.
-        config: its entry.
-        cell: the trained cell.
         task: the processed task that it is asked about.
     """
 
@@ -76,9 +62,9 @@ class Teacher:
         return PROCESSED / self.name
 
     @property
-    def heads(self) -> list[HeadPlan]:
-        """The heads that teach."""
-        return [*self.cell.plan.for_task(self.task.name).heads.values()]
+    def plan(self) -> ModelPlan:
+        """The part of the model that teaches."""
+        return self.cell.plan.for_task(self.task.name)
 
     def find_key(self, seed: int) -> str:
         """Return the digest of what a seed's answers depend on."""
@@ -107,14 +93,9 @@ def read_teacher(name: str, params: Params) -> Teacher:
     config = params.taught[name]
     cell = read_cell(config.cell.rpartition("/")[2], params)
     for seed in config.seeds:
-        folder, note = cell.folder / f"seed-{seed}", describe_teacher(cell.folder, seed)
-        if note["weights"] != f"sha256:{digest_file(folder / WEIGHTS)}":
-            raise DataError(
-                f"{folder / WEIGHTS}: found other weights than cell.json says; run `dvc repro "
-                f"--force finetune@{cell.name}`."
-            )
+        require_weights(cell.folder, seed)
     teacher = Teacher(name, config, cell, read_task(PROCESSED / config.data))
-    for head in teacher.heads:
+    for head in teacher.plan.heads.values():
         if not head.head.comparable or teacher.task.kind.has_passages:
             raise ConfigError(
                 f"{cell.plan.where}: head '{head.name}': found {head.head.__name__}, expected one "
@@ -139,9 +120,9 @@ def teach(teacher: Teacher) -> Path:
     """
     work, seeds = Path("artifacts/work/taught") / teacher.name, teacher.config.seeds
     with locked(work, "teacher"):
-        texts = _read_texts(teacher)
-        kept = [_teach_seed(teacher, seed, work, texts) for seed in seeds]
         before = read_soft_labels(teacher.task.folder)
+        texts = _read_texts(teacher, before)
+        kept = [_teach_seed(teacher, seed, work, texts) for seed in seeds]
         with replacing_folder(teacher.folder) as folder:
             for path in sorted(teacher.task.folder.glob("*.parquet")):
                 if path.name != TRAIN_FILE:
@@ -162,38 +143,15 @@ def teach(teacher: Teacher) -> Path:
     return teacher.folder
 
 
-class Texts(NamedTuple):
-    """What a teacher is asked about: the training texts, with further ones behind.
-
-    Attributes:
-        table: the rows.
-        begins: where the training texts begin, and each sort of further ones.
-    """
-
-    table: pa.Table
-    begins: list[int]
-
-
-def _read_texts(teacher: Teacher) -> Texts:
-    task, config = teacher.task, teacher.config
-    table = pq.ParquetFile(task.folder / TRAIN_FILE).read()
-    taught = read_soft_labels(task.folder)
-    if taught and (config.further or config.alteration):
+def _read_texts(teacher: Teacher, before: SoftLabels | None) -> Texts:
+    config = teacher.config
+    if before and (config.further or config.alteration):
         raise DataError(
             f"params.yaml: taught.{teacher.name}.data: found '{config.data}', which other cells "
             "have taught already, and further texts, which those have not seen; let the first cell "
             "have them."
         )
-    begins = [0]
-    if config.further:
-        begins.append(len(table))
-        more = pq.ParquetFile(task.folder / f"{config.further}.parquet").read()
-        table = append_split(table, more, [*task.targets])
-    if config.alteration:
-        begins.append(len(table))
-        altered = alter_split(task.read_split(TRAIN), config.alteration)
-        table = append_altered(table, altered, task.kind.texts)
-    return Texts(table, begins)
+    return read_texts(teacher.task, further=config.further, alteration=config.alteration)
 
 
 def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
@@ -214,60 +172,23 @@ def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
     return path
 
 
-@torch.no_grad()
-def score_split(
-    model: GraphModel, encoded: EncodedSplit, begins: Sequence[int] = (0,)
-) -> dict[str, list[np.ndarray]]:
-    """Return by target what a model says of each example, in the order of the split.
-
-    Args:
-        model: the model.
-        encoded: the split; its labels are not read.
-        begins: where each of its parts begins; a batch is of one part.
-
-    Returns:
-        Scores as the head gives them: [L], [T, L] of tags, or [] of a value.
-    """
-    model.eval()
-    found: dict[str, list[np.ndarray]] = {}
-    for rows in _list_batches(encoded.lengths, begins):
-        for name, (score, mask) in model(encoded.batch(rows)).items():
-            head = model.heads[name]
-            assert isinstance(head, Head), name
-            soft, own = head.soften(score, mask), found.setdefault(head.target, [])
-            own += [np.empty(0)] * (len(encoded.split) - len(own))
-            lengths = mask.sum(1).tolist() if head.target == TAGS else [None] * len(rows)
-            for row, item, length in zip(rows, soft.numpy(), lengths, strict=True):
-                own[row] = item[:length] if length is not None else item
-    return found
-
-
-def _list_batches(lengths: np.ndarray, begins: Sequence[int]) -> Iterator[np.ndarray]:
-    for first, last in zip(begins, [*begins[1:], len(lengths)], strict=True):
-        part = lengths[first:last]
-        for rows in order_evaluation_batches(part, batch_size=EVALUATION_BATCH):
-            yield rows + first
-
-
 def _check_columns(teacher: Teacher, split: Split) -> None:
-    """Refuse texts of another form than the teacher reads."""
-    plan = teacher.cell.plan.for_task(teacher.task.name)
-    missing = [name for name in plan.inputs.values() if find_source(name) not in split.columns]
-    if missing:
+    plan = teacher.plan
+    for missing in plan.find_missing(split.columns).values():
         raise DataError(
             f"params.yaml: taught.{teacher.name}.data: found '{teacher.config.data}', which has "
-            f"no column '{missing[0]}', expected texts that '{teacher.cell.name}' can read: "
+            f"no column '{missing}', expected texts that '{teacher.cell.name}' can read: "
             f"{', '.join(plan.inputs.values())}."
         )
 
 
 def _describe(teacher: Teacher, texts: Texts, before: SoftLabels | None) -> SoftLabels:
     cell, targets = teacher.cell, teacher.task.targets
-    heads = [plan.head for plan in teacher.heads]
+    heads = [plan.head for plan in teacher.plan.heads.values()]
     widths: dict[str, int] = {
         head.target: 0 if head.grouped else len(targets[head.target]) for head in heads
     }
-    marginals = any(issubclass(head, CRFTaggingHead) for head in heads)
+    marginals = any(head.structured for head in heads)
     teachers = [
         TaughtBy(cell.folder, seed, digest_json(describe_teacher(cell.folder, seed)))
         for seed in teacher.config.seeds
@@ -282,7 +203,5 @@ def _describe(teacher: Teacher, texts: Texts, before: SoftLabels | None) -> Soft
             f"'{cell.name}'; teachers of one task need heads of one sort."
         )
     return replace(
-        before,
-        marginals=before.marginals or marginals,
-        teachers=[*before.teachers, *teachers],
+        before, marginals=before.marginals or marginals, teachers=[*before.teachers, *teachers]
     )

@@ -18,8 +18,8 @@ from nlp_core.config.reader import TEXTS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig, TrainingConfig
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.data.user_task import read_user_task
-from nlp_core.encoders import PretrainedEncoder
 from nlp_core.encoders.folder import ENCODER_FILES
+from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError
 from nlp_core.files import (
     digest_file,
@@ -35,11 +35,12 @@ from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import score_predictions
 from nlp_core.prediction.trained_model import FORMAT_VERSION, MODEL, RUN, VECTORS
 from nlp_core.training.determinism import describe_machine
-from nlp_core.training.lock import locked
-from nlp_core.training.loop import HONEST
 from nlp_core.training.processes import Processes
-from nlp_core.training.run import FinishedSeed, Run, train_run
+from nlp_core.training.run import FinishedSeed, Run
+from nlp_core.training.seed_run import train_run
 from nlp_core.training.start import Start
+from nlp_core.training.task_run import HONEST
+from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,133 @@
+"""A split as arrays, and the batches of tensors that a model reads of it.
+
+Shape letters: B batch, T tokens, C characters in a word, L labels, U distinct words of a batch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlp_core.data.batching import Ragged
+from nlp_core.data.feature import Feature
+from nlp_core.data.split_column import Rows
+from nlp_core.data.task import Split
+from nlp_core.data.vocabulary import UNKNOWN
+from nlp_core.kinds import NEXT_WORD
+
+IGNORED = -1
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The shares of a part of a batch in the whole batch.
+
+    Attributes:
+        terms: by head, of the terms of its mean loss.
+        rows: by head, of the rows by which two of its passes are compared.
+        soft: by head, of the terms of a student's mean soft loss.
+        windows: of the windows whose layers a student matches.
+    """
+
+    terms: Mapping[str, float]
+    rows: Mapping[str, float]
+    soft: Mapping[str, float] = field(default_factory=dict)
+    windows: float = 1.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The input of a model in one step.
+
+    Attributes:
+        features: for each raw-input layer the input of its block: (ids_BT,), (ids_UC, index_BT) ...
+        masks: mask_BT of each model input that has tokens.
+        targets: by column label ids [B] or [B, T] (-1 at padding), values [B], 0 or 1 for each of
+            several labels [B, L], or first and last token of an answer [B, 2] (-1 without an
+                answer);
+            unlabeled columns are left out.
+        rows: row numbers of the examples in their split, [B].
+        group: question number of each candidate, [B]; None if the kind has no groups.
+        shares: of this part in a step's batch; None: the batch is whole.
+        parts: of pairs in the input `texts`, 1 or 2 at pieces of the first or second text, 0 at
+            special pieces and padding, [B, T].
+    """
+
+    features: dict[str, tuple[Tensor, ...]]
+    masks: dict[str, Tensor]
+    targets: dict[str, Tensor]
+    rows: np.ndarray
+    group: Tensor | None = None
+    shares: Shares | None = None
+    parts: Tensor | None = None
+
+    def to(self, device: torch.device) -> "Batch":
+        if device.type == "cpu":
+            return self
+        return replace(
+            self,
+            features={
+                layer: tuple(item.to(device) for item in items)
+                for layer, items in self.features.items()
+            },
+            masks={name: item.to(device) for name, item in self.masks.items()},
+            targets={name: item.to(device) for name, item in self.targets.items()},
+            group=None if self.group is None else self.group.to(device),
+            parts=None if self.parts is None else self.parts.to(device),
+        )
+
+
+@dataclass(frozen=True)
+class EncodedSplit:
+    """A split as arrays.
+
+    Attributes:
+        features: by raw-input layer.
+        inputs: for each model input that has tokens, the lengths of its texts.
+        targets: by column (label, tags) label ids or values; unlabeled columns are left out.
+        parts: of pairs in the input `texts`, the text of each piece; see Batch.
+    """
+
+    split: Split
+    features: dict[str, Feature]
+    inputs: dict[str, Ragged]
+    targets: dict[str, Ragged | Rows]
+    parts: Ragged | None = None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example over all inputs, which decide its batch, [N]."""
+        total: np.ndarray = sum(
+            (column.lengths for column in self.inputs.values()), np.zeros(len(self.split), int)
+        )
+        return total
+
+    @property
+    def unknown_share(self) -> float | None:
+        """The share of the next words that the vocabulary lacks; None: none is predicted."""
+        words = self.targets.get(NEXT_WORD)
+        if not isinstance(words, Ragged):
+            return None
+        return float((words.values == UNKNOWN).sum() / (words.values >= 0).sum())
+
+    def draw(self, seed: int, step: int) -> "EncodedSplit":
+        """Return the split as a training step reads it; subclasses may draw something."""
+        return self
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        features = {
+            layer: tuple(torch.from_numpy(array) for array in item.take(rows))
+            for layer, item in self.features.items()
+        }
+        masks = {name: torch.from_numpy(item.mask(rows)) for name, item in self.inputs.items()}
+        targets = {
+            name: torch.from_numpy(
+                item.take(rows, padding=IGNORED) if isinstance(item, Ragged) else item[rows]
+            )
+            for name, item in self.targets.items()
+        }
+        group = None if self.split.group is None else torch.from_numpy(self.split.group[rows])
+        parts = None if self.parts is None else torch.from_numpy(self.parts.take(rows))
+        return Batch(features, masks, targets, rows, group, parts=parts)

@@ -1,0 +1,76 @@
+"""Train a cell: every seed of an experiment, resumable, into one folder.
+
+A finished seed is kept in a work folder whose name is the digest of all that the cell depends on.
+So a killed cell resumes at its seed, and within the seed at the last checkpoint; a cell that is
+given one seed more trains only that one. The cell's own folder appears whole, at the end.
+"""
+
+import logging
+import shutil
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+from nlp_core.files import replacing_folder, write_json
+from nlp_core.training.cell import Cell, describe_cell
+from nlp_core.training.processes import Processes, find_processes
+from nlp_core.training.seed_run import train_run
+from nlp_core.training.work import locked, write_run_note
+
+log = logging.getLogger(__name__)
+
+
+def train_cell(cell: Cell) -> Path:
+    """Train all seeds of a cell and return its folder.
+
+    Raises:
+        TrainingError: a loss is not finite, or another process trains this cell.
+    """
+    place = f"{cell.experiment.table}/{cell.name}"
+    work = Path("artifacts/work") / place / cell.key[:16]
+    target = cell.folder
+    processes = find_processes()
+    with locked(work, "cell") if processes.is_first else nullcontext():
+        finished = {
+            seed: train_seed(cell, seed, work, processes, notes=Path("runs") / place)
+            for seed in cell.experiment.seeds
+        }
+        if not processes.is_first:
+            return target
+        with replacing_folder(target) as folder:
+            for seed, done in finished.items():
+                shutil.copytree(done, folder / f"seed-{seed}")
+            write_json(folder / "cell.json", describe_cell(cell, finished))
+        for other in work.parent.iterdir():
+            if other != work:
+                shutil.rmtree(other)
+    log.info("finetune done cell=%s seeds=%s", cell.name, cell.experiment.seeds)
+    return target
+
+
+def train_seed(
+    cell: Cell,
+    seed: int,
+    work: Path,
+    processes: Processes | None = None,
+    *,
+    notes: Path | None = None,
+) -> Path:
+    """Train one seed unless it is finished, and return the folder that holds it.
+
+    Args:
+        work: folder of finished seeds and of checkpoints, from which a killed run goes on.
+        processes: those that take part in each step; None: those that were started.
+        notes: folder for the times of the run; None: they are not kept.
+    """
+    processes = processes or find_processes()
+    done = work / cell.name_seed(seed)
+    processes.wait()
+    if done.exists():
+        log.info("finetune kept cell=%s seed=%d", cell.name, seed)
+        return done
+    started = time.time()
+    train_run(cell, seed, done, work / f"{done.name}.safetensors", processes)
+    if notes is not None and processes.is_first:
+        write_run_note(notes / f"seed-{seed}.json", started)
+    return done

@@ -1,0 +1,70 @@
+"""The training of one seed of a run, into a folder of its own."""
+
+from pathlib import Path
+
+from nlp_core.files import format_line, replacing_folder, write_text
+from nlp_core.models.graph import GraphModel
+from nlp_core.models.saving import save_model
+from nlp_core.prediction.split_prediction import SplitPredictions, predict
+from nlp_core.training.checkpoint import Progress
+from nlp_core.training.determinism import seed_everything
+from nlp_core.training.loop import Trained, Trainer
+from nlp_core.training.processes import Processes
+from nlp_core.training.run import FinishedSeed, Run, prepare_tasks
+from nlp_core.training.task_run import HONEST, TaskRun
+from nlp_core.training.work import show_progress
+
+
+def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Processes) -> None:
+    """Train one seed into a folder, which appears whole at the end.
+
+    Args:
+        seed: of weights, dropout and order.
+        target: the folder to make; only the first process makes it.
+        checkpoint: from which a killed run goes on.
+        processes: those that take part in each step.
+
+    Raises:
+        TrainingError: a loss is not finite.
+    """
+    seed_everything(seed)
+    model, featurizers, tasks = prepare_tasks(run, seed)
+    trainer = Trainer(
+        model,
+        tasks,
+        recipe=run.recipe,
+        seed=seed,
+        checkpoint=checkpoint,
+        max_steps=run.max_steps,
+        processes=processes,
+    )
+    with show_progress(f"{run.name} seed {seed}", trainer.num_steps) as on_step:
+        trained = trainer.run(on_step)
+    if not processes.is_first:
+        return
+    with replacing_folder(target) as folder:
+        save_model(folder, trained.states[HONEST], featurizers)
+        _write_history(folder, trained.progress)
+        predictions = {item.task.name: _predict_splits(item, model, trained) for item in tasks}
+        run.write_results(folder, FinishedSeed(model, trained.progress, predictions))
+    checkpoint.unlink(missing_ok=True)
+
+
+def _predict_splits(
+    item: TaskRun, model: GraphModel, trained: Trained
+) -> dict[str, list[SplitPredictions]]:
+    """Return by the way of choosing the epoch the predictions of the splits that it measures."""
+    task, predictions = item.task, {}
+    for selection in sorted(trained.states):
+        model.load_state_dict(trained.states[selection])
+        chosen = (task.select_split, task.report_split)
+        names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
+        predictions[selection] = [
+            predict(item.model, item.splits[name], task.targets) for name in names
+        ]
+    return predictions
+
+
+def _write_history(folder: Path, progress: Progress) -> None:
+    lines = "".join(format_line(event) for event in progress.events)
+    write_text(folder / "history.jsonl", lines)
