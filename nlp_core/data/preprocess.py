@@ -25,12 +25,12 @@ from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.readers.lines import refuse
 from nlp_core.data.readers.squad import fit_question
 from nlp_core.data.readers.vectors import read_piece_vectors, read_vectors
-from nlp_core.data.source import MANIFEST, read_members
+from nlp_core.data.source import read_members
 from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.vocabulary import write_vectors
 from nlp_core.errors import DataError
-from nlp_core.files import digest_file, replacing_folder, write_json
+from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
 from nlp_core.kinds import SPAN_LABELS
 
 log = logging.getLogger(__name__)

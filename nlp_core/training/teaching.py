@@ -24,7 +24,6 @@ from nlp_core.data.alteration import alter_split
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.joining import append_altered, append_split
 from nlp_core.data.soft_labels import (
-    MANIFEST,
     SOFT,
     TRAIN,
     SoftLabels,
@@ -35,7 +34,14 @@ from nlp_core.data.soft_labels import (
 )
 from nlp_core.data.task import Split, Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_file, digest_json, replacing, replacing_folder, write_json
+from nlp_core.files import (
+    MANIFEST,
+    digest_file,
+    digest_json,
+    replacing,
+    replacing_folder,
+    write_json,
+)
 from nlp_core.heads import CRFTaggingHead, Head
 from nlp_core.kinds import TAGS
 from nlp_core.models.features import EncodedSplit, find_source
