@@ -18,7 +18,7 @@ MOST_FILES = {
     "metric": 1,
     "block": 2,
     "head": 2,
-    "format of a source": 3,
+    "format of a source": 1,
     "command": 2,
     "stage": 2,
 }
