@@ -102,7 +102,7 @@ def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
         "splits": {EXAMPLES: split},
         "scheme": data.target_scheme,
         "lines": rows.lines,
-        "warning": rows.borders.describe(),
+        "warning": rows.borders.describe() if rows.borders else "",
     }
     write_json(folder / MANIFEST, manifest)
 
@@ -111,13 +111,13 @@ class _FileRows:
     """The examples of a file as rows of a parquet file; what is checked is what one row lacks.
 
     Attributes:
-        borders: how entities that are spans fit the tokens.
+        borders: how entities fit the tokens; None if they are no spans.
         lines: by target each label, and the line on which it is first.
         counts: of all labels.
     """
 
     def __init__(self, path: Path, data: DataConfig) -> None:
-        self.borders = BorderCheck()
+        self.borders = BorderCheck() if data.has_spans else None
         self.lines: dict[str, dict[str, int]] = {name: {} for name in data.kind.target_names}
         self.counts: Counter[str] = Counter()
         self._path, self._data = path, data
@@ -127,7 +127,8 @@ class _FileRows:
     def __iter__(self) -> Iterator[Values]:
         kind = self._data.kind
         for number, example in enumerate(read_examples(self._path, self._data)):
-            self.borders.add(example.borders, example.line())
+            if self.borders is not None:
+                self.borders.add(example.borders, example.line())
             self._check_widths(example)
             row: dict[str, object] = {"id": number, **example.extras}
             row.update(zip(kind.tokens, example.texts, strict=True))
@@ -156,13 +157,11 @@ class _FileRows:
         for idx, label in enumerate(labels):
             if label not in lines:
                 lines[label] = example.line(idx)
-                self._check_number(len(lines), example.line(idx))
+                if len(lines) > MOST_LABELS:
+                    found = f"found more than {MOST_LABELS} labels in '{self._data.label}'"
+                    hint = "expected the same few again and again; is it the label?"
+                    raise refuse(self._path, lines[label], f"{found}, {hint}")
         return labels[0] if name == LABEL else labels
-
-    def _check_number(self, num_labels: int, line: int) -> None:
-        if num_labels > MOST_LABELS:
-            found = f"found more than {MOST_LABELS} labels in '{self._data.label}', expected the"
-            raise refuse(self._path, line, f"{found} same few again and again; is it the label?")
 
     def _parse(self, label: str, line: int) -> float:
         try:
