@@ -13,6 +13,8 @@ from nlp_core.errors import ConfigError
 
 Json = Mapping[str, object]
 CHUNK = 1 << 20
+MANIFEST = "manifest.json"
+"""What each folder of data holds, written last."""
 PLACES = 6
 
 

@@ -11,11 +11,25 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Map names to things of one sort, whose singular is used in error messages."""
+    """Map names to things of one sort.
 
-    def __init__(self, sort: str) -> None:
+    Args:
+        sort: the singular, for error messages.
+        package: the modules of this package are imported when a name is first asked for, so that a
+            new one is registered by its file.
+    """
+
+    def __init__(self, sort: str, package: str | None = None) -> None:
         self.sort = sort
         self._items: dict[str, T] = {}
+        self._package = package
+
+    def _find(self) -> dict[str, T]:
+        """Return all things; those of the package are imported first."""
+        if self._package is not None:
+            package, self._package = importlib.import_module(self._package), None
+            import_modules(package.__name__, package.__path__)
+        return self._items
 
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that registers something under a new name."""
@@ -33,15 +47,16 @@ class Registry(Generic[T]):
         Raises:
             ConfigError: nothing has that name.
         """
-        if name not in self._items:
-            raise ConfigError(f"unknown {self.sort} '{name}'. {suggest(name, self._items)}")
-        return self._items[name]
+        items = self._find()
+        if name not in items:
+            raise ConfigError(f"unknown {self.sort} '{name}'. {suggest(name, items)}")
+        return items[name]
 
     def name_of(self, item: T) -> str:
-        return next(name for name, other in self._items.items() if other is item)
+        return next(name for name, other in self._find().items() if other is item)
 
     def names(self) -> list[str]:
-        return sorted(self._items)
+        return sorted(self._find())
 
 
 def import_modules(package: str, folders: Iterable[str]) -> None:

@@ -24,7 +24,7 @@ MOST_FILES = {
     "metric": 1,
     "block": 2,
     "head": 2,
-    "format of a source": 3,
+    "format of a source": 1,
     "command": 2,
     "stage": 2,
 }
@@ -73,7 +73,7 @@ def test_every_addition_is_counted() -> None:
 def test_the_way_of_a_line_names_modules_that_exist() -> None:
     way = PAGE.partition("One line of WikiQA")[2].partition("## Words")[0]
     modules = re.findall(r"`([a-z_/]+\.py)`", way)
-    assert len(modules) == 11
+    assert len(modules) == 12
     assert [name for name in modules if not (ROOT / "nlp_core" / name).is_file()] == []
 
 

@@ -12,8 +12,7 @@ from nlp_core.data import corpus as module
 from nlp_core.data.corpus import HELD_OUT, TRAIN, Corpus, is_held_out, read_corpus
 from nlp_core.data.corpus import write_corpus as write_corpus_files
 from nlp_core.data.masked_text import cut_text
-from nlp_core.data.sentence import split_sentences
-from nlp_core.data.window import encode_documents
+from nlp_core.data.window import encode_documents, split_sentences
 from nlp_core.data.word_piece import PieceSet, read_pieces
 from nlp_core.errors import ConfigError, DataError
 from tests.tiny import write_vectors

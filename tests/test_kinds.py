@@ -33,7 +33,6 @@ PAIR_MULTI_LABEL = register(
         columns=(*PAIR_COLUMNS, Column(LABELS, "texts")),
         targets=(Target(LABELS, "texts", "texts"),),
         texts=PAIR_TEXTS,
-        readers=("tsv",),
         user_file=UserFile(("overlap",), PAIR_TEXTS, LABELS, keys=("label_separator",)),
     )
 )

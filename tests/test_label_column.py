@@ -11,7 +11,7 @@ from nlp_core.errors import DataError
 def make(target: str, rows: list[list[str]]) -> LabelColumn:
     words = TextColumn.build([w for row in rows for w in row], np.cumsum([0, *map(len, rows)]))
     lines = {word: line for line, row in enumerate(rows, start=2) for word in row}
-    return LabelColumn(target, words, lines, "a.tsv")
+    return LabelColumn(target, words, "a.tsv", lines)
 
 
 def test_items_have_the_form_of_the_target() -> None:

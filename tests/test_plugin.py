@@ -10,7 +10,7 @@ from nlp_core.blocks import BLOCKS
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.tokenization import TOKENIZERS
-from nlp_core.data.user_store import store_file
+from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import ConfigError
 from nlp_core.models.plugin import load_plugins
 from nlp_core.prediction.predictor import Predictor
@@ -126,6 +126,6 @@ def test_a_tokenizer_that_changes_reads_the_file_again(
     for method in ("lower", "upper"):
         monkeypatch.setattr(TOKENIZERS, "_items", {})
         load_plugins([write(place / f"{method}.py", TOKENIZER.format(method=method))])
-        found.append(store_file(path, data, "train").texts["tokens"].list_rows()[0])
+        found.append(read_user_file(path, data, "train").texts["tokens"].list_rows()[0])
     assert found[0] != found[1]
     assert [letter.upper() for letter in found[0]] == found[1]

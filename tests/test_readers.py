@@ -3,14 +3,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nlp_core.data.readers.conll import read_conll
+from nlp_core.data.formats.conll import read_conll
+from nlp_core.data.formats.mrpc import read_mrpc
+from nlp_core.data.formats.parallel import read_parallel
+from nlp_core.data.formats.tsv import read_tsv
+from nlp_core.data.formats.wikiqa import read_wikiqa
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import Line, read_lines
-from nlp_core.data.readers.mrpc import read_mrpc
-from nlp_core.data.readers.parallel import read_parallel
-from nlp_core.data.readers.tsv import read_tsv
 from nlp_core.data.readers.vectors import read_vectors
-from nlp_core.data.readers.wikiqa import read_wikiqa
 from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.errors import DataError
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from nlp_core.data.formats.squad import cut_passage, read_squad
 from nlp_core.data.readers.example import Question
-from nlp_core.data.readers.squad import cut_passage, read_squad
 from nlp_core.data.task import read_task
 from nlp_core.data.tokenization import locate_plain_words
 from nlp_core.errors import DataError

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from nlp_core.config.base import read_config
 from nlp_core.config.model import ModelConfig
+from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText
 from nlp_core.data.task import Split
@@ -146,8 +147,9 @@ def build_pair_model(root: Path) -> tuple[GraphModel, Featurizer, Split]:
     featurizer = Featurizer(plan, vocabularies, {"label": ["no", "yes"]})
     torch.manual_seed(5)
     model = build_model(plan, featurizer, kind=PAIR_CLASSIFICATION).eval()
+    labels = LabelColumn.build("label", ["no", "yes", "no"])
     texts = RawText(["good film", "the bad film", "a"], ["bad film", "a", "the film a nice"])
-    split = Split("dev", np.arange(3), {}, {"label": ["no", "yes", "no"]}, None, raw=texts)
+    split = Split("dev", np.arange(3), {}, {"label": labels}, None, raw=texts)
     return model, featurizer, split
 
 

@@ -11,7 +11,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.split_column import RawText, WordText
-from nlp_core.data.user_store import store_file
+from nlp_core.data.user_file import read_user_file
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import DataError
 from nlp_core.prediction.predictor import Predictor
@@ -177,7 +177,7 @@ def test_a_text_is_read_as_it_stands(place: Path) -> None:
     path.write_text("text\tlabel\nDon't  STOP!\tx\nwell\ty\n")
     values = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}
     data = DataConfig.model_validate({**values, "max_words": 1})
-    split = store_file(path, data, "train", ["texts"])
+    split = read_user_file(path, data, "train", ["texts"])
     raw = split.columns["texts"]
     assert isinstance(raw, RawText)
     assert list(raw.first) == ["Don't  STOP!", "well"]
@@ -190,7 +190,7 @@ def test_no_word_of_a_sentence_is_dropped(place: Path) -> None:
     path = write_rows(place / "a.jsonl", "tagging")
     values = {"kind": "tagging", "format": "jsonl", "texts": ["tokens"], "label": "tags"}
     data = DataConfig.model_validate({**values, "scheme": "BIO", "max_words": 2})
-    words = store_file(path, data, "train", ["tokens.pieces"]).columns["tokens.pieces"]
+    words = read_user_file(path, data, "train", ["tokens.pieces"]).columns["tokens.pieces"]
     assert isinstance(words, WordText)
     assert words.words.row(3) == make_rows("tagging")[3]["tokens"]
 

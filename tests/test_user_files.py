@@ -17,7 +17,7 @@ from nlp_core.data.batching import Ragged
 from nlp_core.data.guess import count_rows, guess_data, guess_texts
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.task import Split
-from nlp_core.data.user_store import open_store, write_store
+from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, KINDS, RANKING, TAGGING
 from tests.user_files import write_conll
@@ -36,9 +36,9 @@ def put(path: Path, text: str) -> Path:
 
 
 def store(folder: Path, path: Path, config: DataConfig) -> Split:
-    folder.mkdir()
-    write_store(folder, path, config)
-    return open_store(folder, "train", path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGLUE_CACHE", str(folder))
+        return read_user_file(path, config, "train")
 
 
 def write_as(path: Path, *, header: bool = True) -> Path:
@@ -304,7 +304,7 @@ def test_only_the_most_frequent_words_are_kept(tmp_path: Path) -> None:
 def test_rarest_words_are_forgotten_on_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nlp_core.data.user_store.ROWS_A_CHUNK", 10)
+    monkeypatch.setattr("nlp_core.data.stored_column.ROWS_A_CHUNK", 10)
     words = [f"w{number % 7} x{number}" for number in range(300)]
     path = put(tmp_path / "a.tsv", "text\tlabel\n" + "".join(f"{w}\ty\n" for w in words))
     column = store(tmp_path / "store", path, data(tokens="spaces", max_words=7)).texts["tokens"]
@@ -424,7 +424,9 @@ def measure_peak(folder: Path, rows: int) -> int:
 def test_memory_does_not_grow_with_the_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nlp_core.data.user_store.ROWS_A_CHUNK", 100)
+    monkeypatch.setattr("nlp_core.data.user_file.ROWS_A_GROUP", 100)
+    monkeypatch.setattr("nlp_core.data.stored_column.ROWS_A_CHUNK", 100)
+    monkeypatch.setattr("nlp_core.data.stored_column.MOST_IN_MEMORY", 1000)
     small, large = (measure_peak(tmp_path, rows) for rows in (400, 2400))
     # A text has 100 tokens, 290 characters; a row may take places for numbers, and no text.
     assert (large - small) / 2000 < 100, (small, large)

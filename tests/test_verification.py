@@ -10,9 +10,9 @@ from torch import Tensor
 
 from nlp_core.blocks.recurrent import BiLSTM
 from nlp_core.config.base import read_mapping
-from nlp_core.config.dataset import TaskConfig, read_dataset
+from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params
-from nlp_core.data.official_reader import OFFICIAL_READERS
+from nlp_core.config.reader import READERS, ReadTask, SourceReader
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.readers.example import Example, Rows
 from nlp_core.data.source import Places, obtain_source
@@ -130,14 +130,15 @@ def test_a_changed_reader_is_found_in_the_data(
     measure(params, project)
     assert verify_one(params, project, "unchanged").outcome == "identical"
 
-    read = OFFICIAL_READERS.get("tsv")
+    tsv = READERS.get("tsv")
+    read = tsv.read
 
-    def lengthen(task: TaskConfig, split: str, path: Path) -> Rows:
-        first, *rest = read(task, split, path)
+    def lengthen(reader: SourceReader, task: ReadTask, split: str, path: Path) -> Rows:
+        first, *rest = read(reader, task, split, path)
         assert isinstance(first, Example)
         return [first._replace(text_a=f"{first.text_a} ."), *rest]
 
-    monkeypatch.setitem(OFFICIAL_READERS._items, "tsv", lengthen)
+    monkeypatch.setattr(tsv, "read", lengthen)
     preprocess_source(source, dataset)
     verdict = verify_one(params, project)
     assert verdict.outcome == "different"

@@ -17,7 +17,7 @@ from nlp_core.data.user_task import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_text
-from nlp_core.training.user_run import check_model
+from nlp_core.training.user_model import check_model
 
 
 def add_parser(subparsers: Subparsers) -> None:

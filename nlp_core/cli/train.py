@@ -24,7 +24,8 @@ from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
 from nlp_core.prediction.trained_model import RUN
 from nlp_core.training.start import find_start
-from nlp_core.training.user_run import read_user_run, train_user_run
+from nlp_core.training.user_model import read_user_run
+from nlp_core.training.user_run import train_user_run
 
 DEFAULT_FOLDER = Path("artifacts/train")
 SHORTHANDS = {

@@ -8,7 +8,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 from nlp_core.config.base import ClosedModel, read_config
 from nlp_core.config.corpus import CorpusConfig
 from nlp_core.config.number import Count, Part, Whole
-from nlp_core.config.reader import PATH_PART, FileName, ReaderConfig
+from nlp_core.config.reader import PATH_PART, READERS, FileName, ReaderField, SplitConfig
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.kinds import KINDS, SPAN_LABELS, Kind
 
@@ -126,24 +126,6 @@ class GeneratorConfig(ClosedModel):
         return self
 
 
-class SplitConfig(ClosedModel):
-    file: FileName
-    """Member that holds it."""
-    tags_file: FileName | None = None
-    """Member with the tags of each line; reader parallel only."""
-    label_file: FileName | None = None
-    """Member with the label of each line; reader parallel only."""
-    rows: Count
-    """Official number of examples; any other number is an error."""
-    columns: list[str] | None = None
-    """Names of the columns of a file without a header line; null: the first line names them."""
-    labelled: bool = True
-
-    @property
-    def side_files(self) -> list[FileName]:
-        return [name for name in (self.tags_file, self.label_file) if name is not None]
-
-
 class HeldOutConfig(ClosedModel):
     """The part of train that selects the epoch when the task reports on dev."""
 
@@ -159,7 +141,7 @@ class TaskConfig(ClosedModel):
     """How a source is read as examples of one kind."""
 
     kind: KindField
-    reader: ReaderConfig
+    reader: ReaderField
     tokens: Literal["spaces", "words", "plain_words"]
     """Tokenizer: split at spaces; Penn Treebank words; or substrings that are words, numbers and
     signs. The kind span needs plain_words or spaces."""
@@ -230,45 +212,24 @@ class TaskConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_reader(self) -> "TaskConfig":
-        reader = self.reader
-        if reader.name not in self.kind.readers:
+        if not self.reader.serves(self.kind):
+            known = [name for name in READERS.names() if READERS.get(name).serves(self.kind)]
             raise ValueError(
-                f"found the reader {reader.name} with kind {self.kind}, expected "
-                f"{' or '.join(self.kind.readers)}."
+                f"found the reader {self.reader.name} with kind {self.kind}, expected "
+                f"{' or '.join(known)}."
             )
         if self.tokens == "words" and self.kind.has_passages:
             raise ValueError(
                 "tokens: found words with kind span, whose tokens must be substrings of the text; "
                 "expected plain_words or spaces."
             )
-        by_token = [*reader.features, *reader.token_dense] if reader.name == "tsv" else []
-        if by_token and self.kind.num_texts > 1:
-            raise ValueError(
-                f"reader: found {by_token} with kind {self.kind}; only a kind of one text has "
-                "values for each token."
-            )
-        bare_type = reader.bare_type if reader.name == "conll" else None
-        if bare_type is not None and self.labels != [bare_type]:
-            raise ValueError(
-                f"reader.bare_type: found {bare_type} with the labels {self.labels}, expected "
-                f"[{bare_type}]: the tags of the file name no type."
-            )
-        num_texts = self.kind.num_texts
-        if reader.name == "tsv" and len(reader.texts) != num_texts:
-            raise ValueError(
-                f"reader.texts: found {reader.texts}; the kind {self.kind} needs {num_texts}."
-            )
-        separator = reader.label_separator if reader.name == "tsv" else None
-        if self.kind.has_several_labels != (separator is not None):
-            raise ValueError(
-                f"reader.label_separator: found {separator!r} with kind {self.kind}; multi_label "
-                "needs one, no other kind has it."
-            )
+        self.reader.check(self)
+        needed = 2 if self.reader.needs_side_files else 0
         for name, split in self.splits.items():
-            if len(split.side_files) != (2 if reader.name == "parallel" else 0):
+            if len(split.side_files) != needed:
                 raise ValueError(
-                    f"splits.{name}: found {len(split.side_files)} of tags_file and label_file; "
-                    "the reader parallel needs both, no other has them."
+                    f"splits.{name}: found {len(split.side_files)} of tags_file and label_file, "
+                    f"expected {needed} with the reader {self.reader.name}."
                 )
         return self
 
@@ -350,7 +311,7 @@ class DatasetConfig(ClosedModel):
         if self.task:
             for split in self.task.splits.values():
                 used += [split.file, *split.side_files]
-            used += [self.task.reader.dev_ids] if self.task.reader.name == "mrpc" else []
+            used += self.task.reader.list_members()
         return used
 
 

@@ -1,11 +1,17 @@
-"""The readers that a task of sources/*.yaml may name."""
+"""How a task of sources/*.yaml is read: its splits, and what each format's reader has."""
 
-from typing import Annotated, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator
 
-from nlp_core.config.base import ClosedModel
+from nlp_core.config.base import ClosedModel, parse_config
 from nlp_core.config.number import Count
+from nlp_core.errors import ConfigError
+from nlp_core.kinds import Kind
+from nlp_core.registry import Registry
 
 PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
@@ -28,97 +34,109 @@ PIECES = ".pieces"
 """Suffix of a column whose tokens a model's own tokenizer cuts into pieces."""
 
 
-class TsvReaderConfig(ClosedModel):
-    """Tab-separated columns, no quotes."""
+class SplitConfig(ClosedModel):
+    file: FileName
+    """Member that holds it."""
+    tags_file: FileName | None = None
+    """Member with the tags of each line; reader parallel only."""
+    label_file: FileName | None = None
+    """Member with the label of each line; reader parallel only."""
+    rows: Count
+    """Official number of examples; any other number is an error."""
+    columns: list[str] | None = None
+    """Names of the columns of a file without a header line; null: the first line names them."""
+    labelled: bool = True
 
-    name: Literal["tsv"]
-    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
-    """Columns of the text, or of the two texts."""
-    label: str
-    label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
-    """Separator of the labels in a cell, such as "," or a space; an empty cell has no label. Kind
-    multi_label only."""
-    features: list[ColumnName] = Field(default_factory=list)
-    """Columns of a symbol per token, separated by spaces: features.NAME to a model."""
-    dense: list[ColumnName] = Field(default_factory=list)
-    """Columns of numbers, equally many per row, separated by spaces: dense.NAME to a model."""
-    token_dense: list[ColumnName] = Field(default_factory=list)
-    """Columns of a number per token, separated by spaces: token_dense.NAME to a model."""
-
-
-class MrpcReaderConfig(ClosedModel):
-    """The raw Microsoft paraphrase files; dev is a list of ids."""
-
-    name: Literal["mrpc"]
-    dev_ids: FileName
-    """File with the pairs of ids of dev."""
+    @property
+    def side_files(self) -> list[FileName]:
+        return [name for name in (self.tags_file, self.label_file) if name is not None]
 
 
-class ConllReaderConfig(ClosedModel):
-    """One token a line, a blank line after each sentence."""
+class ReadTask(Protocol):
+    """What a reader may ask of its task, the section `task` of a source."""
 
-    name: Literal["conll"]
-    columns: Annotated[int, Field(ge=2)]
-    """Columns per line; the first is the token, the last the tag."""
-    separator: Literal["space", "tab"] = "space"
-    """Separator of columns, a single one."""
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def tokens(self) -> str: ...
+    @property
+    def labels(self) -> list[str]: ...
+    @property
+    def slots(self) -> list[str] | None: ...
+    @property
+    def scheme(self) -> str | None: ...
+    @property
+    def splits(self) -> Mapping[str, SplitConfig]: ...
+
+
+class ColumnPlaces(NamedTuple):
+    """Where a column file has token and tag, by the names of columns without names.
+
+    Attributes:
+        scheme: of the tags.
+        features: column of each symbol.
+    """
+
+    token: str
+    tag: str
     scheme: EntityScheme
-    """Tagging scheme of the file."""
-    bare_type: Annotated[str, Field(min_length=1)] | None = None
-    """Type of all entities in a file whose tags are only letters (B, I, O); null: a tag names the
-    type after a hyphen."""
-    docstart: Literal["keep", "drop"]
-    """Whether -DOCSTART- lines count as sentences."""
-    features: dict[ColumnName, Count] = Field(default_factory=dict)
-    """Columns between token and tag, counted from 0 (the token's): features.NAME to a model."""
-
-    @model_validator(mode="after")
-    def _check_features(self) -> "ConllReaderConfig":
-        for name, number in self.features.items():
-            if number >= self.columns - 1:
-                raise ValueError(
-                    f"features: {name}: found column {number}, expected one from 1 to "
-                    f"{self.columns - 2}, between token (0) and tag."
-                )
-        return self
+    features: dict[str, str]
 
 
-class WikiqaReaderConfig(ClosedModel):
-    """Question, sentence and label, tab-separated; equal questions in a row are one group."""
+class SourceReader(ClosedModel, ABC):
+    """The reader of a format, with its options; a module of nlp_core/data/formats/ registers it."""
 
-    name: Literal["wikiqa"]
+    name: str
+    needs_side_files: ClassVar[bool] = False
+    """Whether a split is in three files."""
+
+    @classmethod
+    @abstractmethod
+    def serves(cls, kind: Kind) -> bool:
+        """Return whether rows of the format are examples of a kind."""
+
+    @abstractmethod
+    def read(self, task: ReadTask, name: str, path: Path) -> Sequence[Any]:
+        """Return the rows of a split, see nlp_core/data/readers/example.py.
+
+        Args:
+            task: the task.
+            name: of the split.
+            path: its file.
+
+        Raises:
+            DataError: a line is malformed; the line is named.
+        """
+
+    def check(self, task: ReadTask) -> None:
+        """Raise ValueError if the options do not fit the task."""
+
+    def list_members(self) -> list[str]:
+        """Return the members that are read with those of the splits."""
+        return []
+
+    def fit(self, row: Any) -> Any | None:  # Any: a row of the format
+        """Return a row of train as it is learnt from; None if it teaches nothing."""
+        return row
+
+    def place_columns(self) -> ColumnPlaces | None:
+        """Return where column files of the format have what; None: it has no such files."""
+        return None
 
 
-class ParallelReaderConfig(ClosedModel):
-    """Three files, line by line: words, their tags, and the label of the sentence."""
-
-    name: Literal["parallel"]
-    scheme: EntityScheme
-    """Tagging scheme of the file of tags."""
+READERS: Registry[type[SourceReader]] = Registry("reader", package="nlp_core.data.formats")
 
 
-class LinesReaderConfig(ClosedModel):
-    """Running text: a sentence, a paragraph or a document a line; empty lines are left out."""
-
-    name: Literal["lines"]
-
-
-class SquadReaderConfig(ClosedModel):
-    """JSON of SQuAD 1.1 or 2.0: articles of paragraphs with questions."""
-
-    name: Literal["squad"]
-    max_context_tokens: Count | None = None
-    """Tokens of a paragraph that training reads; questions answered after them leave train. All
-    other splits have whole paragraphs and all questions."""
+def _parse_reader(value: object) -> SourceReader:
+    if isinstance(value, SourceReader):
+        return value
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise ValueError(f"found {value!r:.200}, expected a section with the key 'name'.")
+    try:
+        return parse_config(value, READERS.get(value["name"]), where=value["name"])
+    except ConfigError as err:
+        raise ValueError(str(err)) from err
 
 
-ReaderConfig = Annotated[
-    TsvReaderConfig
-    | MrpcReaderConfig
-    | ConllReaderConfig
-    | WikiqaReaderConfig
-    | ParallelReaderConfig
-    | LinesReaderConfig
-    | SquadReaderConfig,
-    Field(discriminator="name"),
-]
+ReaderField = Annotated[SourceReader, PlainValidator(_parse_reader)]
+"""A reader with its options; files hold a mapping with its name."""

@@ -9,13 +9,7 @@ from nlp_core.config.base import ClosedModel
 from nlp_core.config.dataset import KindField, TaskConfig
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count, Positive
-from nlp_core.config.reader import (
-    NUMBERS,
-    SYMBOLS,
-    TOKEN_NUMBERS,
-    ConllReaderConfig,
-    EntityScheme,
-)
+from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS, EntityScheme
 from nlp_core.config.recipe import (
     OptimizerConfig,
     OptimizerName,
@@ -250,9 +244,10 @@ def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ())
     form = "squad" if task.kind.has_passages else form
     scheme: Scheme | None = task.scheme
     features = _cut_names(inputs, SYMBOLS)
-    if form == "conll" and isinstance(task.reader, ConllReaderConfig):
-        texts, label, scheme = ["1"], str(task.reader.columns), task.reader.scheme
-        features = {name: str(task.reader.features[name] + 1) for name in features}
+    places = task.reader.place_columns()
+    if form == "conll" and places is not None:
+        texts, label, scheme = [places.token], places.tag, places.scheme
+        features = {name: places.features[name] for name in features}
     return DataConfig(
         kind=task.kind,
         format=form,

@@ -42,7 +42,7 @@ def alter_split(split: Split, config: AlterationConfig) -> Split:
         )
     rng = np.random.default_rng(config.seed)
     names = sorted(split.texts)
-    written = list(zip(*(_list_rows(split.texts[name]) for name in names), strict=True))
+    written = list(zip(*(split.texts[name].list_rows() for name in names), strict=True))
     seen = {tuple(map(tuple, row)) for row in written}
     kept: list[tuple[list[str], ...]] = []
     for _ in range(config.copies):
@@ -77,7 +77,7 @@ def _alter_column(column: TextColumn, config: AlterationConfig, rng: np.random.G
         else:
             found = followers[before[place]]
             tokens[place] = found[int(chosen[place] * len(found))]
-    rows = _list_rows(TextColumn.build(tokens, column.offsets))
+    rows = TextColumn.build(tokens, column.offsets).list_rows()
     cuts = np.flatnonzero(rng.random(len(rows)) < config.cut_prob).tolist()
     sizes = rng.integers(1, LONGEST_CUT + 1, len(cuts)).tolist()
     begins = rng.random(len(cuts)).tolist()
@@ -93,10 +93,6 @@ def _find_tokens_before(column: TextColumn) -> list[str]:
     for begin in column.offsets[:-1][column.lengths > 0].tolist():
         before[begin] = ""
     return before
-
-
-def _list_rows(column: TextColumn) -> Rows:
-    return [column.row(row) for row in range(len(column.lengths))]
 
 
 def _build_column(rows: Sequence[list[str]]) -> TextColumn:

@@ -1,6 +1,7 @@
-"""The typed parquet files of a processed task: one schema a kind, the same bytes every time."""
+"""The typed parquet files of a split: one schema a kind, the same bytes every time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,10 +25,11 @@ TYPES: dict[Form, pa.DataType] = {
     "places": pa.list_(pa.int32()),
 }
 """How a column of each form is stored."""
-Values = dict[str, list[object]]
+Values = Mapping[str, object]
+"""The cells of a row by column; those without a column are left out."""
 
 
-def build_schema(kind: Kind, extras: Sequence[str] = ()) -> pa.Schema:
+def build_schema(kind: Kind, extras: Iterable[str] = ()) -> pa.Schema:
     """Return the columns of a kind, in their order, followed by those that a reader adds."""
     fields = [(column.name, TYPES[column.form]) for column in kind.columns]
     for name in extras:
@@ -36,8 +38,27 @@ def build_schema(kind: Kind, extras: Sequence[str] = ()) -> pa.Schema:
     return pa.schema(fields)
 
 
+def write_columns(path: Path, schema: pa.Schema, rows: Iterable[Values], rows_a_group: int) -> int:
+    """Write rows to a parquet file, a row group at a time, and return how many there are."""
+    values, num_rows = iter(rows), 0
+    with pq.ParquetWriter(
+        path,
+        schema,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        store_schema=False,
+    ) as writer:
+        while group := list(islice(values, rows_a_group)):
+            columns = [pa.array([row[item.name] for row in group], item.type) for item in schema]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema), rows_a_group)
+            num_rows += len(group)
+    return num_rows
+
+
 def write_rows(path: Path, kind: Kind, ids: Sequence[int], rows: Rows, tokenize: Tokenizer) -> None:
-    """Write what a reader gives to a parquet file.
+    """Write what a reader of a source gives to a parquet file.
 
     The tokens of a language model begin and end with the boundary `<eos>`: what it reads before the
     first word, and predicts after the last. Questions have both texts and their tokens, and
@@ -52,85 +73,58 @@ def write_rows(path: Path, kind: Kind, ids: Sequence[int], rows: Rows, tokenize:
         tokenize: turns a text into tokens.
     """
     extras = sorted(rows[0].extras) if rows and not isinstance(rows[0], Question) else []
-    schema = build_schema(kind, extras)
-    with pq.ParquetWriter(
-        path,
-        schema,
-        version="2.6",
-        data_page_version="1.0",
-        compression="zstd",
-        compression_level=ZSTD_LEVEL,
-        store_schema=False,
-    ) as writer:
-        for part in _slice(len(rows)):
-            values = {"id": [*ids[part]], **_build_columns(rows[part], kind, tokenize)}
-            columns = [pa.array(values[field.name], field.type) for field in schema]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema), ROWS_A_GROUP)
+    values = _build_rows(ids, rows, kind, tokenize)
+    write_columns(path, build_schema(kind, extras), values, ROWS_A_GROUP)
 
 
-def _build_columns(rows: Rows, kind: Kind, tokenize: Tokenizer) -> Values:
-    questions = [row for row in rows if isinstance(row, Question)]
-    if questions:
-        return _build_questions(questions, tokenize)
-    sentences = [row for row in rows if isinstance(row, Sentence)]
-    examples = [row for row in rows if isinstance(row, Example)]
-    values = _build_sentences(sentences) if sentences else _build_examples(examples, kind, tokenize)
-    others = sentences or examples
-    return values | {name: [row.extras[name] for row in others] for name in others[0].extras}
+def _build_rows(
+    ids: Sequence[int], rows: Rows, kind: Kind, tokenize: Tokenizer
+) -> Iterator[Values]:
+    passage, tokens = None, list[str]()
+    for number, row in zip(ids, rows, strict=True):
+        if isinstance(row, Question):
+            if row.passage is not passage:  # all questions on it share one list of its tokens
+                passage, tokens = row.passage, _cut_tokens(row.passage)
+            yield {"id": number, **_build_question(row, tokens, tokenize)}
+        elif isinstance(row, Sentence):
+            found = {"tokens": row.tokens, TAGS: row.tags, LABEL: row.label}
+            yield {"id": number, **found, **row.extras}
+        else:
+            yield {"id": number, **_build_example(row, kind, tokenize), **row.extras}
 
 
-def _build_examples(rows: Sequence[Example], kind: Kind, tokenize: Tokenizer) -> Values:
-    labels: list[object] = [row.label for row in rows]
-    if kind.is_number:
-        labels = [None if row.label is None else float(row.label) for row in rows]
-    tokens: list[object] = [tokenize(row.text_a) for row in rows]
+def _build_example(row: Example, kind: Kind, tokenize: Tokenizer) -> Values:
+    is_value = kind.is_number and row.label is not None
+    tokens = tokenize(row.text_a)
     if kind.predicts_words:
-        tokens = [[BOUNDARY, *tokenize(row.text_a), BOUNDARY] for row in rows]
-    values: Values = {
-        "text": [row.text_a for row in rows],
-        "tokens": tokens,
-        LABEL: labels,
-        LABELS: [row.labels for row in rows],
-        GROUP: [row.group for row in rows],
+        tokens = [BOUNDARY, *tokens, BOUNDARY]
+    found = {
+        LABEL: float(row.label or "") if is_value else row.label,
+        LABELS: row.labels,
+        GROUP: row.group,
     }
-    if kind.num_texts > 1:
-        values |= {"text_a": values["text"], "tokens_a": tokens}
-        values["text_b"] = [row.text_b for row in rows]
-        values["tokens_b"] = [tokenize(row.text_b or "") for row in rows]
-    return values
+    if kind.num_texts == 1:
+        return {"text": row.text_a, "tokens": tokens, **found}
+    second = {"text_b": row.text_b, "tokens_b": tokenize(row.text_b or "")}
+    return {"text_a": row.text_a, "tokens_a": tokens, **second, **found}
 
 
-def _build_sentences(rows: Sequence[Sentence]) -> Values:
+def _build_question(row: Question, tokens: list[str], tokenize: Tokenizer) -> Values:
     return {
-        "tokens": [row.tokens for row in rows],
-        TAGS: [row.tags for row in rows],
-        LABEL: [row.label for row in rows],
-    }
-
-
-def _build_questions(rows: Sequence[Question], tokenize: Tokenizer) -> Values:
-    # once for all questions on a passage, which would else need several times the memory
-    tokens = {id(row.passage): _cut_tokens(row.passage) for row in rows}
-    return {
-        "key": [row.key for row in rows],
-        "text_a": [row.text for row in rows],
-        "text_b": [row.passage.text for row in rows],
-        "tokens_a": [tokenize(row.text) for row in rows],
-        "tokens_b": [tokens[id(row.passage)] for row in rows],
-        "starts_b": [row.passage.starts for row in rows],
-        "ends_b": [row.passage.ends for row in rows],
-        ANSWERS: [row.answers for row in rows],
-        "answerable": [None if row.answers is None else bool(row.answers) for row in rows],
-        "first": [row.first for row in rows],
-        "last": [row.last for row in rows],
+        "key": row.key,
+        "text_a": row.text,
+        "text_b": row.passage.text,
+        "tokens_a": tokenize(row.text),
+        "tokens_b": tokens,
+        "starts_b": row.passage.starts,
+        "ends_b": row.passage.ends,
+        ANSWERS: row.answers,
+        "answerable": None if row.answers is None else bool(row.answers),
+        "first": row.first,
+        "last": row.last,
     }
 
 
 def _cut_tokens(passage: Passage) -> list[str]:
     bounds = zip(passage.starts.tolist(), passage.ends.tolist(), strict=True)
     return [passage.text[start:end] for start, end in bounds]
-
-
-def _slice(num_rows: int) -> Iterator[slice]:
-    for start in range(0, num_rows, ROWS_A_GROUP):
-        yield slice(start, start + ROWS_A_GROUP)

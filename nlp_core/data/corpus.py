@@ -17,9 +17,8 @@ from nlp_core.config.base import read_mapping
 from nlp_core.config.corpus import CorpusConfig, CorpusHeldOutConfig
 from nlp_core.data.readers.json_text import parse_json
 from nlp_core.data.readers.lines import Line, read_lines, refuse
-from nlp_core.data.source import MANIFEST
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import digest_file, digest_json
+from nlp_core.files import MANIFEST, digest_file, digest_json
 
 log = logging.getLogger(__name__)
 

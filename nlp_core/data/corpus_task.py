@@ -7,9 +7,9 @@ import numpy as np
 
 from nlp_core.config.base import read_mapping
 from nlp_core.data.corpus import CORPUS, HELD_OUT, Corpus, read_corpus
-from nlp_core.data.source import MANIFEST
 from nlp_core.data.split_column import RawText
 from nlp_core.data.task import Split, Task, list_footnotes, read_task
+from nlp_core.files import MANIFEST
 from nlp_core.kinds import MASKED, MASKED_LANGUAGE_MODEL
 
 METRICS = ["perplexity", "accuracy"]

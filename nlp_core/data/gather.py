@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nlp_core.data.corpus_task import read_any_task
-from nlp_core.data.source import MANIFEST
-from nlp_core.files import replacing_folder, write_json
+from nlp_core.files import MANIFEST, replacing_folder, write_json
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from nlp_core.data.batching import Ragged
+from nlp_core.data.formats.tsv import parse_numbers
 from nlp_core.data.readers.lines import Line, read_lines, refuse
-from nlp_core.data.readers.tsv import parse_numbers
 from nlp_core.data.split_column import Column
 from nlp_core.data.vocabulary import Options, require_text
 from nlp_core.errors import DataError

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig, Format
-from nlp_core.data.choice_guess import assign_choices
 from nlp_core.data.column_guess import (
     GuessError,
     Look,
     Roles,
+    assign_choices,
     assign_entities,
     assign_roles,
     choose_texts,

@@ -1,7 +1,8 @@
-"""Labels of the user's file as a column: one of each example, several, or one of each token."""
+"""The labels of a split as a column: one of each example, several, or one of each token."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, overload
 
 import numpy as np
@@ -19,14 +20,21 @@ class LabelColumn(Sequence[Any]):
     Attributes:
         target: label, labels or tags.
         words: the labels.
-        lines: each label, and the line on which it stands first.
-        path: the file that they come from, for error messages.
+        where: the file that they come from, for error messages.
+        lines: of the user's file each label, and the line on which it is first.
     """
 
     target: str
     words: TextColumn
-    lines: dict[str, int]
-    path: str
+    where: str = "input"
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, target: str, rows: Sequence[Any]) -> "LabelColumn":
+        """Make a column of items."""
+        lists = [[row] if target == LABEL else [*row] for row in rows]
+        offsets = np.cumsum([0, *map(len, lists)])
+        return cls(target, TextColumn.build([*chain.from_iterable(lists)], offsets))
 
     def __len__(self) -> int:
         return len(self.words.starts)
@@ -55,12 +63,9 @@ class LabelColumn(Sequence[Any]):
             DataError: a label that the task does not have; its line is named.
         """
         number = {label: idx for idx, label in enumerate(labels)}
-        for label, line in self.lines.items():
+        for label in self.words.lexicon:
             if label not in number:
-                raise DataError(
-                    f"{self.path}: line {line}: found the label '{label}', which the training file "
-                    f"does not have. {suggest(label, labels)}"
-                )
+                raise self._refuse(label, labels)
         ids = self.words.look_up(lambda words: np.array([number.get(word, -1) for word in words]))
         if self.target == LABEL:
             return RowMaker(lambda rows: ids.take(rows)[:, 0])
@@ -76,3 +81,11 @@ class LabelColumn(Sequence[Any]):
     def subset(self, rows: np.ndarray) -> "LabelColumn":
         """Return the labels of some rows."""
         return replace(self, words=self.words.subset(rows))
+
+    def _refuse(self, label: str, labels: list[str]) -> DataError:
+        line, hint = self.lines.get(label), suggest(label, labels)
+        if line is None:
+            place, other = self.where, "the task's manifest does not name"
+        else:
+            place, other = f"{self.where}: line {line}", "the training file does not have"
+        return DataError(f"{place}: found the label '{label}', which {other}. {hint}")

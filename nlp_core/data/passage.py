@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from nlp_core.data.stored_column import view_numbers
+
 NO_ANSWER = -1
 """First and last token of a question that its passage does not answer."""
 
@@ -49,12 +51,6 @@ class Passages:
         assert 0 <= first <= last < end - begin, (row, first, last)
         text: str = self.texts[row].as_py()
         return text[self.starts[begin + first] : self.ends[begin + last]]
-
-
-def view_numbers(numbers: pa.Int32Array) -> np.ndarray:
-    """Return an array's numbers; its to_numpy imports pandas, half a second of a start-up."""
-    found = np.frombuffer(numbers.buffers()[1], dtype=np.int32)
-    return found[numbers.offset : numbers.offset + len(numbers)]
 
 
 def _read_positions(table: pa.Table) -> np.ndarray | None:

@@ -16,21 +16,19 @@ from nlp_core.config.dataset import (
     HeldOutConfig,
     TaskConfig,
 )
-from nlp_core.config.reader import NUMBERS, SquadReaderConfig, TsvReaderConfig
+from nlp_core.config.reader import NUMBERS, SourceReader
 from nlp_core.data.columns import write_rows
 from nlp_core.data.corpus import write_corpus
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
-from nlp_core.data.official_reader import OFFICIAL_READERS
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.readers.lines import refuse
-from nlp_core.data.readers.squad import fit_question
 from nlp_core.data.readers.vectors import read_piece_vectors, read_vectors
-from nlp_core.data.source import MANIFEST, read_members
+from nlp_core.data.source import read_members
 from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.vocabulary import write_vectors
 from nlp_core.errors import DataError
-from nlp_core.files import digest_file, replacing_folder, write_json
+from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
 from nlp_core.kinds import SPAN_LABELS
 
 log = logging.getLogger(__name__)
@@ -93,12 +91,11 @@ def _check_members(raw_dir: Path) -> dict[str, dict[str, str | None]]:
 
 def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
     splits = {split: _read_split(task, split, raw_dir) for split in sorted(task.splits)}
-    if isinstance(task.reader, TsvReaderConfig):
-        _check_widths(task, splits, raw_dir)
+    _check_widths(task, splits, raw_dir)
     if task.held_out:
         splits |= _cut(splits["train"], task.held_out)
-    if isinstance(task.reader, SquadReaderConfig) and "train" in splits:
-        splits["train"] = _fit_for_training(splits["train"], task.reader.max_context_tokens)
+    if "train" in splits:
+        splits["train"] = _fit_for_training(splits["train"], task.reader)
     tokenize = TOKENIZERS.get(task.tokens)
     entries: dict[str, object] = {}
     for split, (ids, rows) in splits.items():
@@ -131,7 +128,7 @@ def _name_targets(task: TaskConfig) -> dict[str, object]:
 def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
     split = task.splits[name]
     path = raw_dir / split.file
-    rows = OFFICIAL_READERS.get(task.reader.name)(task, name, path)
+    rows = task.reader.read(task, name, path)
     if len(rows) != split.rows:
         raise DataError(
             f"{path}: found {len(rows)} examples for {name}, expected the official {split.rows}. "
@@ -148,14 +145,10 @@ def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
     return _Split(list(range(len(rows))), rows)
 
 
-def _fit_for_training(train: _Split, max_tokens: int | None) -> _Split:
-    """Leave out the questions that nothing can be learnt from, and cut long passages."""
-    kept = []
-    for number, row in zip(train.ids, train.rows, strict=True):
-        assert isinstance(row, Question), row
-        fitted = fit_question(row, max_tokens)
-        if fitted is not None:
-            kept.append((number, fitted))
+def _fit_for_training(train: _Split, reader: SourceReader) -> _Split:
+    """Leave out the rows that nothing can be learnt from, and cut long passages."""
+    fitted = [(number, reader.fit(row)) for number, row in zip(train.ids, train.rows, strict=True)]
+    kept = [(number, row) for number, row in fitted if row is not None]
     if left_out := len(train.rows) - len(kept):
         log.warning("preprocess left out of train questions=%d", left_out)
     return _Split([number for number, _ in kept], [row for _, row in kept])
@@ -193,22 +186,19 @@ def _check_extras(row: Example, tokens: list[str], path: Path) -> None:
 
 def _check_widths(task: TaskConfig, splits: dict[str, _Split], raw_dir: Path) -> None:
     """Refuse a row with more or fewer numbers in a column than the first row of train has."""
-    examples = {
-        split: [row for row in rows if isinstance(row, Example)]
-        for split, (_, rows) in splits.items()
-    }
-    first = examples.get("train", next(iter(examples.values())))[0].extras
-    for split, found in examples.items():
-        for row in found:
-            for name in row.extras:
-                if name.startswith(NUMBERS) and len(row.extras[name]) != len(first[name]):
-                    raise refuse(
-                        raw_dir / task.splits[split].file,
-                        row.line,
-                        f"found {len(row.extras[name])} numbers in the column "
-                        f"'{name.removeprefix(NUMBERS)}', expected {len(first[name])}, as many as "
-                        "in the first row of train",
-                    )
+    widths: dict[str, int] = {}
+    for split in sorted(splits, key=lambda name: name != "train"):
+        for row in splits[split].rows:
+            if isinstance(row, Example) and row.extras:
+                _check_width(row, widths, raw_dir / task.splits[split].file)
+
+
+def _check_width(row: Example, widths: dict[str, int], path: Path) -> None:
+    for name, values in row.extras.items():
+        if name.startswith(NUMBERS) and len(values) != widths.setdefault(name, len(values)):
+            found = f"found {len(values)} numbers in the column '{name.removeprefix(NUMBERS)}'"
+            expected = f"expected {widths[name]}, as many as in the first row of train"
+            raise refuse(path, row.line, f"{found}, {expected}")
 
 
 def _cut(train: _Split, held_out: HeldOutConfig) -> dict[str, _Split]:

@@ -9,10 +9,10 @@ import numpy as np
 
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.columns import write_rows
+from nlp_core.data.formats.squad import fit_question, read_squad
 from nlp_core.data.holdout import draw_held_out
 from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.records import check_file
-from nlp_core.data.readers.squad import fit_question, read_squad
 from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.errors import DataError

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
+from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.task import Answers, Split, Task
-from nlp_core.files import replacing
+from nlp_core.files import MANIFEST, replacing
 from nlp_core.kinds import TAGS
 
-MANIFEST = "manifest.json"
 SOFT = "soft"
 TRAIN = "train"
 
@@ -130,20 +130,21 @@ def read_taught_split(task: Task, soft: SoftLabels) -> Split:
     learnt.
     """
     split, own = task.read_split(TRAIN), soft.num_labelled
-    return replace(
-        split,
-        targets={
-            name: [*rows[:own], *_fill(name, rows, split, own)]
-            for name, rows in split.targets.items()
-        },
-    )
+    if own == len(split):
+        return split
+    targets = {name: _fill(name, rows, split, own) for name, rows in split.targets.items()}
+    return replace(split, targets=targets)
 
 
-def _fill(target: str, rows: Answers, split: Split, own: int) -> list[Any]:
-    """Return placeholders of the form of some answers."""
-    if target != TAGS:
-        return [rows[0]] * (len(split) - own)
-    return [[rows[0][0]] * size for size in split.texts["tokens"].lengths[own:].tolist()]
+def _fill(target: str, rows: Answers, split: Split, own: int) -> Answers:
+    """Return answers with placeholders of their form after the first `own` ones."""
+    if target == TAGS:
+        sizes = split.texts["tokens"].lengths[own:].tolist()
+        return LabelColumn.build(target, [*rows[:own], *([rows[0][0]] * size for size in sizes)])
+    filled = [*rows[:own], *[rows[0]] * (len(split) - own)]
+    if isinstance(rows[0], float):
+        return np.array(filled)
+    return LabelColumn.build(target, filled)
 
 
 def write_answers(path: Path, scores: Mapping[str, Sequence[np.ndarray]]) -> None:

@@ -17,10 +17,9 @@ from nlp_core.data.archive import Unpacked, unpack_members
 from nlp_core.data.fetch import Patience, fetch_package, fetch_url
 from nlp_core.data.sample import generate
 from nlp_core.errors import ConfigError, DataError, DownloadError
-from nlp_core.files import digest_file, replacing_folder, write_json
+from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
 
 log = logging.getLogger(__name__)
-MANIFEST = "manifest.json"
 # Not data/raw/<name>/: a workflow engine empties it before the stage runs.
 DROP_FOLDER = "local"
 

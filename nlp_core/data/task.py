@@ -1,28 +1,21 @@
 """A processed task in memory: columns of each split, and what its manifest says."""
 
 import json
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.label_column import LabelColumn
-from nlp_core.data.passage import Passages, view_numbers
-from nlp_core.data.split_column import (
-    Column,
-    NumberColumn,
-    RawText,
-    Rows,
-    TextColumn,
-    WordText,
-)
+from nlp_core.data.passage import Passages
+from nlp_core.data.split_column import Column, NumberColumn, RawText, Rows, TextColumn, WordText
+from nlp_core.data.stored_column import StoredColumns, read_columns
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, Kind
@@ -46,7 +39,7 @@ class Split:
         targets: by column (label, labels, tags, answers) what is to be predicted of each example: a
             label (text), value, several labels (a tuple), tags (a list) or right answers (a list of
             texts, of which one is to be found); None where the split has none. Of next_word, which
-            is no column, how many words are predicted. Those of the user's files are columns.
+            is no column, how many words are predicted.
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
         passages: what the answers are cut out of; None when the kind has no such answers.
@@ -106,27 +99,8 @@ class Split:
             return answers.encode(labels)
         if isinstance(answers, np.ndarray):
             return answers.astype(np.float32)
-        if any(item is None for item in answers):
-            return None
-        if not labels:
-            return np.array(answers, dtype=np.float32)
-        number = {label: idx for idx, label in enumerate(labels)}
-        several = bool(answers) and isinstance(answers[0], tuple)
-        tagged = bool(answers) and isinstance(answers[0], list)
-        flat = list(chain.from_iterable(answers)) if several or tagged else answers
-        unknown = sorted(set(flat) - set(number))
-        if unknown:
-            raise DataError(
-                f"split {self.name}: found the label '{unknown[0]}', which the task's manifest "
-                f"does not name. {suggest(unknown[0], number)}"
-            )
-        if several:
-            chosen = [[label in row for label in labels] for row in answers]
-            return np.array(chosen, dtype=np.float32)
-        ids = np.array([number[label] for label in flat], dtype=np.int64)
-        if not tagged:
-            return ids
-        return Ragged(ids, np.cumsum([0, *(len(tags) for tags in answers)]))
+        assert not answers or None in answers, (self.name, name)
+        return None
 
     def subset(self, name: str, rows: np.ndarray) -> "Split":
         """Return some of the examples, which are not cut out of passages, as a split."""
@@ -199,46 +173,63 @@ class Task:
         return read_split_file(path, self.kind, self.targets)
 
 
-def read_split_file(path: Path, kind: Kind, targets: Collection[str]) -> Split:
+def read_split_file(
+    path: Path,
+    kind: Kind,
+    targets: Collection[str],
+    *,
+    where: str | None = None,
+    max_words: int = sys.maxsize,
+    has_raw: bool = True,
+) -> Split:
     """Read the columns of a split, which is called as its file is.
 
     Args:
         path: the file.
         kind: of the task.
         targets: by what name the right answers go.
+        where: what messages call the file; None: its path.
+        max_words: of the lexicon of a text; the most frequent are kept.
+        has_raw: whether unchanged texts are read too, into memory.
     """
-    # Neither read_table nor to_numpy: both import pandas, half a second of a start-up.
+    where = where or str(path)
     with pq.ParquetFile(path) as file:
-        table = file.read()
-    texts, numbers = {}, {}
-    for column in table.column_names:
-        if column.startswith(("tokens", SYMBOLS)):
-            lists = table.column(column).combine_chunks()
-            texts[column] = _read_texts(lists)
-        if column.startswith((NUMBERS, TOKEN_NUMBERS)):
-            numbers[column] = NumberColumn.build(
-                column, table.column(column).to_pylist(), str(path)
-            )
-    answers = {name: table.column(name).to_pylist() for name in targets if name != NEXT_WORD}
-    if NEXT_WORD in targets:
-        answers[NEXT_WORD] = [float(size - 1) for size in texts["tokens"].lengths]
-    if LABELS in answers:
-        answers[LABELS] = [None if row is None else tuple(row) for row in answers[LABELS]]
-    group = table.column(GROUP).to_pylist() if kind.is_grouped else None
-    ids = np.asarray(table.column("id").to_pylist())
-    group = None if group is None else np.asarray(group)
-    passages = Passages.read(table) if kind.has_passages else None
-    names = [name for name in kind.texts if name in table.column_names]
-    given = [table.column(name).to_pylist() for name in names]
-    raw = RawText(given[0], given[1] if given[1:] else None) if given else None
-    return Split(path.stem, ids, texts, answers, group, numbers, passages, raw)
+        names = file.schema_arrow.names
+        texts = [name for name in names if name.startswith(("tokens", SYMBOLS))]
+        values = [name for name in names if name.startswith((NUMBERS, TOKEN_NUMBERS))]
+        predicted = [name for name in targets if name not in (ANSWERS, NEXT_WORD)]
+        others = ["id", *([GROUP] if kind.is_grouped else []), *predicted]
+        limits = dict.fromkeys(texts, max_words)
+        found = read_columns(file, [*texts, *values, *others], path.parent, limits)
+        answers = {name: _read_answers(name, file, found, where) for name in targets}
+        raw = [_list_cells(file, name) for name in kind.texts if has_raw and name in names]
+        passages = Passages.read(file.read()) if kind.has_passages else None
+    return Split(
+        name=path.stem,
+        ids=found.numbers["id"].values,
+        texts={name: found.words[name] for name in texts},
+        targets=answers,
+        group=found.numbers[GROUP].values if kind.is_grouped else None,
+        numbers={name: found.numbers[name].build_column(name, where) for name in values},
+        passages=passages,
+        raw=RawText(raw[0], raw[1] if raw[1:] else None) if raw else None,
+    )
 
 
-def _read_texts(lists: pa.ListArray) -> TextColumn:
-    found = lists.flatten().dictionary_encode()
-    offsets = view_numbers(lists.offsets)
-    starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
-    return TextColumn(found.dictionary.to_pylist(), view_numbers(found.indices), starts, lengths)
+def _read_answers(name: str, file: pq.ParquetFile, found: StoredColumns, where: str) -> Answers:
+    if name == NEXT_WORD:
+        return [float(size - 1) for size in found.words["tokens"].lengths]
+    if name in found.words:
+        return LabelColumn(name, found.words[name], where)
+    if name in found.numbers:
+        return found.numbers[name].values
+    rows = _list_cells(file, name)
+    return [tuple(row) if name == LABELS and row is not None else row for row in rows]
+
+
+def _list_cells(file: pq.ParquetFile, column: str) -> list[Any]:
+    cells: list[Any] = file.read([column]).column(0).to_pylist()
+    return cells
 
 
 def list_targets(kind: Kind, note: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ from nlp_core.data.question_file import (
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
-from nlp_core.data.user_store import store_file
+from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
 
@@ -79,7 +79,7 @@ def read_user_task(
     if data.kind.has_passages:
         splits, targets = read_question_splits(files, data, seed)
     else:
-        splits = {split: store_file(path, data, split, pieces) for split, path in files.items()}
+        splits = {split: read_user_file(path, data, split, pieces) for split, path in files.items()}
         if "dev" not in splits:
             splits = splits | _hold_out(splits["train"], files["train"], seed)
         targets = _list_labels(data, splits["train"], files["train"])
@@ -130,7 +130,7 @@ def read_user_split(
         DataError: the file is missing or malformed.
     """
     if not data.kind.has_passages:
-        return store_file(path, data, name, pieces)
+        return read_user_file(path, data, name, pieces)
     return build_question_split(name, read_questions(path, data, targets=targets), data)
 
 

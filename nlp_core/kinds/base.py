@@ -1,4 +1,4 @@
-"""The definition of a kind of task: its columns, targets and readers.
+"""The definition of a kind of task: its columns and targets.
 
 Configuration files are checked against kinds, so nothing heavy is imported here.
 """
@@ -92,7 +92,6 @@ class Kind:
         columns: of the processed parquet files, in order.
         targets: what is predicted for an example.
         texts: the columns of text that a model may read whole.
-        readers: the readers of sources/ for its examples.
         cuts: by what a part of train can be held out.
         user_file: the form of a user's file.
         has_confusion: whether it has a confusion matrix.
@@ -103,7 +102,6 @@ class Kind:
     columns: tuple[Column, ...]
     targets: tuple[Target, ...]
     texts: tuple[str, ...] = ()
-    readers: tuple[str, ...] = ()
     cuts: tuple[str, ...] = TEXT_CUTS
     user_file: UserFile = NO_FILE
     has_confusion: bool = False

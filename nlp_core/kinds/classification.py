@@ -20,7 +20,6 @@ CLASSIFICATION = register(
         columns=(*TEXT_COLUMNS, Column(LABEL, "text")),
         targets=(Target(LABEL, "text", "text"),),
         texts=("text",),
-        readers=("tsv",),
         user_file=UserFile(("accuracy", "macro_f1")),
         has_confusion=True,
     )
@@ -32,7 +31,6 @@ PAIR_CLASSIFICATION = register(
         name="pair_classification",
         columns=(*PAIR_COLUMNS, Column(LABEL, "text")),
         texts=PAIR_TEXTS,
-        readers=("mrpc", "tsv"),
         user_file=UserFile(("accuracy", "macro_f1"), texts=PAIR_TEXTS),
     )
 )

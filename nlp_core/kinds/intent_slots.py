@@ -12,7 +12,6 @@ INTENT_SLOTS = register(
             Column(LABEL, "text"),
         ),
         targets=(Target(LABEL, "text", "text"), Target(TAGS, "texts", "texts", source="tags")),
-        readers=("parallel",),
         cuts=ROW_CUTS,
         user_file=UserFile(
             ("frame_accuracy", "intent_accuracy", "slot_f1"),

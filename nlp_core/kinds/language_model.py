@@ -7,6 +7,5 @@ LANGUAGE_MODEL = register(
         name="language_model",
         columns=TEXT_COLUMNS,
         targets=(Target(NEXT_WORD, "number", "number"),),
-        readers=("lines",),
     )
 )

@@ -8,7 +8,6 @@ MULTI_LABEL = register(
         columns=(*TEXT_COLUMNS, Column(LABELS, "texts")),
         targets=(Target(LABELS, "texts", "texts"),),
         texts=("text",),
-        readers=("tsv",),
         user_file=UserFile(
             ("micro_f1", "macro_f1", "exact_match"), label=LABELS, keys=("label_separator",)
         ),

@@ -18,7 +18,6 @@ RANKING = register(
         columns=(*PAIR_COLUMNS, Column(LABEL, "text"), Column(GROUP, "count")),
         targets=(Target(LABEL, "text", "text"),),
         texts=PAIR_TEXTS,
-        readers=("tsv", "wikiqa"),
         user_file=UserFile(
             ("map", "mrr"), texts=PAIR_TEXTS, keys=(GROUP, "choices", "choice_labels")
         ),

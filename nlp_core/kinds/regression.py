@@ -20,7 +20,6 @@ REGRESSION = register(
         columns=(*TEXT_COLUMNS, Column(LABEL, "number")),
         targets=(Target(LABEL, "number", "number"),),
         texts=("text",),
-        readers=("tsv",),
         user_file=UserFile(("pearson", "spearman")),
     )
 )

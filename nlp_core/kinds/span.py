@@ -20,7 +20,6 @@ SPAN = register(
             Column("last", "count"),
         ),
         targets=(Target(ANSWERS, "text", "texts"),),
-        readers=("squad",),
         cuts=("row", "article", "paragraph"),
         user_file=UserFile(
             ("f1", "exact_match"), texts=("question", "context"), label=ANSWERS, formats=("squad",)

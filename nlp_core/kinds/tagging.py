@@ -7,7 +7,6 @@ TAGGING = register(
         name="tagging",
         columns=(Column("id", "count"), Column("tokens", "texts"), Column(TAGS, "texts")),
         targets=(Target(TAGS, "texts", "texts"),),
-        readers=("conll",),
         cuts=ROW_CUTS,
         user_file=UserFile(
             ("f1", "accuracy"),

@@ -17,7 +17,6 @@ from nlp_core.config.distillation import TeachingConfig
 from nlp_core.config.params import Params
 from nlp_core.data.joining import Texts, read_texts
 from nlp_core.data.soft_labels import (
-    MANIFEST,
     SOFT,
     TRAIN,
     SoftLabels,
@@ -28,7 +27,14 @@ from nlp_core.data.soft_labels import (
 )
 from nlp_core.data.task import Split, Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_file, digest_json, replacing, replacing_folder, write_json
+from nlp_core.files import (
+    MANIFEST,
+    digest_file,
+    digest_json,
+    replacing,
+    replacing_folder,
+    write_json,
+)
 from nlp_core.models.plan import ModelPlan
 from nlp_core.prediction.split_prediction import score_split
 from nlp_core.prediction.trained_model import TrainedModel

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.readers.conll import DOCUMENT_START
+from nlp_core.data.formats.conll import DOCUMENT_START
 from nlp_core.data.readers.json_text import parse_json
 from nlp_core.data.readers.lines import Line, read_lines
 from nlp_core.errors import DataError, suggest

@@ -3,10 +3,13 @@
 from collections.abc import Collection
 from itertools import zip_longest
 from pathlib import Path
+from typing import ClassVar, Literal
 
+from nlp_core.config.reader import READERS, EntityScheme, ReadTask, SourceReader
 from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
-from nlp_core.data.tagging_scheme import TagError, convert_tags
+from nlp_core.data.tagging_scheme import TagError, convert_tags, list_tags
+from nlp_core.kinds import Kind
 
 
 def read_parallel(
@@ -74,3 +77,32 @@ def _convert(tags: list[str], source: str, target: str, *, path: Path, number: i
         return convert_tags(tags, source, target)
     except TagError as err:
         raise refuse(path, number, f"tag {err.index + 1}: {err}") from err
+
+
+@READERS.register("parallel")
+class ParallelReader(SourceReader):
+    """Three files, line by line: words, their tags, and the label of the sentence."""
+
+    name: Literal["parallel"]
+    scheme: EntityScheme
+    """Tagging scheme of the file of tags."""
+    needs_side_files: ClassVar[bool] = True
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.has_tags and kind.has_label
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
+        split = task.splits[name]
+        assert task.scheme is not None
+        assert split.tags_file is not None
+        assert split.label_file is not None
+        return read_parallel(
+            path,
+            tags_path=path.with_name(split.tags_file),
+            label_path=path.with_name(split.label_file),
+            source_scheme=self.scheme,
+            target_scheme=task.scheme,
+            tags=list_tags(task.slots or [], task.scheme),
+            labels=task.labels,
+        )

@@ -3,10 +3,24 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated, Literal
 
+from pydantic import Field, model_validator
+
+from nlp_core.config.number import Count
+from nlp_core.config.reader import (
+    READERS,
+    SYMBOLS,
+    ColumnName,
+    ColumnPlaces,
+    EntityScheme,
+    ReadTask,
+    SourceReader,
+)
 from nlp_core.data.readers.example import NOTHING, Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
-from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags
+from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags, list_tags
+from nlp_core.kinds import Kind
 
 DOCUMENT_START = "-DOCSTART-"
 SEPARATORS: Mapping[str, str] = MappingProxyType({"space": " ", "tab": "\t"})
@@ -104,3 +118,62 @@ def _check_tags(tags: list[str], allowed: Collection[str], *, path: Path, start:
                 start + index,
                 f"found the entity type '{tag.partition('-')[2]}', expected {', '.join(kinds)}",
             )
+
+
+@READERS.register("conll")
+class ConllReader(SourceReader):
+    """One token a line, a blank line after each sentence."""
+
+    name: Literal["conll"]
+    columns: Annotated[int, Field(ge=2)]
+    """Columns per line; the first is the token, the last the tag."""
+    separator: Literal["space", "tab"] = "space"
+    """Separator of columns, a single one."""
+    scheme: EntityScheme
+    """Tagging scheme of the file."""
+    bare_type: Annotated[str, Field(min_length=1)] | None = None
+    """Type of all entities in a file whose tags are only letters (B, I, O); null: a tag names the
+    type after a hyphen."""
+    docstart: Literal["keep", "drop"]
+    """Whether -DOCSTART- lines count as sentences."""
+    features: dict[ColumnName, Count] = Field(default_factory=dict)
+    """Columns between token and tag, counted from 0 (the token's): features.NAME to a model."""
+
+    @model_validator(mode="after")
+    def _check_features(self) -> "ConllReader":
+        for name, number in self.features.items():
+            if number >= self.columns - 1:
+                raise ValueError(
+                    f"features: {name}: found column {number}, expected one from 1 to "
+                    f"{self.columns - 2}, between token (0) and tag."
+                )
+        return self
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.has_tags and not kind.has_label
+
+    def check(self, task: ReadTask) -> None:
+        if self.bare_type is not None and task.labels != [self.bare_type]:
+            raise ValueError(
+                f"reader.bare_type: found {self.bare_type} with the labels {task.labels}, expected "
+                f"[{self.bare_type}]: the tags of the file name no type."
+            )
+
+    def place_columns(self) -> ColumnPlaces:
+        features = {name: str(number + 1) for name, number in self.features.items()}
+        return ColumnPlaces("1", str(self.columns), self.scheme, features)
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
+        assert task.scheme is not None
+        return read_conll(
+            path,
+            num_columns=self.columns,
+            separator=self.separator,
+            source_scheme=self.scheme,
+            target_scheme=task.scheme,
+            tags=list_tags(task.labels, task.scheme),
+            bare_type=self.bare_type,
+            keep_docstart=self.docstart == "keep",
+            extras={SYMBOLS + name: number for name, number in self.features.items()},
+        )

@@ -1,11 +1,14 @@
 """Read the raw Microsoft Research Paraphrase Corpus; dev is selected by a list of id pairs."""
 
 from pathlib import Path
+from typing import Literal
 
+from nlp_core.config.reader import READERS, FileName, ReadTask, SourceReader
+from nlp_core.data.formats.tsv import split_columns
 from nlp_core.data.readers.example import Example
 from nlp_core.data.readers.lines import read_lines
-from nlp_core.data.readers.tsv import split_columns
 from nlp_core.errors import DataError
+from nlp_core.kinds import Kind
 
 # Quality, id of the first, id of the second, first text, second text.
 NUM_COLUMNS = 5
@@ -42,3 +45,22 @@ def read_mrpc(path: Path, *, split: str, dev_ids_path: Path) -> list[Example]:
 def _read_ids(path: Path) -> set[tuple[str, str]]:
     rows = [split_columns(line, path, 2) for line in read_lines(path)]
     return {(row[0], row[1]) for row in rows}
+
+
+@READERS.register("mrpc")
+class MrpcReader(SourceReader):
+    """The raw Microsoft paraphrase files; dev is a list of ids."""
+
+    name: Literal["mrpc"]
+    dev_ids: FileName
+    """File with the pairs of ids of dev."""
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.num_texts == 2 and kind.has_label and kind.has_classes and not kind.is_grouped
+
+    def list_members(self) -> list[str]:
+        return [self.dev_ids]
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        return read_mrpc(path, split=name, dev_ids_path=path.with_name(self.dev_ids))

@@ -8,14 +8,17 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from nlp_core.config.number import Count
+from nlp_core.config.reader import READERS, ReadTask, SourceReader
 from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.json_text import parse_json
-from nlp_core.data.tokenization import Locator
+from nlp_core.data.tokenization import LOCATORS, Locator
 from nlp_core.errors import DataError
+from nlp_core.kinds import SPAN_LABELS, Kind
 
 log = logging.getLogger(__name__)
 
@@ -209,3 +212,28 @@ def _name_sort(value: object) -> str:
 def _refuse(path: Path, where: str, message: str) -> DataError:
     place = f"{path}: {where}" if where else str(path)
     return DataError(f"{place}: {message}. Correct the file or fetch it again.")
+
+
+@READERS.register("squad")
+class SquadReader(SourceReader):
+    """JSON of SQuAD 1.1 or 2.0: articles of paragraphs with questions."""
+
+    name: Literal["squad"]
+    max_context_tokens: Count | None = None
+    """Tokens of a paragraph that training reads; questions answered after them leave train. All
+    other splits have whole paragraphs and all questions."""
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.has_passages
+
+    def fit(self, row: Question) -> Question | None:
+        return fit_question(row, self.max_context_tokens)
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Question]:
+        return read_squad(
+            path,
+            locate=LOCATORS.get(task.tokens),
+            labelled=task.splits[name].labelled,
+            unanswerable=task.labels == SPAN_LABELS,
+        )

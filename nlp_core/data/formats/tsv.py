@@ -3,10 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from nlp_core.config.reader import (
+    NUMBERS,
+    READERS,
+    SYMBOLS,
+    TOKEN_NUMBERS,
+    ColumnName,
+    ReadTask,
+    SourceReader,
+)
 from nlp_core.data.readers.example import NOTHING, Example
 from nlp_core.data.readers.lines import Line, parse_number, read_lines, refuse
 from nlp_core.errors import DataError
+from nlp_core.kinds import Kind
 
 
 def read_tsv(
@@ -103,3 +116,58 @@ def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
             path, line.number, f"found {len(parts)} tab-separated columns, expected {num_columns}"
         )
     return parts
+
+
+@READERS.register("tsv")
+class TsvReader(SourceReader):
+    """Tab-separated columns, no quotes."""
+
+    name: Literal["tsv"]
+    texts: Annotated[list[str], Field(min_length=1, max_length=2)]
+    """Columns of the text, or of the two texts."""
+    label: str
+    label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
+    """Separator of the labels in a cell, such as "," or a space; an empty cell has no label. Kind
+    multi_label only."""
+    features: list[ColumnName] = Field(default_factory=list)
+    """Columns of a symbol per token, separated by spaces: features.NAME to a model."""
+    dense: list[ColumnName] = Field(default_factory=list)
+    """Columns of numbers, equally many per row, separated by spaces: dense.NAME to a model."""
+    token_dense: list[ColumnName] = Field(default_factory=list)
+    """Columns of a number per token, separated by spaces: token_dense.NAME to a model."""
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.has_label and not kind.has_tags
+
+    def check(self, task: ReadTask) -> None:
+        by_token, num_texts = [*self.features, *self.token_dense], task.kind.num_texts
+        if by_token and num_texts > 1:
+            raise ValueError(
+                f"reader: found {by_token} with kind {task.kind}; only a kind of one text has "
+                "values for each token."
+            )
+        if len(self.texts) != num_texts:
+            raise ValueError(
+                f"reader.texts: found {self.texts}; the kind {task.kind} needs {num_texts}."
+            )
+        if task.kind.has_several_labels != (self.label_separator is not None):
+            raise ValueError(
+                f"reader.label_separator: found {self.label_separator!r} with kind {task.kind}; "
+                "multi_label needs one, no other kind has it."
+            )
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        split = task.splits[name]
+        return read_tsv(
+            path,
+            texts=self.texts,
+            label=self.label if split.labelled else None,
+            columns=split.columns,
+            label_separator=self.label_separator,
+            symbols={SYMBOLS + name: name for name in self.features},
+            numbers={
+                **{NUMBERS + name: name for name in self.dense},
+                **{TOKEN_NUMBERS + name: name for name in self.token_dense},
+            },
+        )

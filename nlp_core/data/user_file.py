@@ -1,0 +1,205 @@
+"""The user's file as a split: its examples as typed parquet in the cache, with a manifest."""
+
+import json
+import logging
+import math
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nlp_core.config.reader import NUMBERS, WHOLE_TEXTS
+from nlp_core.config.user_data import DataConfig
+from nlp_core.data.cache import keep
+from nlp_core.data.columns import Values, build_schema, write_columns
+from nlp_core.data.label_column import LabelColumn
+from nlp_core.data.readers.entities import BorderCheck
+from nlp_core.data.readers.records import check_file, refuse
+from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
+from nlp_core.data.scheme_detection import suggest_scheme
+from nlp_core.data.tagging_scheme import TagError, convert_tags
+from nlp_core.data.task import Split, read_split_file
+from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.errors import DataError
+from nlp_core.files import MANIFEST, digest_file, digest_json, write_json
+from nlp_core.kinds import GROUP, LABEL, TAGS
+
+log = logging.getLogger(__name__)
+
+FORMAT_VERSION = 3
+EXAMPLES = "examples"
+# Fewer than in a source: the texts may be whole documents, and their words are in memory.
+ROWS_A_GROUP = 2048
+MOST_LABELS = 10_000
+
+
+def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[str] = ()) -> Split:
+    """Return the examples of a file, written into the cache unless they are there.
+
+    Args:
+        path: the file.
+        data: how it is read.
+        name: of the split.
+        pieces: columns that a pretrained encoder cuts into pieces of its own; it knows pieces of
+            all words, however rare, and unchanged texts are read into memory.
+
+    Raises:
+        DataError: the file is missing or empty, or a line is malformed; the line is named.
+    """
+    check_file(path)
+    tokenizer = sys.modules[TOKENIZERS.get(data.tokens).__module__].__file__
+    assert tokenizer is not None, data.tokens
+    key = digest_json(
+        {
+            "data": data.model_dump(mode="json", exclude={"metrics", "max_words"}),
+            "file": digest_file(path),
+            "tokenizer": digest_file(Path(tokenizer)),
+            "format": FORMAT_VERSION,
+        }
+    )
+    folder = keep(EXAMPLES, key, lambda temporary: write_user_file(temporary, path, data))
+    note = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    if note["warning"]:
+        log.warning("%s: %s", path, note["warning"])
+    split = read_split_file(
+        folder / f"{EXAMPLES}.parquet",
+        data.kind,
+        data.kind.target_names,
+        where=str(path),
+        max_words=sys.maxsize if pieces else data.max_words,
+        has_raw=not {*WHOLE_TEXTS}.isdisjoint(pieces),
+    )
+    for column, text in split.texts.items():
+        if text.dropped is not None:
+            said = "%s: kept the %d most frequent words of %s, the rest is unknown (data.max_words)"
+            log.warning(said, path, data.max_words, column)
+    targets = {
+        key: replace(answers, lines=note["lines"][key])
+        if isinstance(answers, LabelColumn)
+        else answers
+        for key, answers in split.targets.items()
+    }
+    return replace(split, name=name, targets=targets)
+
+
+def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
+    """Write a file's examples and their manifest into an empty folder.
+
+    Raises:
+        DataError: see `read_user_file`.
+    """
+    rows, target = _FileRows(path, data), folder / f"{EXAMPLES}.parquet"
+    schema = build_schema(data.kind, data.extras)
+    num_rows = write_columns(target, schema, rows, ROWS_A_GROUP)
+    if num_rows == 0:
+        raise DataError(f"{path}: found no examples; expected at least one row after the header.")
+    split = {"rows": num_rows, "sha256": digest_file(target), "labels": rows.counts}
+    manifest = {
+        "kind": data.kind.name,
+        "source": {"file": {"sha256": digest_file(path), "label": None}},
+        "splits": {EXAMPLES: split},
+        "scheme": data.target_scheme,
+        "lines": rows.lines,
+        "warning": rows.borders.describe() if rows.borders else "",
+    }
+    write_json(folder / MANIFEST, manifest)
+
+
+class _FileRows:
+    """The examples of a file as rows of a parquet file; what is checked is what one row lacks.
+
+    Attributes:
+        borders: how entities fit the tokens; None if they are no spans.
+        lines: by target each label, and the line on which it is first.
+        counts: of all labels.
+    """
+
+    def __init__(self, path: Path, data: DataConfig) -> None:
+        self.borders = BorderCheck() if data.has_spans else None
+        self.lines: dict[str, dict[str, int]] = {name: {} for name in data.kind.target_names}
+        self.counts: Counter[str] = Counter()
+        self._path, self._data = path, data
+        self._widths: dict[str, int] = {}
+        self._groups = _Groups(is_by_run=data.group is None)
+
+    def __iter__(self) -> Iterator[Values]:
+        kind = self._data.kind
+        for number, example in enumerate(read_examples(self._path, self._data)):
+            if self.borders is not None:
+                self.borders.add(example.borders, example.line())
+            self._check_widths(example)
+            row: dict[str, object] = {"id": number, **example.extras}
+            row.update(zip(kind.tokens, example.texts, strict=True))
+            row.update(zip(kind.texts, example.raw, strict=True))
+            for name in kind.target_names:
+                row[name] = self._read_target(name, example)
+            if example.group is not None:
+                row[GROUP] = self._groups.find(example.group)
+            yield row
+
+    def _check_widths(self, example: UserExample) -> None:
+        for name, values in example.extras.items():
+            width = self._widths.setdefault(name, len(values))
+            if name.startswith(NUMBERS) and len(values) != width:
+                column = self._data.extras[name]
+                found = f"found {len(values)} numbers in '{column}', expected {width}"
+                raise refuse(self._path, example.line(), f"{found} as in the first row")
+
+    def _read_target(self, name: str, example: UserExample) -> Any:  # Any: a cell of any form
+        words = example.targets[name]
+        if self._data.kind.is_number:
+            return self._parse(words[0], example.line())
+        labels = self._convert(example, words) if name == TAGS else words
+        self.counts.update(labels)
+        lines = self.lines[name]
+        for idx, label in enumerate(labels):
+            if label not in lines:
+                lines[label] = example.line(idx)
+                if len(lines) > MOST_LABELS:
+                    found = f"found more than {MOST_LABELS} labels in '{self._data.label}'"
+                    hint = "expected the same few again and again; is it the label?"
+                    raise refuse(self._path, lines[label], f"{found}, {hint}")
+        return labels[0] if name == LABEL else labels
+
+    def _parse(self, label: str, line: int) -> float:
+        try:
+            value = float(label)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            found = f"found '{label}' in '{self._data.label}', expected a number for the kind"
+            raise refuse(self._path, line, f"{found} {self._data.kind}")
+        return value
+
+    def _convert(self, example: UserExample, tags: list[str]) -> list[str]:
+        source = READ_SCHEME if self._data.has_spans else self._data.scheme
+        target = self._data.target_scheme
+        assert source is not None
+        if target is None:
+            return tags
+        try:
+            return convert_tags(tags, source, target)
+        except TagError as err:
+            line = example.line(err.index)
+            hint = suggest_scheme(read_examples(self._path, self._data), source)
+            raise refuse(self._path, line, f"{err}{hint}") from err
+
+
+class _Groups:
+    """Number the questions of candidates, by their names or by runs of equal ones."""
+
+    def __init__(self, *, is_by_run: bool) -> None:
+        self._is_by_run = is_by_run
+        self._numbers: dict[str, int] = {}
+        self._last: str | None = None
+        self._highest = -1
+
+    def find(self, group: str) -> int:
+        if group not in self._numbers or (self._is_by_run and group != self._last):
+            self._highest += 1
+            self._numbers = {group: self._highest} if self._is_by_run else self._numbers
+            self._numbers[group] = self._highest
+        self._last = group
+        return self._numbers[group]
