@@ -19,7 +19,7 @@ MOST_FILES = {
     "block": 2,
     "head": 2,
     "format of a source": 3,
-    "command": 2,
+    "command": 1,
     "stage": 2,
 }
 """For each addition, the files that it may touch."""

@@ -6,18 +6,26 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
+from nlp_core.cli.program import Command
 from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
 from nlp_core.prediction.trained_model import is_trained
 
+COMMAND = Command(
+    group="train on your own file",
+    place=5,
+    summary="write a model's or an encoder's vectors of texts",
+    examples=(
+        "reglue embed artifacts/reviews --data later.tsv -o vectors.npy",
+        "reglue embed data/processed/minilm --data texts.txt -o vectors.jsonl --layer mean",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `embed`."""
-    parser = add_command(subparsers, "embed")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trained(
         parser,
         "a folder that `reglue train` wrote, a trained cell, or a pretrained encoder (a folder or "
@@ -37,7 +45,6 @@ def add_parser(subparsers: Subparsers) -> None:
         f"For an encoder: {', '.join(POOLS)}, or encoder for one vector per token (default: "
         f"{POOLS[0]})",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

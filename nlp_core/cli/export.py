@@ -5,22 +5,27 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
+from nlp_core.cli.program import Command
 from nlp_core.config.export import Variant
 from nlp_core.export.bundle import export_model
 from nlp_core.export.real_examples import read_examples
 from nlp_core.prediction.trained_model import TrainedModel
 
+COMMAND = Command(
+    group="export and serve",
+    place=1,
+    summary="write a trained model as a bundle that predicts without torch",
+    description="Write a bundle: an ONNX graph with its vocabulary. The bundle is checked "
+    "against the trained model on real examples.",
+    examples=(
+        "reglue export artifacts/reviews --data later.tsv --to bundles/reviews",
+        "reglue export artifacts/cells/slu/atis_joint_bilstm --to bundles/atis --variant int8",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `export`."""
-    parser = add_command(
-        subparsers,
-        "export",
-        description="Write a bundle: an ONNX graph with its vocabulary. The bundle is checked "
-        "against the trained model on real examples.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", type=Path, help="a trained cell, a seed of one, or a folder of `reglue train`"
     )
@@ -48,7 +53,6 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE.py",
         help="a plug-in that the model was trained with",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import add_overrides, show_log, show_metrics
+from nlp_core.cli.program import Command
 from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value
@@ -34,9 +34,18 @@ SHORTHANDS = {
 }
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `train`."""
-    parser = add_command(subparsers, "train")
+COMMAND = Command(
+    group="train on your own file",
+    place=2,
+    summary="train a model file on a data file",
+    examples=(
+        "reglue train reviews.json --train reviews.tsv -o artifacts/reviews",
+        "reglue train reviews.json --train reviews.tsv --dev dev.tsv --epochs 5 --lr 0.001",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="FILE.json", help="model file")
     parser.add_argument("--train", type=Path, required=True, help="training data")
     parser.add_argument(
@@ -78,7 +87,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--lr", type=float, help="peak learning rate (default: the model file's)")
     add_overrides(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

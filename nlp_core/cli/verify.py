@@ -10,22 +10,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
+from nlp_core.cli.program import Command
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
 
 EXIT_DIFFERENT = 1
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `verify`."""
-    parser = add_command(
-        subparsers,
-        "verify",
-        description="Train cells of a table again, in a folder of their own, and compare weights, "
-        "predictions and scores with results/. Exit code 1 if anything differs.",
-    )
+COMMAND = Command(
+    group="reproduce tables",
+    place=2,
+    summary="train a cell again and compare every byte with the committed results",
+    description="Train cells of a table again, in a folder of their own, and compare weights, "
+    "predictions and scores with results/. Exit code 1 if anything differs.",
+    examples=("reglue verify wikiqa cnn --seed 1", "reglue verify --draw 10"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", nargs="?", help="a table of params.yaml")
     parser.add_argument("cells", metavar="CELL", nargs="*", help="its cells; default: all")
     parser.add_argument(
@@ -48,7 +51,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="keep the trained seeds there; a killed run goes on; default: a temporary folder",
     )
     parser.add_argument("--quiet", action="store_true", help="print only the verdicts")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
