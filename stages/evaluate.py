@@ -20,7 +20,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", help="a name among params.yaml's tables")
+    parser.add_argument("table", help="a table of grid/")
     parser.add_argument(
         "--cell", action="append", default=[], help="measure only this cell; may be repeated"
     )

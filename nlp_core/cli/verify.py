@@ -29,7 +29,7 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("table", metavar="TABLE", nargs="?", help="a table of params.yaml")
+    parser.add_argument("table", metavar="TABLE", nargs="?", help="a table of grid/")
     parser.add_argument("cells", metavar="CELL", nargs="*", help="its cells; default: all")
     parser.add_argument(
         "--seed",
