@@ -38,13 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the scores that moved.
-
-    Raises:
-        ConfigError: git knows no such commit.
-        DataError: a results file is damaged.
-        SystemExit: with 1 if a score moved and --exit-code was given.
-    """
     from nlp_core.report.difference import list_moved, read_revision  # scipy: a second
     from nlp_core.report.markdown import render_rows
 

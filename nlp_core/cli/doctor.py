@@ -30,13 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compare the probe of this machine with the committed one.
-
-    Raises:
-        ConfigError: there is no committed probe.
-        DataError: the file of the committed probe is damaged.
-        SystemExit: with 1 if an operation differs.
-    """
     # two seconds of torch
     from nlp_core.probe import run_probe
     from nlp_core.report.results import Record, read_record

@@ -48,12 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the vectors and say how many there are.
-
-    Raises:
-        ConfigError: an argument, a plug-in or an override is wrong.
-        DataError: the folder or the file is not what it should be.
-    """
     show_log("WARNING")
     layer, folder = options.layer, options.folder
     if options.output.resolve() == options.data.resolve():

@@ -29,12 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what is known of a cell.
-
-    Raises:
-        ConfigError: there is no such table or cell.
-        DataError: a results file is damaged.
-    """
     from nlp_core.report.explanation import explain  # scipy: a second
     from nlp_core.report.table import read_comparison
 

@@ -56,13 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the bundle, whole or not at all.
-
-    Raises:
-        ConfigError: an argument is wrong, or the model cannot be exported.
-        DataError: the folder is no trained model.
-        ExportError: the exported model says something else than the trained one.
-    """
     show_log("WARNING")
     trained = TrainedModel.open(
         options.folder, seed=options.seed, task=options.task, plugins=options.plugin

@@ -41,12 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Predict a file, or ask for inputs.
-
-    Raises:
-        ConfigError: an argument, a plug-in or an override is wrong.
-        DataError: the folder or the file is not what it should be.
-    """
     show_log("WARNING")
     if (options.data is None) != (options.output is None):
         raise ConfigError("predict: found one of --data and -o, expected both or neither.")

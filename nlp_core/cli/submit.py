@@ -44,12 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the zip and say what each of its files comes from.
-
-    Raises:
-        ConfigError: a cell or a seed is wrong, or a task has no cell.
-        DataError: something is not trained or not processed, or the zip cannot be written.
-    """
     show_log("WARNING")
     if options.output.is_dir():
         raise DataError(f"{options.output}: found a folder, expected the name of a zip to write.")

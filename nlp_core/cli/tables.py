@@ -53,12 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show one table of the project in the current folder, or all of them.
-
-    Raises:
-        ConfigError: there is no such table, or a file of published numbers is wrong.
-        DataError: a results file is damaged.
-    """
     root = Path()
     names = list_tables(root)
     if not names:

@@ -30,12 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the metrics of a file.
-
-    Raises:
-        ConfigError: a plug-in is missing, an override is wrong, or there is no such matrix.
-        DataError: the folder or the file is not what it should be.
-    """
     show_log("WARNING")
     predictor = open_predictor(options)
     if options.confusion and not predictor.data.kind.has_confusion:

@@ -90,13 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train, print the metrics and say how to go on.
-
-    Raises:
-        ConfigError: the model file, an override or the folder is wrong.
-        DataError: a data file is missing or malformed.
-        TrainingError: a loss is not finite.
-    """
     show_log()
     output = options.output or DEFAULT_FOLDER / options.model.stem
     check_replaceable(output, marker=RUN, name="trained model", option="-o", force=options.force)

@@ -54,13 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Verify, print one line a seed, and leave with 1 if one differs.
-
-    Raises:
-        ConfigError: neither or both of TABLE and --draw were given, or a name is unknown.
-        DataError: a cell cannot be verified.
-        SystemExit: with 1 if a seed differs.
-    """
     if (options.table is None) == (options.draw is None):
         raise ConfigError("reglue verify: expected either a table or --draw COUNT.")
     # two seconds of torch, after the command line has been checked

@@ -48,7 +48,6 @@ def evaluate_table(
 
     Args:
         table: a file of grid/, without its suffix.
-        root: the project's root.
         only: the cells to measure; the file keeps the others; all if empty.
         time_export: what times exports; None: there are none.
 
@@ -134,9 +133,6 @@ def evaluate_cell(
     """Measure one trained cell over its seeds.
 
     Args:
-        name: the cell.
-        params: params.yaml.
-        root: the project's root.
         further_metrics: measured in addition to those of a task where its kind has them.
 
     Raises:
@@ -172,7 +168,6 @@ def build_result(
 
     Args:
         cell: what training left.
-        metrics: what was measured.
         epochs: the epoch that was chosen, by seed, for each way of choosing.
     """
     return CellResult(

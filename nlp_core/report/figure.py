@@ -75,7 +75,6 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
     """Return the figure of a table.
 
     Args:
-        comparison: the table with our numbers in it.
         file_format: svg, pdf, or png to look at.
     """
     shown = [part for part in comparison.parts if any(_values(entry) for entry in part.entries)]
@@ -94,7 +93,6 @@ def split_panels(part: ComparedPart, *, is_only: bool = True) -> list[Panel]:
     """Return one panel for a part, or one a column where metrics differ or lie far apart.
 
     Args:
-        part: a part of the table.
         is_only: whether the figure has no other part), so that a column's name says enough.
     """
     entries = [entry for entry in part.entries if _values(entry)]

@@ -36,7 +36,6 @@ def draw_headline(headline: Headline, *, file_format: str = "svg") -> bytes:
     """Return the figure.
 
     Args:
-        headline: the outcomes of all tables.
         file_format: svg, or png to look at.
     """
     shown = [tally for tally in headline.tallies if tally.compared or tally.num_not_run]

@@ -113,7 +113,6 @@ def render_times(cells: Mapping[str, CellResult], config: TimingConfig) -> list[
     """Return how the times were taken, and of what.
 
     Args:
-        cells: what was measured.
         config: how often.
     """
     return [

@@ -29,12 +29,7 @@ def read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
 def render_encoders(
     cells: Mapping[str, CellResult], encoders: Mapping[str, EncoderConfig]
 ) -> list[str]:
-    """Return what pretrained cells were made of and how.
-
-    Args:
-        cells: what was measured.
-        encoders: of the grid.
-    """
+    """Return what pretrained cells were made of and how."""
     header = ["encoder", "begins with", "corpus", "steps of the head alone", "steps", "parameters"]
     rows = []
     for name, cell in cells.items():

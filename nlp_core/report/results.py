@@ -116,7 +116,6 @@ def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
     """Read a JSON file that a stage wrote.
 
     Args:
-        path: the file.
         model: what it must hold.
         command: what writes it, which the error message says to run.
 

@@ -34,7 +34,6 @@ class RowFinding:
     """What is known of one number of a column.
 
     Attributes:
-        row: name of the row.
         mean: over seeds, in points.
         seeds: how many.
         interval: 95 % over seeds and examples.
@@ -56,7 +55,6 @@ class ColumnFinding:
 
     Attributes:
         part: title of the part.
-        column: its name.
         selection: how the epoch was chosen.
         rows: at least one.
         units: how many were resampled: examples, or the questions of a ranking.
@@ -78,10 +76,6 @@ def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
 
     A difference is significant if both tests agree after Holm's correction over all pairs of the
     table: the bootstrap over seeds and examples, and the swap of examples between the cells.
-
-    Args:
-        comparison: the table with our numbers in it.
-        root: the project's root.
     """
     scores = _read_scores(comparison, root)
     columns = [

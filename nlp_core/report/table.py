@@ -28,9 +28,7 @@ class Section(NamedTuple):
     """What a report shows of one sort of cells.
 
     Attributes:
-        making: how the numbers were made.
         text: what the figure shows, which is that of the first sort.
-        svg: its content.
     """
 
     making: list[str]
@@ -39,21 +37,12 @@ class Section(NamedTuple):
 
 
 def list_tables(root: Path) -> list[str]:
-    """Return the tables that have published numbers, sorted.
-
-    Args:
-        root: the project's root.
-    """
+    """Return the tables that have published numbers, sorted."""
     return sorted(path.stem for path in (root / "reports" / "published").glob("*.yaml"))
 
 
 def is_measured(table: str, root: Path) -> bool:
-    """Say whether there are results of a table.
-
-    Args:
-        table: its name.
-        root: the project's root.
-    """
+    """Say whether there are results of a table."""
     return _find_results(table, root).exists()
 
 
@@ -61,8 +50,6 @@ def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> C
     """Read the published and the measured numbers of a table and compare them.
 
     Args:
-        table: its name.
-        root: the project's root.
         allow_missing: whether a table without results has nothing measured, or is an error.
 
     Raises:
@@ -77,10 +64,6 @@ def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> C
 
 def write_report(table: str, root: Path) -> None:
     """Write the markdown and the figure of a table, in sections by the sort of its cells.
-
-    Args:
-        table: its name.
-        root: the project's root.
 
     Raises:
         ConfigError: a file that a person writes is missing or wrong.

@@ -18,7 +18,6 @@ def import_runs(root: Path, database: Path) -> Counter[str]:
     replaces the older runs, which MLflow keeps as deleted.
 
     Args:
-        root: the project's root.
         database: MLflow's SQLite file; it is made when missing.
 
     Raises:
