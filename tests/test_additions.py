@@ -20,6 +20,8 @@ from tests.test_kinds import ROWS, TOY_KIND
 from tests.test_preprocess import ABOUT, REVIEWS, TASK
 from tests.workflow_project import Project, copy_workflow
 
+pytestmark = pytest.mark.slow
+
 COPIED = [
     "nlp_core",
     "reglue_runtime",

@@ -23,9 +23,10 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="IN", type=Path, help="the file to read")
-    parser.add_argument("target", metavar="OUT", type=Path, help="the file to write")
-    parser.add_argument(
+    add = parser.add_argument
+    add("source", metavar="IN", type=Path, help="the file to read")
+    add("target", metavar="OUT", type=Path, help="the file to write")
+    add(
         "--from",
         dest="form",
         required=True,
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "columns separated by tabs or spaces; tsv: one sentence per line, words, a tab, tags",
     )
     for side, what in (("from", "IN"), ("to", "OUT")):
-        parser.add_argument(
+        add(
             f"--scheme-{side}",
             required=True,
             type=str.upper,

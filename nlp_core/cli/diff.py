@@ -31,10 +31,11 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", metavar="REV1", help="a commit")
-    parser.add_argument("after", metavar="REV2", nargs="?", help="a commit; default: the files now")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--exit-code", action="store_true", help="leave with 1 if a score moved")
+    add = parser.add_argument
+    add("before", metavar="REV1", help="a commit")
+    add("after", metavar="REV2", nargs="?", help="a commit; default: the files now")
+    add("--markdown", action="store_true", help="print a Markdown table")
+    add("--exit-code", action="store_true", help="leave with 1 if a score moved")
 
 
 def run(options: argparse.Namespace) -> None:

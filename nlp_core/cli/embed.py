@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli.output import show_log
+from nlp_core.cli.output import add_set, show_log
 from nlp_core.cli.program import Command
 from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.encoders.folder import find_encoder
@@ -31,20 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a folder that `reglue train` wrote, a trained cell, or a pretrained encoder (a folder or "
         "a name on the Hugging Face hub)",
     )
-    parser.add_argument("--data", type=Path, required=True, help="the data file")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        help=f"file to write, {' or '.join(FORMS)}",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="the data file")
+    add("-o", "--output", type=Path, required=True, help=f"file to write, {' or '.join(FORMS)}")
+    add(
         "--layer",
         help="layer whose output is written (default for a model: the layer below its head). "
         f"For an encoder: {', '.join(POOLS)}, or encoder for one vector per token (default: "
         f"{POOLS[0]})",
     )
+    add_set(parser)
 
 
 def run(options: argparse.Namespace) -> None:

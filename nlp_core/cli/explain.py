@@ -23,9 +23,10 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("table", metavar="TABLE", help="a table of trained cells")
-    parser.add_argument("cell", metavar="CELL", help="one of its cells")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add = parser.add_argument
+    add("table", metavar="TABLE", help="a table of trained cells")
+    add("cell", metavar="CELL", help="one of its cells")
+    add("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:

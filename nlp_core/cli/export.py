@@ -7,6 +7,7 @@ from typing import get_args
 
 from nlp_core.cli.output import show_log
 from nlp_core.cli.program import Command
+from nlp_core.cli.trained_argument import add_trained
 from nlp_core.config.export import Variant
 from nlp_core.export.bundle import export_model
 from nlp_core.export.real_examples import read_examples
@@ -26,33 +27,18 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", type=Path, help="a trained cell, a seed of one, or a folder of `reglue train`"
-    )
-    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="bundle to write")
-    parser.add_argument("--force", action="store_true", help="overwrite a bundle")
-    parser.add_argument(
-        "--variant", choices=get_args(Variant), default="float32", help="(default: float32)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add_trained(parser, "a trained cell, a seed of one, or a folder of `reglue train`")
+    add("--to", type=Path, required=True, metavar="FOLDER", help="bundle to write")
+    add("--force", action="store_true", help="overwrite a bundle")
+    add("--variant", choices=get_args(Variant), default="float32", help="(default: float32)")
+    add(
         "--max-drop",
         type=float,
         metavar="POINTS",
         help="for int8 and float16: the largest allowed drop of the task's first metric",
     )
-    parser.add_argument("--seed", type=int, help="seed of a cell (default: the first)")
-    parser.add_argument("--task", help="task of a multi-task cell")
-    parser.add_argument(
-        "--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`"
-    )
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FILE.py",
-        help="a plug-in that the model was trained with",
-    )
+    add("--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli.output import show_log
+from nlp_core.cli.output import add_set, show_log
 from nlp_core.cli.program import Command
 from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.errors import ConfigError
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write the probability of this label; may be repeated",
     )
     add_trained(parser)
+    add_set(parser)
 
 
 def run(options: argparse.Namespace) -> None:

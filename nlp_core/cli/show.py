@@ -28,10 +28,9 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
-    parser.add_argument(
-        "--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table"
-    )
+    add = parser.add_argument
+    add("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
+    add("--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -25,18 +25,17 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("cells", metavar="CELL", nargs="+", help="trained cells, one for each task")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="zip to write")
-    parser.add_argument(
+    add = parser.add_argument
+    add("cells", metavar="CELL", nargs="+", help="trained cells, one for each task")
+    add("-o", "--output", type=Path, required=True, help="zip to write")
+    add(
         "--task",
         action="append",
         default=[],
         help="a task that a multi-task cell predicts; may be repeated (default: all of its tasks)",
     )
-    parser.add_argument(
-        "--seed", type=int, help="seed that predicts (default: the first of each cell)"
-    )
-    parser.add_argument(
+    add("--seed", type=int, help="seed that predicts (default: the first of each cell)")
+    add(
         "--fill",
         choices=["majority"],
         help="predict the most frequent training label for tasks without a cell",

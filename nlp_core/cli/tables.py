@@ -40,16 +40,15 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a table (default: all)")
-    parser.add_argument(
+    add = parser.add_argument
+    add("name", metavar="NAME", nargs="?", help="a table (default: all)")
+    add(
         "--format",
         choices=[*FORMATS],
         help="print the table for a paper: LaTeX with booktabs and a macro for each number, CSV, "
         "JSON or markdown; needs NAME",
     )
-    parser.add_argument(
-        "--figure", type=Path, metavar="FILE.pdf", help="write the figure as PDF; needs NAME"
-    )
+    add("--figure", type=Path, metavar="FILE.pdf", help="write the figure as PDF; needs NAME")
 
 
 def run(options: argparse.Namespace) -> None:

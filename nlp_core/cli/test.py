@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from nlp_core.cli.output import show_log, show_metrics
+from nlp_core.cli.output import add_set, show_log, show_metrics
 from nlp_core.cli.program import Command
 from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.errors import ConfigError
@@ -23,10 +23,12 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="labelled data file")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--confusion", action="store_true", help="also print the confusion matrix")
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="labelled data file")
+    add("--json", action="store_true", help="print JSON")
+    add("--confusion", action="store_true", help="also print the confusion matrix")
     add_trained(parser)
+    add_set(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,6 +49,6 @@ def run(options: argparse.Namespace) -> None:
         return
     show_metrics({options.data.name: metrics})
     if shown is not None:
-        from nlp_core.report.confusion import render_confusion  # scipy, only for this
+        from nlp_core.report.markdown import render_confusion  # scipy, only for this
 
         sys.stdout.write(f"\n{render_confusion(shown)}\n")

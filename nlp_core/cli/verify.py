@@ -29,28 +29,25 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("table", metavar="TABLE", nargs="?", help="a table of grid/")
-    parser.add_argument("cells", metavar="CELL", nargs="*", help="its cells; default: all")
-    parser.add_argument(
+    add = parser.add_argument
+    add("table", metavar="TABLE", nargs="?", help="a table of grid/")
+    add("cells", metavar="CELL", nargs="*", help="its cells; default: all")
+    add(
         "--seed",
         type=int,
         action="append",
         default=[],
         help="a seed; may be repeated; default: all",
     )
-    parser.add_argument(
-        "--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead"
-    )
-    parser.add_argument(
-        "--draw-seed", type=int, default=1, metavar="N", help="seed of --draw; default: 1"
-    )
-    parser.add_argument(
+    add("--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead")
+    add("--draw-seed", type=int, default=1, metavar="N", help="seed of --draw; default: 1")
+    add(
         "--work",
         type=Path,
         metavar="FOLDER",
         help="keep the trained seeds there; a killed run goes on; default: a temporary folder",
     )
-    parser.add_argument("--quiet", action="store_true", help="print only the verdicts")
+    add("--quiet", action="store_true", help="print only the verdicts")
 
 
 def run(options: argparse.Namespace) -> None:

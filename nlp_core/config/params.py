@@ -9,13 +9,11 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, Seed, parse_config, read_mapping
 from nlp_core.config.distillation import TeachingConfig
-from nlp_core.config.export import ExportConfig
-from nlp_core.config.latency import TimingConfig
-from nlp_core.config.mixing import MainRatioMixing
+from nlp_core.config.export import ExportConfig, TimingConfig
 from nlp_core.config.name import CELLS, Name, name_folder
 from nlp_core.config.number import Count
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.config.recipe import RecipeConfig
+from nlp_core.config.recipe import MainRatioMixing, RecipeConfig
 from nlp_core.errors import ConfigError, suggest
 
 GRID = "grid"

@@ -1,15 +1,20 @@
 """Draw how the held-out perplexity of encoders fell while they were pretrained."""
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from nlp_core.report.figure import GRID, HONEST, OURS, PUBLISHED, QUIET, STYLE, WIDTH
+from nlp_core.report.figure import (
+    GRID,
+    HONEST,
+    OURS,
+    PUBLISHED,
+    QUIET,
+    build_figure,
+    save_figure,
+    styled,
+)
 
 Curves = dict[str, dict[str, list[tuple[int, float]]]]
 """For each encoder and each text its points: step and perplexity."""
@@ -25,18 +30,12 @@ def draw_curves(curves: Curves, heads: Mapping[str, int]) -> bytes:
         curves: the points.
         heads: the steps of each encoder in which its head alone was trained; 0: none.
     """
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
-        mpl.rcParams.update(STYLE)
-        height = PANEL_HEIGHT * max(len(curves), 1) + 0.6
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = build_figure(PANEL_HEIGHT * max(len(curves), 1) + 0.6)
         figure.suptitle("Held-out masked perplexity", fontsize=12, fontweight="bold")
         for idx, (name, lines) in enumerate(sorted(curves.items())):
             _draw_panel(figure.add_subplot(len(curves), 1, idx + 1), name, lines, heads[name])
-        file = BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return file.getvalue()
+        return save_figure(figure)
 
 
 def _draw_panel(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nlp_core.config.latency import EAGER, TEACHER, TimingConfig
+from nlp_core.config.export import EAGER, TEACHER, TimingConfig
 from nlp_core.config.params import Params
 from nlp_core.report.latency_figure import FigureLine, draw_latency
 from nlp_core.report.markdown import render_rows
@@ -102,11 +102,6 @@ def _find_scores(way: str, parities: Mapping[str, Mapping[str, Any]]) -> dict[st
         return {"score.first": summarise([parities[way]["exported"]])}
     trained = [note["trained"] for note in parities.values() if "trained" in note]
     return {"score.first": summarise(trained[:1])} if way == EAGER and trained else {}
-
-
-def is_timed(cell: CellResult) -> bool:
-    """Say whether a cell was measured by its times."""
-    return any(metric.startswith("latency.") for metric in cell.metrics)
 
 
 def render_times(cells: Mapping[str, CellResult], config: TimingConfig) -> list[str]:

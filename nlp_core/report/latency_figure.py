@@ -1,13 +1,9 @@
 """Draw times: P50, P90 and P99 of each model, and its throughput."""
 
 from collections.abc import Sequence
-from io import BytesIO
 from typing import NamedTuple
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from nlp_core.report.figure import (
     FRAME_HEIGHT,
@@ -15,8 +11,9 @@ from nlp_core.report.figure import (
     LINE_HEIGHT,
     MARGIN_HEIGHT,
     OURS,
-    STYLE,
-    WIDTH,
+    build_figure,
+    save_figure,
+    styled,
 )
 
 
@@ -41,19 +38,13 @@ def draw_latency(lines: Sequence[FigureLine], title: str) -> bytes:
         lines: from top to bottom.
         title: what the times are of.
     """
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
-        mpl.rcParams.update(STYLE)
-        height = MARGIN_HEIGHT + FRAME_HEIGHT + LINE_HEIGHT * len(lines)
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = build_figure(MARGIN_HEIGHT + FRAME_HEIGHT + LINE_HEIGHT * len(lines))
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
         _draw_percentiles(left, lines)
         _draw_rates(right, lines)
         figure.suptitle(title, fontsize=8)
-        file = BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return file.getvalue()
+        return save_figure(figure)
 
 
 def _draw_percentiles(axes: Axes, lines: Sequence[FigureLine]) -> None:

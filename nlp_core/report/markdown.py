@@ -5,6 +5,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from nlp_core.metrics import is_lower_better
+from nlp_core.metrics.confusion import Confusion
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.gain import Gain
 from nlp_core.report.results import Score
@@ -51,6 +52,21 @@ def render_rows(header: Row, rows: Iterable[Row]) -> str:
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
     )
+
+
+def render_confusion(confusion: Confusion) -> str:
+    """Return a markdown table: a row for each right label, a column for each predicted one.
+
+    The last column and the last row hold the sums.
+    """
+    header = ["right / predicted", *confusion.labels, "all"]
+    rows = [
+        [label, *(str(count) for count in counts), str(counts.sum())]
+        for label, counts in zip(confusion.labels, confusion.counts, strict=True)
+    ]
+    sums = confusion.counts.sum(0)
+    rows.append(["all", *(str(count) for count in sums), str(sums.sum())])
+    return render_rows(header, rows)
 
 
 def summarise_outcomes(entries: Sequence[Entry]) -> str:

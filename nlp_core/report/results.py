@@ -76,6 +76,11 @@ class CellResult(Record):
     runs: dict[str, RunDigests] = {}
     """By seed."""
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether it was measured by its times."""
+        return any(metric.startswith("latency.") for metric in self.metrics)
+
 
 class Results(Record):
     """The content of results/<table>.json."""

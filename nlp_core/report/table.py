@@ -14,7 +14,7 @@ from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, compare
 from nlp_core.report.evaluation import list_cells
 from nlp_core.report.figure import draw_figure
-from nlp_core.report.latency import draw_times, is_timed, render_times
+from nlp_core.report.latency import draw_times, render_times
 from nlp_core.report.making import render_commands, render_data, render_machines, render_making
 from nlp_core.report.markdown import render_report, summarise_outcomes
 from nlp_core.report.pretraining import draw_encoders, render_encoders
@@ -76,7 +76,7 @@ def write_report(table: str, root: Path) -> None:
     made = [text for part in parts for text in part.making]
     if cells:
         made = ["## How our numbers were made", *made, render_data(cells), render_machines(cells)]
-    timed = any(is_timed(cell) for cell in cells.values())
+    timed = any(cell.is_timed for cell in cells.values())
     stages = {
         name: (name_stage(name, item), name_folder(item.table, name))
         for name, item in list_cells(table, params).items()
@@ -93,7 +93,7 @@ def write_report(table: str, root: Path) -> None:
 
 def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     cells, curves = comparison.results.cells, comparison.results.curves
-    timed = {name: cell for name, cell in cells.items() if is_timed(cell)}
+    timed = {name: cell for name, cell in cells.items() if cell.is_timed}
     pretrained = {name: cells[name] for name in curves}
     trained = {name: cell for name, cell in cells.items() if name not in {*timed, *pretrained}}
     if trained or not cells:
