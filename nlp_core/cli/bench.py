@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
         write_text(options.csv, format_csv(timings, hardware))
     if options.svg is not None:
         # Imported here: matplotlib takes a second that a table does not need.
-        from nlp_core.report.latency_figure import FigureLine, draw_latency
+        from nlp_core.report.latency import FigureLine, draw_latency
 
         lines = [FigureLine(item.name, [*item.model.values()], item.model_rate) for item in timings]
         figure = draw_latency(lines, hardware)
