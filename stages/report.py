@@ -28,7 +28,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="stages.report", description=__doc__)
-    parser.add_argument("table", nargs="?", help="a name among params.yaml's tables")
+    parser.add_argument("table", nargs="?", help="a table of grid/")
     parser.add_argument("--readme", action="store_true", help="write README.md and its figure")
     parser.add_argument("--check-golden", dest="action", action="store_const", const="check")
     parser.add_argument("--accept-golden", dest="action", action="store_const", const="accept")

@@ -6,7 +6,7 @@ No stage waits for it and none reads what it writes; running it twice changes no
 import argparse
 from pathlib import Path
 
-from nlp_core.tracking.importing import import_runs
+from nlp_core.tracking.store import import_runs
 from stages._cli import run_stage
 
 

@@ -1,3 +1,4 @@
+import importlib
 import json
 import re
 import shlex
@@ -10,11 +11,13 @@ from pathlib import Path
 import pytest
 from fabricated import make_project, make_published
 
-from nlp_core.cli import COMMANDS, _build_parser, main
+from nlp_core.cli import main
+from nlp_core.cli.program import _build_parser, find_commands
 from nlp_core.report.evaluation import evaluate_table
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "sources"
+COMMANDS = find_commands()
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -93,14 +96,20 @@ def test_options_of_the_examples_exist() -> None:
             parser.parse_args(shlex.split(example)[1:])
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_literal_of_a_command_is_what_its_module_says(name: str) -> None:
+    module = importlib.import_module(f"nlp_core.cli.{name}")
+    assert COMMANDS[name] == module.COMMAND
+
+
 def test_help_imports_no_command() -> None:
     code = "import sys; from nlp_core.cli import main\n"
     code += "try: main(['--help'])\nexcept SystemExit: pass"
-    code += "\nprint([m for m in sys.modules if m.startswith('nlp_core.cli.') or m == 'numpy'])"
+    code += "\nprint([m for m in sys.modules if m.startswith('nlp_core.') or m == 'numpy'])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.endswith("[]\n")
+    assert done.stdout.endswith("['nlp_core.errors', 'nlp_core.cli.program', 'nlp_core.cli']\n")
 
 
 def test_an_unknown_command_gets_the_nearest_one(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nlp_core.cli import COMMANDS, main, template
+from nlp_core.cli import main, template
+from nlp_core.cli.program import find_commands
 from nlp_core.models.plugin import REGISTRIES
 from tests.test_plugin import SCALE
 from tests.user_files import WORDS, write_conll, write_tsv
@@ -75,7 +76,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_the_page_has_every_command() -> None:
     shown = {command.split()[1] for command, _ in EXAMPLES}
-    assert shown >= set(COMMANDS)
+    assert shown >= set(find_commands())
 
 
 @pytest.mark.parametrize(("command", "expected"), EXAMPLES, ids=[item[0] for item in EXAMPLES])

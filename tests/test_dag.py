@@ -146,8 +146,11 @@ def test_record_built_takes_only_what_is_newer(
 def test_dvc_reads_every_table_of_the_repository() -> None:
     root = Path(__file__).resolve().parent.parent
     workflow = yaml.safe_load((root / "dvc.yaml").read_text(encoding="utf-8"))
-    read = [item.partition(":")[0] for item in workflow["vars"]]
-    assert read == sorted(f"grid/{path.name}" for path in (root / "grid").iterdir())
+    listed, *read = workflow["vars"]
+    assert listed["tables"] == sorted(path.stem for path in (root / "grid").iterdir())
+    assert [item.partition(":")[0] for item in read] == [
+        f"grid/{name}.yaml" for name in listed["tables"]
+    ]
 
 
 def test_repository_grid_stays_small_enough_for_dvc() -> None:

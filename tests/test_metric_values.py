@@ -11,7 +11,7 @@ from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.binary import NOTHING
 from nlp_core.metrics.classification import compute_calibration_error
 from nlp_core.metrics.confusion import count_confusions
-from nlp_core.report.confusion import render_confusion
+from nlp_core.report.markdown import render_confusion
 
 AVERAGES = ("macro", "micro", "weighted")
 AREAS = [f"{average}_auc" for average in AVERAGES]

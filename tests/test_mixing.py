@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from nlp_core.config.mixing import Mixing
+from nlp_core.config.recipe import Mixing
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 
 SIZES = {"big": 90, "small": 9, "tiny": 1}

@@ -90,7 +90,7 @@ def write_grid(root: Path, tables: dict[str, dict[str, Any]], **more: object) ->
     params = make_params()
     common = {name: item for name, item in params.items() if name in ("numerics", "tasks")}
     path = root / "params.yaml"
-    path.write_text(yaml.safe_dump({**common, "tables": ["glue", "slu"], **more}), encoding="utf-8")
+    path.write_text(yaml.safe_dump({**common, **more}), encoding="utf-8")
     (root / "grid").mkdir()
     for name, table in tables.items():
         (root / f"grid/{name}.yaml").write_text(yaml.safe_dump(table), encoding="utf-8")
@@ -145,6 +145,13 @@ def test_a_mistake_between_files_names_the_key(tmp_path: Path) -> None:
 def test_a_cell_beside_the_grid_is_told_where_it_belongs(tmp_path: Path) -> None:
     path = write_grid(tmp_path, {"glue": make_table("glue")}, experiments={})
     with pytest.raises(ConfigError, match=r"experiments: found here, expected in grid/<table>"):
+        read_params(path)
+
+
+def test_a_list_of_tables_beside_the_grid_is_an_error(tmp_path: Path) -> None:
+    path = write_grid(tmp_path, {"glue": make_table("glue")})
+    path.write_text(f"{path.read_text()}tables: [glue]\n")
+    with pytest.raises(ConfigError, match=r"tables: found here, but the tables are the files of"):
         read_params(path)
 
 

@@ -11,9 +11,8 @@ from fabricated import edit_json, make_project
 
 from nlp_core.errors import ConfigError
 from nlp_core.report.evaluation import evaluate_table
-from nlp_core.tracking.importing import import_runs
 from nlp_core.tracking.runs import Point, TrackedCell, collect_cells, flatten
-from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED, spell
+from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED, import_runs, spell
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -84,7 +84,6 @@ class Project:
         alone = {**small["experiments"]["small_one"], "table": "pupils", "recipe": "young"}
         cell = "artifacts/cells/large/large_one"
         params["taught"]["words_taught"] = {"cell": cell, "data": "words"}
-        params["tables"].append("pupils")
         _write(path, params)
         pupils = {"alone": alone, "young": {**alone, "data": "words_taught"}}
         grid = {"recipes": {"young": {"lr": 0.3}}, "experiments": pupils}
@@ -120,14 +119,14 @@ def make_stub_project(root: Path) -> Project:
     drop_groups(root / "dvc.yaml")
     name_tables(root)
     params = _read(STUB / "params.yaml")
-    tables = [_read(path) for path in (STUB / "grid").iterdir()]
+    tables = {path.stem: _read(path) for path in (STUB / "grid").iterdir()}
     (root / "stages").mkdir()
     (root / "stages/__init__.py").touch()
     for stage in STAGES:
         shutil.copy2(STUB / "stage.py", root / "stages" / f"{stage}.py")
-    models = [cell["model"] for table in tables for cell in table["experiments"].values()]
+    models = [cell["model"] for table in tables.values() for cell in table["experiments"].values()]
     sources = [f"sources/{name}.yaml" for name in params["tasks"]]
-    published = [f"reports/published/{name}.yaml" for name in params["tables"]]
+    published = [f"reports/published/{name}.yaml" for name in tables]
     for path in {*models, *sources, *published}:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(f"name: {path}\n", encoding="utf-8")
@@ -146,7 +145,8 @@ def name_tables(root: Path) -> None:
     """Let dvc.yaml read the experiments of the files that are in grid/: it has no other cells."""
     workflow = _read(root / "dvc.yaml")
     paths = sorted((root / "grid").iterdir())
-    workflow["vars"] = [f"grid/{path.name}:experiments" for path in paths]
+    tables = [path.stem for path in paths]
+    workflow["vars"] = [{"tables": tables}, *(f"grid/{name}.yaml:experiments" for name in tables)]
     for section in ("pretrain", "export"):
         workflow["stages"].pop(section, None)
     _write(root / "dvc.yaml", workflow)

@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
-from nlp_core.config.latency import TimingConfig
+from nlp_core.cli.program import Command
+from nlp_core.config.export import TimingConfig
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
 from nlp_core.errors import ConfigError, DataError
@@ -38,13 +38,20 @@ COLUMNS = [
 ]
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(
-        subparsers,
-        "bench",
-        description="Time models in turn on the same sentences: P50, P90 and P99 in milliseconds "
-        f"at batch size 1, sentences per second at batch size {BATCH}; with and without features.",
-    )
+COMMAND = Command(
+    group="export and serve",
+    place=2,
+    summary="time bundles and trained models",
+    description="Time models in turn on the same sentences: P50, P90 and P99 in milliseconds "
+    "at batch size 1, and sentences per second in batches; with and without features.",
+    examples=(
+        "reglue bench bundles/reviews --texts lines.txt",
+        "reglue bench bundles/reviews --against artifacts/reviews --data later.tsv",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("bundles", nargs="+", type=Path, metavar="BUNDLE", help="bundles to time")
     add("--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against")
@@ -60,7 +67,6 @@ def add_parser(subparsers: Subparsers) -> None:
         add(name, type=int, default=default, help=f"{text} (default: {default})")
     add("--csv", type=Path, metavar="FILE", help="write the times as CSV")
     add("--svg", type=Path, metavar="FILE", help="draw the times")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -90,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
         write_text(options.csv, format_csv(timings, hardware))
     if options.svg is not None:
         # Imported here: matplotlib takes a second that a table does not need.
-        from nlp_core.report.latency_figure import FigureLine, draw_latency
+        from nlp_core.report.latency import FigureLine, draw_latency
 
         lines = [FigureLine(item.name, [*item.model.values()], item.model_rate) for item in timings]
         figure = draw_latency(lines, hardware)

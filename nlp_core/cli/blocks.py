@@ -1,4 +1,4 @@
-"""`reglue blocks` and `reglue heads`: the parts of a model file."""
+"""`reglue blocks`: the blocks of model files."""
 
 import argparse
 
@@ -9,29 +9,35 @@ from rich.table import Table
 from rich.text import Text
 
 from nlp_core.blocks.base import BLOCKS, Block
-from nlp_core.cli import Subparsers, add_command
-from nlp_core.heads.base import HEADS, Head
+from nlp_core.cli.program import Command
+from nlp_core.heads.base import Head
 from nlp_core.models.documentation import Documentation, Option, document
 from nlp_core.registry import Registry
 
+COMMAND = Command(
+    group="look things up",
+    place=4,
+    summary="list the blocks that a model file can use",
+    examples=("reglue blocks", "reglue blocks bilstm"),
+    description="List the blocks of model files, or show the options of one.",
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    for command, sort in (("blocks", "block"), ("heads", "head")):
-        parser = add_command(
-            subparsers, command, f"List the {command} of model files, or show the options of one."
-        )
-        parser.add_argument("name", metavar="NAME", nargs="?", help=f"a {sort} (default: list all)")
-        parser.set_defaults(run=run, sort=sort)
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a block (default: list all)")
 
 
 def run(options: argparse.Namespace) -> None:
-    registry: Registry[type[Block]] | Registry[type[Head]]
-    registry = BLOCKS if options.sort == "block" else HEADS
+    print_parts(BLOCKS, options.name)
+
+
+def print_parts(registry: Registry[type[Block]] | Registry[type[Head]], name: str | None) -> None:
+    """Print the documentation of one of a registry's parts, or the list of them."""
     console = Console(markup=False, highlight=False)
-    if options.name is None:
+    if name is None:
         _print_list(console, registry)
     else:
-        _print_one(console, options.name, document(registry.get(options.name)))
+        _print_one(console, name, document(registry.get(name)))
 
 
 def _print_list(console: Console, registry: Registry[type[Block]] | Registry[type[Head]]) -> None:

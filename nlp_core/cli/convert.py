@@ -5,21 +5,28 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import writing
+from nlp_core.cli.program import Command
 from nlp_core.data.conversion import Conversion, Form
 from nlp_core.data.tagging_scheme import PREFIXES
 
+COMMAND = Command(
+    group="train on your own file",
+    place=6,
+    summary="write a tagged file in another tagging scheme",
+    description="Write a file with its tags in another scheme. Nothing else in it changes.",
+    examples=(
+        "reglue convert in.conll out.conll --from conll2003 --scheme-from IOB1 --scheme-to BIOES",
+        "reglue convert in.tsv out.tsv --from tsv --scheme-from BIO --scheme-to BILOU",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(
-        subparsers,
-        "convert",
-        description="Write a file with its tags in another scheme. Nothing else in it changes.",
-    )
-    parser.add_argument("source", metavar="IN", type=Path, help="the file to read")
-    parser.add_argument("target", metavar="OUT", type=Path, help="the file to write")
-    parser.add_argument(
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("source", metavar="IN", type=Path, help="the file to read")
+    add("target", metavar="OUT", type=Path, help="the file to write")
+    add(
         "--from",
         dest="form",
         required=True,
@@ -28,14 +35,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "columns separated by tabs or spaces; tsv: one sentence per line, words, a tab, tags",
     )
     for side, what in (("from", "IN"), ("to", "OUT")):
-        parser.add_argument(
+        add(
             f"--scheme-{side}",
             required=True,
             type=str.upper,
             choices=list(PREFIXES),
             help=f"tagging scheme of {what}",
         )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -11,12 +11,19 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
 
+COMMAND = Command(
+    group="look things up",
+    place=1,
+    summary="list the datasets with licences, citations and digests",
+    examples=("reglue data list", "reglue data list --json"),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    data = add_command(subparsers, "data").add_subparsers(required=True, metavar="list")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    data = parser.add_subparsers(required=True, metavar="list")
     listing = data.add_parser("list", help="list every dataset with licence and citation")
     listing.add_argument("--json", action="store_true", help="print JSON")
     for name, text in (("sources", "dataset files"), ("data", "downloaded data")):

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 
 if TYPE_CHECKING:
     from nlp_core.report.difference import ScoreChange
@@ -20,29 +20,25 @@ WIDTH = 160
 """Columns of the table where the output is no terminal."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `diff`."""
-    parser = add_command(
-        subparsers,
-        "diff",
-        description="Show every reported score in results/ that differs between two commits, with "
-        "the 95 % confidence interval of the difference over seeds.",
-    )
-    parser.add_argument("before", metavar="REV1", help="a commit")
-    parser.add_argument("after", metavar="REV2", nargs="?", help="a commit; default: the files now")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--exit-code", action="store_true", help="leave with 1 if a score moved")
-    parser.set_defaults(run=run)
+COMMAND = Command(
+    group="reproduce tables",
+    place=4,
+    summary="show the scores that moved between two commits",
+    description="Show every reported score in results/ that differs between two commits, with "
+    "the 95 % confidence interval of the difference over seeds.",
+    examples=("reglue diff HEAD", "reglue diff main my-branch --markdown"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("before", metavar="REV1", help="a commit")
+    add("after", metavar="REV2", nargs="?", help="a commit; default: the files now")
+    add("--markdown", action="store_true", help="print a Markdown table")
+    add("--exit-code", action="store_true", help="leave with 1 if a score moved")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the scores that moved.
-
-    Raises:
-        ConfigError: git knows no such commit.
-        DataError: a results file is damaged.
-        SystemExit: with 1 if a score moved and --exit-code was given.
-    """
     from nlp_core.report.difference import list_moved, read_revision  # scipy: a second
     from nlp_core.report.markdown import render_rows
 

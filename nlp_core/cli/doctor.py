@@ -4,7 +4,7 @@ import argparse
 import platform
 from pathlib import Path
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_json
 from nlp_core.processor import name_processor
@@ -13,28 +13,23 @@ PROBE = Path("reports/probe.json")
 EXIT_DIFFERENT = 1
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `doctor`."""
-    parser = add_command(
-        subparsers,
-        "doctor",
-        description="Run the numeric probe (about a second) and compare it with the committed one, "
-        f"{PROBE}. Exit code 1 if an operation differs.",
-    )
+COMMAND = Command(
+    group="reproduce tables",
+    place=5,
+    summary="check whether this machine computes the committed bytes",
+    description="Run the numeric probe (about a second) and compare it with the committed one, "
+    "reports/probe.json. Exit code 1 if an operation differs.",
+    examples=("reglue doctor", "reglue doctor --accept"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept", action="store_true", help="keep this machine's probe as the committed one"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compare the probe of this machine with the committed one.
-
-    Raises:
-        ConfigError: there is no committed probe.
-        DataError: the file of the committed probe is damaged.
-        SystemExit: with 1 if an operation differs.
-    """
     # two seconds of torch
     from nlp_core.probe import run_probe
     from nlp_core.report.results import Record, read_record

@@ -6,47 +6,44 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli import Subparsers, add_command
-from nlp_core.cli.output import show_log
+from nlp_core.cli.output import add_set, show_log
+from nlp_core.cli.program import Command
 from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
 from nlp_core.prediction.trained_model import is_trained
 
+COMMAND = Command(
+    group="train on your own file",
+    place=5,
+    summary="write a model's or an encoder's vectors of texts",
+    examples=(
+        "reglue embed artifacts/reviews --data later.tsv -o vectors.npy",
+        "reglue embed data/processed/minilm --data texts.txt -o vectors.jsonl --layer mean",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `embed`."""
-    parser = add_command(subparsers, "embed")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trained(
         parser,
         "a folder that `reglue train` wrote, a trained cell, or a pretrained encoder (a folder or "
         "a name on the Hugging Face hub)",
     )
-    parser.add_argument("--data", type=Path, required=True, help="the data file")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        help=f"file to write, {' or '.join(FORMS)}",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="the data file")
+    add("-o", "--output", type=Path, required=True, help=f"file to write, {' or '.join(FORMS)}")
+    add(
         "--layer",
         help="layer whose output is written (default for a model: the layer below its head). "
         f"For an encoder: {', '.join(POOLS)}, or encoder for one vector per token (default: "
         f"{POOLS[0]})",
     )
-    parser.set_defaults(run=run)
+    add_set(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the vectors and say how many there are.
-
-    Raises:
-        ConfigError: an argument, a plug-in or an override is wrong.
-        DataError: the folder or the file is not what it should be.
-    """
     show_log("WARNING")
     layer, folder = options.layer, options.folder
     if options.output.resolve() == options.data.resolve():

@@ -8,32 +8,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, suggest
 
+COMMAND = Command(
+    group="reproduce tables",
+    place=3,
+    summary="show where a cell's numbers come from",
+    description="Show a cell's scores, data with digests and licences, model, recipe and where "
+    "its values come from, seeds, fingerprint, the commands that train it and its commit.",
+    examples=("reglue explain wikiqa cnn", "reglue explain conll2003 wcnn --json"),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `explain`."""
-    parser = add_command(
-        subparsers,
-        "explain",
-        description="Show a cell's scores, data with digests and licences, model, recipe and where "
-        "its values come from, seeds, fingerprint, the commands that train it and its commit.",
-    )
-    parser.add_argument("table", metavar="TABLE", help="a table of trained cells")
-    parser.add_argument("cell", metavar="CELL", help="one of its cells")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("table", metavar="TABLE", help="a table of trained cells")
+    add("cell", metavar="CELL", help="one of its cells")
+    add("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what is known of a cell.
-
-    Raises:
-        ConfigError: there is no such table or cell.
-        DataError: a results file is damaged.
-    """
     from nlp_core.report.explanation import explain  # scipy: a second
     from nlp_core.report.table import read_comparison
 

@@ -5,60 +5,43 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
+from nlp_core.cli.program import Command
+from nlp_core.cli.trained_argument import add_trained
 from nlp_core.config.export import Variant
 from nlp_core.export.bundle import export_model
 from nlp_core.export.real_examples import read_examples
 from nlp_core.prediction.trained_model import TrainedModel
 
+COMMAND = Command(
+    group="export and serve",
+    place=1,
+    summary="write a trained model as a bundle that predicts without torch",
+    description="Write a bundle: an ONNX graph with its vocabulary. The bundle is checked "
+    "against the trained model on real examples.",
+    examples=(
+        "reglue export artifacts/reviews --data later.tsv --to bundles/reviews",
+        "reglue export artifacts/cells/slu/atis_joint_bilstm --to bundles/atis --variant int8",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `export`."""
-    parser = add_command(
-        subparsers,
-        "export",
-        description="Write a bundle: an ONNX graph with its vocabulary. The bundle is checked "
-        "against the trained model on real examples.",
-    )
-    parser.add_argument(
-        "folder", type=Path, help="a trained cell, a seed of one, or a folder of `reglue train`"
-    )
-    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="bundle to write")
-    parser.add_argument("--force", action="store_true", help="overwrite a bundle")
-    parser.add_argument(
-        "--variant", choices=get_args(Variant), default="float32", help="(default: float32)"
-    )
-    parser.add_argument(
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_trained(parser, "a trained cell, a seed of one, or a folder of `reglue train`")
+    add("--to", type=Path, required=True, metavar="FOLDER", help="bundle to write")
+    add("--force", action="store_true", help="overwrite a bundle")
+    add("--variant", choices=get_args(Variant), default="float32", help="(default: float32)")
+    add(
         "--max-drop",
         type=float,
         metavar="POINTS",
         help="for int8: the largest allowed drop of the task's first metric",
     )
-    parser.add_argument("--seed", type=int, help="seed of a cell (default: the first)")
-    parser.add_argument("--task", help="task of a multi-task cell")
-    parser.add_argument(
-        "--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`"
-    )
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="FILE.py",
-        help="a plug-in that the model was trained with",
-    )
-    parser.set_defaults(run=run)
+    add("--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the bundle, whole or not at all.
-
-    Raises:
-        ConfigError: an argument is wrong, or the model cannot be exported.
-        DataError: the folder is no trained model.
-        ExportError: the exported model says something else than the trained one.
-    """
     show_log("WARNING")
     trained = TrainedModel.open(
         options.folder, seed=options.seed, task=options.task, plugins=options.plugin

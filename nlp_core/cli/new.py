@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import find_line, format_model
@@ -19,14 +19,20 @@ from nlp_core.errors import ConfigError
 from nlp_core.files import write_text
 from nlp_core.training.user_model import check_model
 
+COMMAND = Command(
+    group="train on your own file",
+    place=1,
+    summary="look at a data file and write a model file for it",
+    description="Look at a data file and write a model file that trains on it without an edit. "
+    "The guesses about columns are printed with their lines.",
+    examples=(
+        "reglue new classification --train reviews.tsv -o reviews.json",
+        "reglue new tagging --train people.conll --encoder encoders/minilm -o people.json",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(
-        subparsers,
-        "new",
-        "Look at a data file and write a model file that trains on it without an edit. "
-        "The guesses about columns are printed with their lines.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("template", choices=list(TEMPLATES), help="what the model learns to predict")
     add("--train", type=Path, required=True, help="training data")
@@ -35,7 +41,6 @@ def add_parser(subparsers: Subparsers) -> None:
     add("--encoder", help=encoders)
     add("-o", "--output", type=Path, required=True, help="model file to write")
     add("--force", action="store_true", help="overwrite the model file")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

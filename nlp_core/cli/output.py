@@ -33,8 +33,7 @@ def writing(path: Path) -> Iterator[TextIO]:
         raise DataError(f"{path}: cannot be written: {err.strerror}; name another file.") from err
 
 
-def add_overrides(parser: argparse.ArgumentParser) -> None:
-    """Add --set and --plugin."""
+def add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         action="append",
@@ -42,6 +41,9 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
         metavar="PATH.KEY=VALUE",
         help="change a value of the model file, such as layers.lstm.hidden_dim=64; may be repeated",
     )
+
+
+def add_plugin(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plugin",
         action="append",

@@ -2,16 +2,25 @@
 
 import argparse
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 from nlp_core.errors import ExportError
 from reglue_runtime.manifest import BundleError
 from reglue_runtime.service import command
 
+COMMAND = Command(
+    group="export and serve",
+    place=3,
+    summary="predict over HTTP with bundles",
+    examples=(
+        "reglue serve bundles/reviews --port 8000",
+        "reglue serve reviews=bundles/reviews flights=bundles/atis",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(subparsers, "serve", command.DESCRIPTION)
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = command.DESCRIPTION
     command.add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 from nlp_core.config.model import ModelConfig, read_model
 from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import plan_model
@@ -18,17 +18,18 @@ from nlp_core.models.plan import plan_model
 LETTERS = "B examples, T tokens, C characters; '-': depends on the data's words or labels."
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(
-        subparsers,
-        "show",
-        description="Check a model file and show its graph with the shape of each layer's output.",
-    )
-    parser.add_argument("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
-    parser.add_argument(
-        "--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table"
-    )
-    parser.set_defaults(run=run)
+COMMAND = Command(
+    group="look things up",
+    place=3,
+    summary="check a model file and show its layers with shapes",
+    examples=("reglue show zoo/wikiqa/cnn.json", "reglue show zoo/wikiqa/cnn.json --mermaid"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
+    add("--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,46 +7,42 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
+from nlp_core.cli.program import Command
 from nlp_core.config.params import read_params
 from nlp_core.errors import DataError
 from nlp_core.report.submission import write_submission
 
+COMMAND = Command(
+    group="reproduce tables",
+    place=6,
+    summary="write the zip that GLUE's site takes",
+    examples=(
+        "reglue submit sst2_bilstm rte_bilstm -o glue.zip",
+        "reglue submit sst2_bilstm -o glue.zip --fill majority",
+    ),
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `submit`."""
-    parser = add_command(
-        subparsers,
-        "submit",
-        description="Predict GLUE's test sets with trained cells and write the zip for its site.",
-    )
-    parser.add_argument("cells", metavar="CELL", nargs="+", help="trained cells, one for each task")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="zip to write")
-    parser.add_argument(
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("cells", metavar="CELL", nargs="+", help="trained cells, one for each task")
+    add("-o", "--output", type=Path, required=True, help="zip to write")
+    add(
         "--task",
         action="append",
         default=[],
         help="a task that a multi-task cell predicts; may be repeated (default: all of its tasks)",
     )
-    parser.add_argument(
-        "--seed", type=int, help="seed that predicts (default: the first of each cell)"
-    )
-    parser.add_argument(
+    add("--seed", type=int, help="seed that predicts (default: the first of each cell)")
+    add(
         "--fill",
         choices=["majority"],
         help="predict the most frequent training label for tasks without a cell",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the zip and say what each of its files comes from.
-
-    Raises:
-        ConfigError: a cell or a seed is wrong, or a task has no cell.
-        DataError: something is not trained or not processed, or the zip cannot be written.
-    """
     show_log("WARNING")
     if options.output.is_dir():
         raise DataError(f"{options.output}: found a folder, expected the name of a zip to write.")

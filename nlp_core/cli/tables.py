@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli.program import Command
 from nlp_core.config.published import read_published
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.files import replacing
@@ -31,33 +31,27 @@ STYLES = {
 """How a row looks, by the outcome of its number."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `tables`."""
-    parser = add_command(
-        subparsers,
-        "tables",
-        description="Show the project's tables: published numbers, ours, verdicts.",
-    )
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a table (default: all)")
-    parser.add_argument(
+COMMAND = Command(
+    group="reproduce tables",
+    place=1,
+    summary="show published numbers, ours and the verdicts",
+    examples=("reglue tables", "reglue tables wikiqa"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("name", metavar="NAME", nargs="?", help="a table (default: all)")
+    add(
         "--format",
         choices=[*FORMATS],
         help="print the table for a paper: LaTeX with booktabs and a macro for each number, CSV, "
         "JSON or markdown; needs NAME",
     )
-    parser.add_argument(
-        "--figure", type=Path, metavar="FILE.pdf", help="write the figure as PDF; needs NAME"
-    )
-    parser.set_defaults(run=run)
+    add("--figure", type=Path, metavar="FILE.pdf", help="write the figure as PDF; needs NAME")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show one table of the project in the current folder, or all of them.
-
-    Raises:
-        ConfigError: there is no such table, or a file of published numbers is wrong.
-        DataError: a results file is damaged.
-    """
     root = Path()
     names = list_tables(root)
     if not names:

@@ -78,7 +78,6 @@ def build_template(
     """Return a model file.
 
     Args:
-        name: a key of TEMPLATES.
         data: its section on how files are read.
         rows: about how many training examples there are.
         encoder: size of the pretrained encoder that it starts from; None: it starts from words.

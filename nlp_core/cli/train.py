@@ -9,13 +9,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from nlp_core.cli import Subparsers, add_command
-from nlp_core.cli.output import add_overrides, show_log, show_metrics
+from nlp_core.cli.output import add_plugin, add_set, show_log, show_metrics
+from nlp_core.cli.program import Command
 from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.config.model import parse_model
 from nlp_core.config.model_file import set_value
 from nlp_core.data.guess import guess_data
-from nlp_core.data.word_vectors import convert_vectors
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.files import check_replaceable
@@ -23,7 +22,7 @@ from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
 from nlp_core.prediction.trained_model import RUN
-from nlp_core.training.start import find_start
+from nlp_core.training.start import find_start, start_from_vectors
 from nlp_core.training.user_model import read_user_run
 from nlp_core.training.user_run import train_user_run
 
@@ -35,61 +34,56 @@ SHORTHANDS = {
 }
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `train`."""
-    parser = add_command(subparsers, "train")
-    parser.add_argument("model", type=Path, metavar="FILE.json", help="model file")
-    parser.add_argument("--train", type=Path, required=True, help="training data")
-    parser.add_argument(
+COMMAND = Command(
+    group="train on your own file",
+    place=2,
+    summary="train a model file on a data file",
+    examples=(
+        "reglue train reviews.json --train reviews.tsv -o artifacts/reviews",
+        "reglue train reviews.json --train reviews.tsv --dev dev.tsv --epochs 5 --lr 0.001",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", type=Path, metavar="FILE.json", help="model file")
+    add("--train", type=Path, required=True, help="training data")
+    add(
         "--dev",
         type=Path,
         help="development data; it chooses the epoch (default: a tenth of the training data)",
     )
-    parser.add_argument("--test", type=Path, help="test data, measured once after training")
-    parser.add_argument(
+    add("--test", type=Path, help="test data, measured once after training")
+    add(
         "-o",
         "--output",
         type=Path,
         help=f"folder to write (default: {DEFAULT_FOLDER}/<name of FILE>)",
     )
-    parser.add_argument("--force", action="store_true", help="overwrite a trained model")
-    parser.add_argument(
+    add("--force", action="store_true", help="overwrite a trained model")
+    add(
         "--vectors",
         type=Path,
         help="pretrained word vectors: a text file of GloVe, word2vec or fastText, or a processed "
         "folder",
     )
-    parser.add_argument(
+    add(
         "--init",
         metavar="FOLDER",
         help="start from a pretrained encoder (a folder, or a name on the Hugging Face hub), or "
         "from a trained model with layers of the same names",
     )
-    parser.add_argument(
-        "--max-vectors", type=int, help="read only the first N words of --vectors", metavar="N"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="seed of weights and data order (default: 1)"
-    )
-    parser.add_argument(
-        "--epochs", type=int, help="passes over the training data (default: the model file's)"
-    )
-    parser.add_argument(
-        "--batch-size", type=int, help="examples per step (default: the model file's)"
-    )
-    parser.add_argument("--lr", type=float, help="peak learning rate (default: the model file's)")
-    add_overrides(parser)
-    parser.set_defaults(run=run)
+    add("--max-vectors", type=int, help="read only the first N words of --vectors", metavar="N")
+    add("--seed", type=int, default=1, help="seed of weights and data order (default: 1)")
+    add("--epochs", type=int, help="passes over the training data (default: the model file's)")
+    add("--batch-size", type=int, help="examples per step (default: the model file's)")
+    add("--lr", type=float, help="peak learning rate (default: the model file's)")
+    add_set(parser)
+    add_plugin(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train, print the metrics and say how to go on.
-
-    Raises:
-        ConfigError: the model file, an override or the folder is wrong.
-        DataError: a data file is missing or malformed.
-        TrainingError: a loss is not finite.
-    """
     show_log()
     output = options.output or DEFAULT_FOLDER / options.model.stem
     check_replaceable(output, marker=RUN, name="trained model", option="-o", force=options.force)
@@ -116,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
     init = find_encoder(options.init) if options.init and start is None else None
     if options.vectors is not None:
         parse_model(model, where)
-        init = _start_from_vectors(model, options)
+        init = start_from_vectors(model, options.vectors, options.max_vectors, where=where)
     files = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {name: path for name, path in files.items() if path is not None}
     user_run = read_user_run(
@@ -153,34 +147,3 @@ def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
         reason = guess.explain(key)
         shown = json.dumps(value, ensure_ascii=False)
         logging.info("data.%s = %s%s", key, shown, f"  ({reason})" if reason else "")
-
-
-def _start_from_vectors(model: dict[str, Any], options: argparse.Namespace) -> Path:
-    """Return the folder of the vectors; a file's are given to every word embedding of the model."""
-    path: Path = options.vectors
-    embeddings = [layer for layer in model["layers"] if layer["block"] == "word_embedding"]
-    if not embeddings:
-        raise ConfigError(
-            f"{options.model}: has no layer of the block word_embedding, so that --vectors {path} "
-            "would not be read; leave --vectors out."
-        )
-    if path.is_dir():
-        manifest = read_mapping(path / "manifest.json")
-        if manifest.get("kind") != "vectors":
-            raise ConfigError(f"{path}: holds no word vectors, expected a folder that does.")
-        if any(layer.get("vectors") for layer in embeddings):
-            return path
-        if len(manifest["tables"]) > 1:
-            raise ConfigError(
-                f"{path}: found the tables {', '.join(manifest['tables'])}, and no layer of "
-                f"{options.model} that names one; say which: --set "
-                f"layers.{embeddings[0]['name']}.vectors={next(iter(manifest['tables']))}."
-            )
-        folder = path
-    else:
-        folder = convert_vectors(path, options.max_vectors)
-        manifest = read_mapping(folder / "manifest.json")
-    ((name, table),) = manifest["tables"].items()
-    for layer in embeddings:
-        layer |= {"vectors": name, "dim": table["dim"]}
-    return folder

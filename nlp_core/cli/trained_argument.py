@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from nlp_core.cli.output import add_overrides
+from nlp_core.cli.output import add_plugin
 from nlp_core.config.base import parse_config
 from nlp_core.config.model_file import set_value
 from nlp_core.config.user_data import DataConfig
@@ -18,10 +18,11 @@ def add_trained(
     what: str = "a folder that `reglue train` wrote, or a trained cell",
 ) -> None:
     """Add the arguments that name a trained model."""
-    parser.add_argument("folder", type=Path, help=what)
-    parser.add_argument("--task", help="task of a multi-task cell")
-    parser.add_argument("--seed", type=int, help="seed of a cell (default: the first)")
-    add_overrides(parser)
+    add = parser.add_argument
+    add("folder", type=Path, help=what)
+    add("--task", help="task of a multi-task cell")
+    add("--seed", type=int, help="seed of a cell (default: the first)")
+    add_plugin(parser)
 
 
 def open_predictor(options: argparse.Namespace) -> Predictor:

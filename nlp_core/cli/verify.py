@@ -10,55 +10,47 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import show_log
+from nlp_core.cli.program import Command
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
 
 EXIT_DIFFERENT = 1
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Add `verify`."""
-    parser = add_command(
-        subparsers,
-        "verify",
-        description="Train cells of a table again, in a folder of their own, and compare weights, "
-        "predictions and scores with results/. Exit code 1 if anything differs.",
-    )
-    parser.add_argument("table", metavar="TABLE", nargs="?", help="a table of params.yaml")
-    parser.add_argument("cells", metavar="CELL", nargs="*", help="its cells; default: all")
-    parser.add_argument(
+COMMAND = Command(
+    group="reproduce tables",
+    place=2,
+    summary="train a cell again and compare every byte with the committed results",
+    description="Train cells of a table again, in a folder of their own, and compare weights, "
+    "predictions and scores with results/. Exit code 1 if anything differs.",
+    examples=("reglue verify wikiqa cnn --seed 1", "reglue verify --draw 10"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("table", metavar="TABLE", nargs="?", help="a table of grid/")
+    add("cells", metavar="CELL", nargs="*", help="its cells; default: all")
+    add(
         "--seed",
         type=int,
         action="append",
         default=[],
         help="a seed; may be repeated; default: all",
     )
-    parser.add_argument(
-        "--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead"
-    )
-    parser.add_argument(
-        "--draw-seed", type=int, default=1, metavar="N", help="seed of --draw; default: 1"
-    )
-    parser.add_argument(
+    add("--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead")
+    add("--draw-seed", type=int, default=1, metavar="N", help="seed of --draw; default: 1")
+    add(
         "--work",
         type=Path,
         metavar="FOLDER",
         help="keep the trained seeds there; a killed run goes on; default: a temporary folder",
     )
-    parser.add_argument("--quiet", action="store_true", help="print only the verdicts")
-    parser.set_defaults(run=run)
+    add("--quiet", action="store_true", help="print only the verdicts")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Verify, print one line a seed, and leave with 1 if one differs.
-
-    Raises:
-        ConfigError: neither or both of TABLE and --draw were given, or a name is unknown.
-        DataError: a cell cannot be verified.
-        SystemExit: with 1 if a seed differs.
-    """
     if (options.table is None) == (options.draw is None):
         raise ConfigError("reglue verify: expected either a table or --draw COUNT.")
     # two seconds of torch, after the command line has been checked

@@ -7,19 +7,23 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli import Subparsers, add_command
 from nlp_core.cli.output import writing
+from nlp_core.cli.program import Command
 from nlp_core.report.zoo import list_zoo, render_zoo
 
 README = Path("zoo") / "README.md"
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(
-        subparsers, "zoo", description="List the model files under zoo/, and what came of them."
-    )
+COMMAND = Command(
+    group="look things up",
+    place=2,
+    summary="list the model files to start from and their scores",
+    examples=("reglue zoo", "reglue zoo --readme"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--readme", action="store_true", help=f"write {README} instead")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The closed model of a cell that is exported: an entry of exports in grid/<table>.yaml."""
+"""The closed models of exports in grid/<table>.yaml: `exports`, and `timing` of the table."""
 
 from typing import Annotated, Literal
 
@@ -6,10 +6,14 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.name import CellFolder, Name
+from nlp_core.config.number import Count
 
 Variant = Literal["float32", "int8", "program"]
 """The form of an exported model: an ONNX graph with numbers of that many bits, or a program for
 torch."""
+EAGER = "eager"
+TEACHER = "teacher"
+"""Names of the times of a model in torch, and of a student's teacher; no bundle is named so."""
 
 
 class ExportConfig(ClosedModel):
@@ -43,3 +47,18 @@ class ExportConfig(ClosedModel):
                 "metric is worse by no more than that."
             )
         return self
+
+
+class TimingConfig(ClosedModel):
+    """How bundles are timed, each with the trained model that it was made from."""
+
+    runs: Count
+    """How often everything is timed; the report has mean and spread over these."""
+    sentences: Count
+    """How many are timed one by one in a run."""
+    batches: Count
+    """How many batches of 32 are timed in a run."""
+    threads: Count
+    """Of each model."""
+    compiled: bool = False
+    """Whether the trained model, compiled by torch, is timed too."""

@@ -9,13 +9,11 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, Seed, parse_config, read_mapping
 from nlp_core.config.distillation import TeachingConfig
-from nlp_core.config.export import ExportConfig
-from nlp_core.config.latency import TimingConfig
-from nlp_core.config.mixing import MainRatioMixing
+from nlp_core.config.export import ExportConfig, TimingConfig
 from nlp_core.config.name import CELLS, Name, name_folder
 from nlp_core.config.number import Count
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.config.recipe import RecipeConfig
+from nlp_core.config.recipe import MainRatioMixing, RecipeConfig
 from nlp_core.errors import ConfigError, suggest
 
 GRID = "grid"
@@ -67,7 +65,7 @@ class Params(ClosedModel):
     groups: dict[Name, Annotated[list[Name], Field(min_length=2)]] = Field(default_factory=dict)
     """Tasks that are trained together, by the name of their group."""
     tables: Annotated[list[Name], Field(min_length=1)]
-    """The tables, each with a file under grid/ and one under reports/published/."""
+    """The tables: the files of grid/. Each has published numbers under reports/published/."""
     metrics: dict[Name, list[str]] = Field(default_factory=dict)
     """By table the metrics of its cells in addition to those of their tasks."""
     timing: dict[Name, TimingConfig] = Field(default_factory=dict)
@@ -305,12 +303,17 @@ def read_params(path: Path) -> Params:
     files = sorted((path.parent / GRID).glob("*.yaml"))
     if not files:
         return parse_config(values, Params, where=str(path))
+    if "tables" in values:
+        raise ConfigError(
+            f"{path}: tables: found here, but the tables are the files of {GRID}/; remove the key."
+        )
     for section in TableConfig.model_fields:
         if section in values:
             raise ConfigError(
                 f"{path}: {section}: found here, expected in {GRID}/<table>.yaml; move it there."
             )
     tables = {file.stem: _read_table(file) for file in files}
+    values["tables"] = list(tables)
     for section in ("metrics", "timing"):
         values[section] = {name: item[section] for name, item in tables.items() if section in item}
     for section in ("recipes", *STAGES):

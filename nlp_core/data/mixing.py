@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from nlp_core.config.mixing import (
+from nlp_core.config.recipe import (
     AnnealedMixing,
     MainRatioMixing,
     Mixing,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from nlp_core.config.latency import EAGER, TEACHER
+from nlp_core.config.export import EAGER, TEACHER
 from nlp_core.config.name import name_folder
 from nlp_core.config.params import Params
 from nlp_core.config.reader import NUMBERS, TOKEN_NUMBERS

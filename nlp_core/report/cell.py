@@ -73,12 +73,6 @@ class PredictedSplit(NamedTuple):
 def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> TrainedCell:
     """Read the cell.json of a finished cell and check that the grid still describes it.
 
-    Args:
-        name: the cell.
-        item: what the grid says of it.
-        params: params.yaml.
-        root: the project's root.
-
     Raises:
         DataError: the cell is not finished, or was made otherwise than the grid says.
     """
@@ -105,8 +99,6 @@ def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Pa
 
     Args:
         cell: what training left, or what was measured of that.
-        item: what the grid says of the cell.
-        params: params.yaml.
     """
     if isinstance(item, EncoderConfig):
         is_same = cell.recipe_digest == digest_json(item.describe())
@@ -138,11 +130,6 @@ def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Pa
 def check_finished(name: str, params: Params, root: Path) -> None:
     """Refuse a cell that is not trained, or otherwise than the grid says.
 
-    Args:
-        name: an experiment of the grid.
-        params: params.yaml.
-        root: the project's root.
-
     Raises:
         DataError: the cell is not finished, or was trained otherwise than the grid says.
     """
@@ -165,8 +152,6 @@ def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[Predict
     """Read the predictions of one seed for one task, split by split.
 
     Args:
-        path: a parquet file that training wrote.
-        task: the task that was predicted.
         stage: the DVC stage that writes the file.
 
     Raises:

@@ -45,14 +45,11 @@ class Entry:
     """One number of a part: a row, a column and a way of choosing the epoch.
 
     Attributes:
-        row: name of the row.
-        column: name of the column.
         metric: its key in the results.
         selection: how the epoch of our number was chosen.
         cell: our experiment; None for a number that is there for reference only.
         number: what was printed; without a value where the paper has none.
         ours: what we measured; None where it was not.
-        verdict: what came of it.
         gain: what our number gains over another row; None where the row is compared with none, or
             nothing was measured.
     """
@@ -80,7 +77,6 @@ class ComparedPart:
     """A grid of a table with our numbers in it.
 
     Attributes:
-        config: the grid as published.
         entries: its numbers in the grid's order; two for one where two ways of choosing are shown.
     """
 
@@ -93,8 +89,6 @@ class Comparison:
     """A whole table with our numbers in it.
 
     Attributes:
-        published: the table as published.
-        results: what we measured.
         parts: its grids, and one more for cells that no grid shows.
     """
 
@@ -128,7 +122,6 @@ def judge(
     seeds expect of one more run.
 
     Args:
-        number: the published number.
         ours: in points or in the metric's own units.
         decimals: of the published number; it was rounded to them.
         lower_is_better: whether less of the metric is better.

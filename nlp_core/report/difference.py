@@ -15,7 +15,6 @@ class ScoreChange(NamedTuple):
     """A metric of a cell whose values moved, appeared or vanished.
 
     Attributes:
-        table: name of the table.
         cell: name of the cell.
         metric: name of the metric, such as `test.f1`.
         before: the score in the first state; None where there was none.

@@ -47,19 +47,18 @@ def evaluate_table(
     """Measure the cells that the grid has in a table and write results/<table>.json.
 
     Args:
-        table: a name among params.yaml's tables.
-        root: the project's root.
+        table: a file of grid/, without its suffix.
         only: the cells to measure; the file keeps the others; all if empty.
         time_export: what times exports; None: there are none.
 
     Raises:
-        ConfigError: params.yaml is wrong, or has no such table, or not those cells there.
+        ConfigError: params.yaml or grid/ is wrong, or there is no such table, or no such cell.
         DataError: a cell is not finished, or was made or measured otherwise than the grid says.
     """
     params = read_params(root / "params.yaml")
     if table not in params.tables:
         hint = suggest(table, params.tables)
-        raise ConfigError(f"params.yaml: tables: there is no table '{table}'. {hint}")
+        raise ConfigError(f"{GRID}/: there is no table '{table}'. {hint}")
     _check_metrics(table, params)
     items = list_cells(table, params)
     for name in only:
@@ -134,9 +133,6 @@ def evaluate_cell(
     """Measure one trained cell over its seeds.
 
     Args:
-        name: the cell.
-        params: params.yaml.
-        root: the project's root.
         further_metrics: measured in addition to those of a task where its kind has them.
 
     Raises:
@@ -172,7 +168,6 @@ def build_result(
 
     Args:
         cell: what training left.
-        metrics: what was measured.
         epochs: the epoch that was chosen, by seed, for each way of choosing.
     """
     return CellResult(

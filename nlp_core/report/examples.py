@@ -38,13 +38,7 @@ class TaskFacts(Record):
 
 
 def find_examples(table: str, cell: str, root: Path) -> Path:
-    """Return the path of a cell's predictions.
-
-    Args:
-        table: its name.
-        cell: its name.
-        root: the project's root.
-    """
+    """Return the path of a cell's predictions."""
     return root / "results" / "examples" / table / f"{cell}.parquet"
 
 
@@ -52,9 +46,7 @@ def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
     """Write what all seeds of a cell predicted; nothing if its answers are parts of texts.
 
     Args:
-        path: the file.
         folder: the trained cell.
-        cell: what training left there.
     """
     tables = [
         table

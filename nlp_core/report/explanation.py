@@ -18,12 +18,6 @@ DIGEST_LETTERS = 16
 def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> dict[str, Facts]:
     """Return what is known of a cell: named facts, by section.
 
-    Args:
-        comparison: its table.
-        cell: its name.
-        params: params.yaml and grid/.
-        root: the project's root.
-
     Raises:
         ConfigError: the table has no such cell, or a file that describes it is wrong.
     """

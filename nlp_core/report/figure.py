@@ -8,7 +8,8 @@ kept as text, so that the fonts of a machine do not matter.
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -75,18 +76,33 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
     """Return the figure of a table.
 
     Args:
-        comparison: the table with our numbers in it.
         file_format: svg, pdf, or png to look at.
     """
     shown = [part for part in comparison.parts if any(_values(entry) for entry in part.entries)]
     panels = [panel for part in shown for panel in split_panels(part, is_only=len(shown) == 1)]
+    with styled():
+        return save_figure(_draw_panels(panels, comparison.published.title), file_format)
+
+
+@contextmanager
+def styled(**more: object) -> Iterator[None]:
+    """Draw in the style of all figures, whatever a person's own matplotlibrc says."""
     with mpl.rc_context():
-        mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
-        mpl.rcParams.update(STYLE)
-        figure = _draw_panels(panels, comparison.published.title)
-        file = BytesIO()
-        metadata = METADATA.get(file_format)
-        figure.savefig(file, format=file_format, metadata=metadata, dpi=110)
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE | more)
+        yield
+
+
+def build_figure(height: float, *, width: float = WIDTH, facecolor: str | None = None) -> Figure:
+    """Return an empty figure; sizes are in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor=facecolor)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(figure: Figure, file_format: str = "svg") -> bytes:
+    file = BytesIO()
+    figure.savefig(file, format=file_format, metadata=METADATA.get(file_format), dpi=110)
     return file.getvalue()
 
 
@@ -94,7 +110,6 @@ def split_panels(part: ComparedPart, *, is_only: bool = True) -> list[Panel]:
     """Return one panel for a part, or one a column where metrics differ or lie far apart.
 
     Args:
-        part: a part of the table.
         is_only: whether the figure has no other part), so that a column's name says enough.
     """
     entries = [entry for entry in part.entries if _values(entry)]
@@ -144,8 +159,7 @@ def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
     ]
     rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
     heights = [_measure_height(row) for row in rows]
-    figure = Figure(figsize=(WIDTH, sum(heights) + MARGIN_HEIGHT), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = build_figure(sum(heights) + MARGIN_HEIGHT)
     figure.suptitle(title, fontsize=12, fontweight="bold")
     if rows:
         grid = figure.add_gridspec(len(rows), columns, height_ratios=heights)

@@ -20,7 +20,6 @@ class Gain:
     """One of our numbers compared with that of another row of its column.
 
     Attributes:
-        over: name of the other row.
         outcome: `gain` and `loss` where the whole interval is on one side of 0, `no gain here`
             where it holds 0; without an interval `one seed` or `no spread`; `open` where the other
             row has no number.
@@ -40,9 +39,7 @@ def measure_gain(
     """Return what a number gains over that of another row.
 
     Args:
-        score: the number.
         other: the other row's; None where it was not measured.
-        over: name of the other row.
         lower_is_better: whether less of the metric is better; then a gain lies below 0.
     """
     if other is None:
@@ -82,7 +79,6 @@ def find_interval(score: Score, other: Score) -> Interval | None:
 
     Args:
         score: the number that the other one is taken from.
-        other: the other one.
 
     Returns:
         None where one of them has only one seed, or neither has any spread.

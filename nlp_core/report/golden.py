@@ -63,10 +63,6 @@ def compare_golden(results: Results, golden: Golden) -> list[str]:
 def check_golden(table: str, root: Path) -> None:
     """Refuse results that differ from the golden numbers of a table.
 
-    Args:
-        table: its name.
-        root: the project's root.
-
     Raises:
         DataError: a number moved, or a file is missing; each difference is named.
     """
@@ -96,10 +92,6 @@ def check_golden(table: str, root: Path) -> None:
 
 def accept_golden(table: str, root: Path) -> None:
     """Keep the numbers of a table as its golden ones.
-
-    Args:
-        table: its name.
-        root: the project's root.
 
     Raises:
         DataError: results/<table>.json is missing, or has no cells.

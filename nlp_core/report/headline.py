@@ -39,8 +39,6 @@ class Tally(NamedTuple):
     """The outcomes of one table.
 
     Attributes:
-        table: its name.
-        title: what the table is of.
         compared: its published numbers that we have a number for, in the table's order.
         honest: our honest numbers where `compared` has those chosen as the paper chose.
         num_not_run: published numbers that we claim and have not measured.
@@ -86,9 +84,6 @@ class Headline(NamedTuple):
 
 def read_headline(root: Path) -> Headline:
     """Read all tables and count their outcomes.
-
-    Args:
-        root: the project's root.
 
     Raises:
         ConfigError: a file of published numbers is wrong.

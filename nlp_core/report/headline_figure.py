@@ -6,17 +6,13 @@ The background is transparent, and every color has contrast on white and on blac
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from io import BytesIO
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
-from nlp_core.report.figure import STYLE
+from nlp_core.report.figure import build_figure, save_figure, styled
 from nlp_core.report.headline import ComparedNumber, Headline, Standing, Tally
 
 TEXT, RULE, NOT_RUN, BAR_TEXT = "#727b84", "#727b8450", "#8f99a3", "#111111"
@@ -36,24 +32,17 @@ def draw_headline(headline: Headline, *, file_format: str = "svg") -> bytes:
     """Return the figure.
 
     Args:
-        headline: the outcomes of all tables.
         file_format: svg, or png to look at.
     """
     shown = [tally for tally in headline.tallies if tally.compared or tally.num_not_run]
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a person's own matplotlibrc must not change the bytes
-        mpl.rcParams.update(STYLE | _style_text())
-        size = (WIDTH, FRAME_HEIGHT + ROW_HEIGHT * len(shown))
-        figure = Figure(figsize=size, layout="constrained", facecolor="none")
-        FigureCanvasAgg(figure)
+    with styled(**_style_text()):
+        height = FRAME_HEIGHT + ROW_HEIGHT * len(shown)
+        figure = build_figure(height, width=WIDTH, facecolor="none")
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
         _draw_dots(left, shown)
         _draw_bars(right, shown)
         figure.legend(handles=_build_legend(), loc="outside lower center", ncols=4, frameon=False)
-        file = BytesIO()
-        metadata = {"Date": None, "Creator": None} if file_format == "svg" else None
-        figure.savefig(file, format=file_format, metadata=metadata, dpi=110)
-    return file.getvalue()
+        return save_figure(figure, file_format)
 
 
 def _style_text() -> dict[str, Any]:  # Any: matplotlib types each key and value

@@ -2,11 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from nlp_core.config.latency import EAGER, TEACHER, TimingConfig
+from matplotlib.axes import Axes
+
+from nlp_core.config.export import EAGER, TEACHER, TimingConfig
 from nlp_core.config.params import Params
-from nlp_core.report.latency_figure import FigureLine, draw_latency
+from nlp_core.report.figure import (
+    FRAME_HEIGHT,
+    GRID,
+    LINE_HEIGHT,
+    MARGIN_HEIGHT,
+    OURS,
+    build_figure,
+    save_figure,
+    styled,
+)
 from nlp_core.report.markdown import render_rows
 from nlp_core.report.results import CellResult, Score, summarise
 
@@ -49,6 +60,20 @@ class Timings(Protocol):
     @property
     def runs(self) -> Sequence[Sequence[Times]]:
         """The times of each way of running it, and of its teacher, for each run."""
+
+
+class FigureLine(NamedTuple):
+    """A model in the figure.
+
+    Attributes:
+        name: of the model.
+        percentiles: milliseconds a sentence: P50, P90 and P99.
+        rate: sentences a second, in batches.
+    """
+
+    name: str
+    percentiles: Sequence[float]
+    rate: float
 
 
 TimeExport = Callable[[str, Params, Path], Timings]
@@ -104,16 +129,10 @@ def _find_scores(way: str, parities: Mapping[str, Mapping[str, Any]]) -> dict[st
     return {"score.first": summarise(trained[:1])} if way == EAGER and trained else {}
 
 
-def is_timed(cell: CellResult) -> bool:
-    """Say whether a cell was measured by its times."""
-    return any(metric.startswith("latency.") for metric in cell.metrics)
-
-
 def render_times(cells: Mapping[str, CellResult], config: TimingConfig) -> list[str]:
     """Return how the times were taken, and of what.
 
     Args:
-        cells: what was measured.
         config: how often.
     """
     return [
@@ -154,3 +173,44 @@ def _render_models(cells: Mapping[str, CellResult]) -> str:
             ]
         )
     return render_rows(header, rows)
+
+
+def draw_latency(lines: Sequence[FigureLine], title: str) -> bytes:
+    """Return the figure, as SVG.
+
+    Args:
+        lines: from top to bottom.
+        title: what the times are of.
+    """
+    with styled():
+        figure = build_figure(MARGIN_HEIGHT + FRAME_HEIGHT + LINE_HEIGHT * len(lines))
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
+        _draw_percentiles(left, lines)
+        _draw_rates(right, lines)
+        figure.suptitle(title, fontsize=8)
+        return save_figure(figure)
+
+
+def _draw_percentiles(axes: Axes, lines: Sequence[FigureLine]) -> None:
+    for place, line in enumerate(lines):
+        values = line.percentiles
+        axes.plot(values, [place] * len(values), color=OURS, lw=1.6)
+        axes.plot(values, [place] * len(values), color=OURS, ls="", marker="o", ms=6.5, mec="white")
+        axes.annotate(f"{values[0]:.2f}", (values[0], place), (0, 6), textcoords="offset points")
+    _frame(axes, "ms a sentence at batch 1: P50, P90, P99, without featurising", lines)
+
+
+def _draw_rates(axes: Axes, lines: Sequence[FigureLine]) -> None:
+    rates = [line.rate for line in lines]
+    axes.barh(range(len(lines)), rates, height=0.5, color=OURS)
+    _frame(axes, "sentences a second at batch 32", lines)
+
+
+def _frame(axes: Axes, title: str, lines: Sequence[FigureLine]) -> None:
+    axes.set_title(title, loc="left")
+    axes.set_yticks(range(len(lines)), [line.name for line in lines])
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.set_xlim(left=0)
+    axes.grid(axis="x", color=GRID, lw=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)

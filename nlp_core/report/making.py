@@ -14,12 +14,7 @@ DIGEST_LETTERS = 12
 def render_making(
     cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]
 ) -> list[str]:
-    """Return how the cells were trained, section by section.
-
-    Args:
-        cells: what was measured.
-        recipes: those of the grid, by name.
-    """
+    """Return how the cells were trained, section by section."""
     header = ["cell", "model", "recipe", "seeds", "parameters"]
     header += ["epoch chosen on", "reported on", "epochs"]
     rows = [
@@ -59,7 +54,6 @@ def render_recipes(
     """Return the values that the cells were trained by, and where these come from.
 
     Args:
-        cells: what was measured.
         recipes: by the name that a cell has for its recipe.
     """
     lines = ["Recipes, and where their values come from (what is not named is at its default):", ""]
@@ -126,7 +120,6 @@ def render_commands(
     """Return the commands that make the table, and each of its cells, again.
 
     Args:
-        table: its name.
         stages: for each cell the stage that makes it, and its folder.
         is_timed: whether times are among the numbers.
     """

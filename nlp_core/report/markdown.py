@@ -5,6 +5,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from nlp_core.metrics import is_lower_better
+from nlp_core.metrics.confusion import Confusion
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.gain import Gain, expect_run
 from nlp_core.report.results import Score
@@ -17,12 +18,7 @@ Row = Sequence[str]
 
 
 class Grid(NamedTuple):
-    """A table of texts.
-
-    Attributes:
-        header: name of each column.
-        rows: the texts of each row.
-    """
+    """A table of texts."""
 
     header: list[str]
     rows: list[list[str]]
@@ -34,7 +30,6 @@ def render_report(
     """Return the report of a table as markdown.
 
     Args:
-        comparison: the table with our numbers in it.
         pictures: what each figure shows, by the name of its file without the ending.
         sections: how the numbers were made, and how to make them again; empty ones are left out.
     """
@@ -57,6 +52,21 @@ def render_rows(header: Row, rows: Iterable[Row]) -> str:
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
     )
+
+
+def render_confusion(confusion: Confusion) -> str:
+    """Return a markdown table: a row for each right label, a column for each predicted one.
+
+    The last column and the last row hold the sums.
+    """
+    header = ["right / predicted", *confusion.labels, "all"]
+    rows = [
+        [label, *(str(count) for count in counts), str(counts.sum())]
+        for label, counts in zip(confusion.labels, confusion.counts, strict=True)
+    ]
+    sums = confusion.counts.sum(0)
+    rows.append(["all", *(str(count) for count in sums), str(sums.sum())])
+    return render_rows(header, rows)
 
 
 def summarise_outcomes(entries: Sequence[Entry]) -> str:
@@ -122,12 +132,7 @@ def format_score(score: Score, decimals: int = 2) -> str:
 
 
 def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
-    """Return the numbers of a part as text, without the columns that would be empty.
-
-    Args:
-        part: a part of the comparison.
-        comparison: the whole table.
-    """
+    """Return the numbers of a part as text, without the columns that would be empty."""
     has_published = any(entry.number.value is not None for entry in part.entries)
     over = comparison.published.measured_over
     columns = {
@@ -150,12 +155,7 @@ def build_grid(part: ComparedPart, comparison: Comparison) -> Grid:
 
 
 def render_part(part: ComparedPart, comparison: Comparison) -> str:
-    """Return a part of the table as markdown, with its notes.
-
-    Args:
-        part: a part of the comparison.
-        comparison: the whole table.
-    """
+    """Return a part of the table as markdown, with its notes."""
     return "\n\n".join(
         text
         for text in (
@@ -229,12 +229,7 @@ def _explain_gains(part: ComparedPart) -> str:
 
 
 def render_notes(part: ComparedPart, comparison: Comparison) -> str:
-    """Return the reasons and remarks that the verdicts of a part refer to, one a line.
-
-    Args:
-        part: a part of the comparison.
-        comparison: the whole table.
-    """
+    """Return the reasons and remarks that the verdicts of a part refer to, one a line."""
     named = {row.reason for row in part.config.rows}
     named |= {number.reason for row in part.config.rows for number in row.numbers.values()}
     used = {key for key in named if any(f"[{key}]" in entry.verdict.text for entry in part.entries)}

@@ -23,7 +23,6 @@ class PaperTable(NamedTuple):
     """A compared table and what is known of its differences.
 
     Attributes:
-        comparison: the table with our numbers in it.
         findings: intervals and letters of its columns.
     """
 

@@ -1,14 +1,32 @@
 """The section of pretrained cells: their curves, and what a report shows of them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.report.curve import Curves, draw_curves
+from nlp_core.report.figure import (
+    GRID,
+    HONEST,
+    OURS,
+    PUBLISHED,
+    QUIET,
+    build_figure,
+    save_figure,
+    styled,
+)
 from nlp_core.report.making import render_recipes
 from nlp_core.report.markdown import render_rows
 from nlp_core.report.results import CellResult
+
+Curves = dict[str, dict[str, list[tuple[int, float]]]]
+"""For each encoder and each text its points: step and perplexity."""
+
+COLORS = (OURS, HONEST, PUBLISHED, QUIET)
+PANEL_HEIGHT = 2.6  # inches
 
 
 def read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -29,12 +47,7 @@ def read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
 def render_encoders(
     cells: Mapping[str, CellResult], encoders: Mapping[str, EncoderConfig]
 ) -> list[str]:
-    """Return what pretrained cells were made of and how.
-
-    Args:
-        cells: what was measured.
-        encoders: of the grid.
-    """
+    """Return what pretrained cells were made of and how."""
     header = ["encoder", "begins with", "corpus", "steps of the head alone", "steps", "parameters"]
     rows = []
     for name, cell in cells.items():
@@ -51,3 +64,54 @@ def draw_encoders(curves: Curves, encoders: Mapping[str, EncoderConfig]) -> byte
         name: item.head_start.steps if item.head_start else 0 for name, item in encoders.items()
     }
     return draw_curves(curves, heads)
+
+
+def draw_curves(curves: Curves, heads: Mapping[str, int]) -> bytes:
+    """Return a figure with a panel for each encoder and a line for each text, as SVG.
+
+    Args:
+        curves: the points.
+        heads: the steps of each encoder in which its head alone was trained; 0: none.
+    """
+    with styled():
+        figure = build_figure(PANEL_HEIGHT * max(len(curves), 1) + 0.6)
+        figure.suptitle("Held-out masked perplexity", fontsize=12, fontweight="bold")
+        for idx, (name, lines) in enumerate(sorted(curves.items())):
+            _draw_panel(figure.add_subplot(len(curves), 1, idx + 1), name, lines, heads[name])
+        return save_figure(figure)
+
+
+def _draw_panel(
+    axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, float]]], head: int
+) -> None:
+    places = iter(["bottom", "top"])  # the upper end's number above it, the next one's below
+    for idx, (text, points) in enumerate(sorted(lines.items(), key=_find_end, reverse=True)):
+        steps, values = [step for step, _ in points], [value for _, value in points]
+        color = COLORS[idx % len(COLORS)]
+        axes.plot(steps, values, "-o", color=color, label=text, linewidth=1.6, ms=3.6)
+        axes.annotate(
+            f"{values[-1]:.4g}",
+            (steps[-1], values[-1]),
+            xytext=(5, 0),
+            textcoords="offset points",
+            color=color,
+            va=next(places, "center"),
+        )
+    if head:
+        axes.axvline(head, color=QUIET, linestyle="--", linewidth=1.0)
+        above = axes.get_xaxis_transform()
+        axes.annotate("head alone ", (head, 0.9), xycoords=above, ha="right", color=QUIET)
+    axes.set_yscale("log")
+    axes.set_title(name, loc="left")
+    axes.set_xlabel("steps")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines["bottom"].set_color(GRID)
+    axes.legend(frameon=False)
+
+
+def _find_end(line: tuple[str, Sequence[tuple[int, float]]]) -> tuple[float, str]:
+    """Return the last value of a line, and its name."""
+    name, points = line
+    return points[-1][1], name

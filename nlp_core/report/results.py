@@ -76,6 +76,11 @@ class CellResult(Record):
     runs: dict[str, RunDigests] = {}
     """By seed."""
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether it was measured by its times."""
+        return any(metric.startswith("latency.") for metric in self.metrics)
+
 
 class Results(Record):
     """The content of results/<table>.json."""
@@ -116,7 +121,6 @@ def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
     """Read a JSON file that a stage wrote.
 
     Args:
-        path: the file.
         model: what it must hold.
         command: what writes it, which the error message says to run.
 

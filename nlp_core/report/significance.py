@@ -33,7 +33,6 @@ class RowFinding:
     """What is known of one number of a column.
 
     Attributes:
-        row: name of the row.
         mean: over seeds, in points.
         seeds: how many.
         interval: 95 % over seeds and examples.
@@ -55,7 +54,6 @@ class ColumnFinding:
 
     Attributes:
         part: title of the part.
-        column: its name.
         selection: how the epoch was chosen.
         rows: at least one.
         units: how many were resampled: examples, or the questions of a ranking.
@@ -77,10 +75,6 @@ def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
 
     A difference is significant if both tests agree after Holm's correction over all pairs of the
     table: the paired bootstrap with the spread of seeds, and the swap of examples.
-
-    Args:
-        comparison: the table with our numbers in it.
-        root: the project's root.
     """
     scores = _read_scores(comparison, root)
     columns = [

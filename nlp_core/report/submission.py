@@ -40,7 +40,6 @@ class Sheet(NamedTuple):
     """One file of the site.
 
     Attributes:
-        file: its name.
         task: whose rows it has.
         split: which of them.
         trained_on: the task of the cell that predicts it.
@@ -74,7 +73,6 @@ class Filled(NamedTuple):
     """A file that was written.
 
     Attributes:
-        file: its name.
         origin: what its predictions come from.
         rows: how many there are.
     """
@@ -103,9 +101,7 @@ def write_submission(
     """Write the zip, whole or not at all, and return what is in it.
 
     Args:
-        path: the zip.
         cells: experiments of the grid, at most one for each task of GLUE.
-        params: params.yaml.
         tasks: what cells of several tasks predict; none: all of their tasks that GLUE has.
         seed: the seed that predicts; None: the first one of each cell.
         fill: whether a task without a cell gets one and the same answer on each row.
@@ -140,8 +136,6 @@ def choose_cells(
     """Return the cell of each task, in the order of the site's files.
 
     Args:
-        names: of cells.
-        params: params.yaml.
         wanted: what cells of several tasks predict; none: all of their tasks that GLUE has.
 
     Raises:

@@ -23,10 +23,6 @@ FIGURE = Path("reports") / "headline.svg"
 def update_readme(path: Path, root: Path) -> bool:
     """Write the generated parts of a README and the figure, and return whether the text changed.
 
-    Args:
-        path: the README.
-        root: the project's root.
-
     Raises:
         ConfigError: a marker has an unknown name.
         DataError: a marker has no end, or a results file is damaged.
@@ -45,8 +41,6 @@ def fill_markers(text: str, headline: Headline, *, where: str) -> str:
     """Return a markdown text with the generated parts between its markers.
 
     Args:
-        text: the markdown.
-        headline: the outcomes of all tables.
         where: the file's name in an error message.
 
     Raises:

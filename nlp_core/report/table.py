@@ -14,7 +14,7 @@ from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, compare
 from nlp_core.report.evaluation import list_cells
 from nlp_core.report.figure import draw_figure
-from nlp_core.report.latency import draw_times, is_timed, render_times
+from nlp_core.report.latency import draw_times, render_times
 from nlp_core.report.making import render_commands, render_data, render_machines, render_making
 from nlp_core.report.markdown import render_report, summarise_outcomes
 from nlp_core.report.pretraining import draw_encoders, render_encoders
@@ -28,9 +28,7 @@ class Section(NamedTuple):
     """What a report shows of one sort of cells.
 
     Attributes:
-        making: how the numbers were made.
         text: what the figure shows, which is that of the first sort.
-        svg: its content.
     """
 
     making: list[str]
@@ -39,21 +37,12 @@ class Section(NamedTuple):
 
 
 def list_tables(root: Path) -> list[str]:
-    """Return the tables that have published numbers, sorted.
-
-    Args:
-        root: the project's root.
-    """
+    """Return the tables that have published numbers, sorted."""
     return sorted(path.stem for path in (root / "reports" / "published").glob("*.yaml"))
 
 
 def is_measured(table: str, root: Path) -> bool:
-    """Say whether there are results of a table.
-
-    Args:
-        table: its name.
-        root: the project's root.
-    """
+    """Say whether there are results of a table."""
     return _find_results(table, root).exists()
 
 
@@ -61,8 +50,6 @@ def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> C
     """Read the published and the measured numbers of a table and compare them.
 
     Args:
-        table: its name.
-        root: the project's root.
         allow_missing: whether a table without results has nothing measured, or is an error.
 
     Raises:
@@ -78,10 +65,6 @@ def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> C
 def write_report(table: str, root: Path) -> None:
     """Write the markdown and the figure of a table, in sections by the sort of its cells.
 
-    Args:
-        table: its name.
-        root: the project's root.
-
     Raises:
         ConfigError: a file that a person writes is missing or wrong.
         DataError: results/<table>.json is missing or is no results file.
@@ -93,7 +76,7 @@ def write_report(table: str, root: Path) -> None:
     made = [text for part in parts for text in part.making]
     if cells:
         made = ["## How our numbers were made", *made, render_data(cells), render_machines(cells)]
-    timed = any(is_timed(cell) for cell in cells.values())
+    timed = any(cell.is_timed for cell in cells.values())
     stages = {
         name: (name_stage(name, item), name_folder(item.table, name))
         for name, item in list_cells(table, params).items()
@@ -110,7 +93,7 @@ def write_report(table: str, root: Path) -> None:
 
 def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     cells, curves = comparison.results.cells, comparison.results.curves
-    timed = {name: cell for name, cell in cells.items() if is_timed(cell)}
+    timed = {name: cell for name, cell in cells.items() if cell.is_timed}
     pretrained = {name: cells[name] for name in curves}
     trained = {name: cell for name, cell in cells.items() if name not in {*timed, *pretrained}}
     if trained or not cells:

@@ -63,11 +63,9 @@ class SeedVerdict:
     """What came of training one seed again.
 
     Attributes:
-        place: which seed.
         outcome: `identical` or `different` where the fingerprint is the committed one, else
             `consistent` or `inconsistent` with the committed seeds.
         details: what differs, one sentence each.
-        moved: the scores that differ.
     """
 
     place: Place
@@ -87,9 +85,6 @@ def list_places(
     """Return the seeds to verify, in the order of the results file.
 
     Args:
-        params: params.yaml and grid/.
-        root: the project's root.
-        table: its name.
         cells: some of its cells; all that it trains if empty.
         seeds: some of their seeds; all if empty.
 
@@ -120,14 +115,7 @@ def list_places(
 
 
 def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Place]:
-    """Return one random seed of each of some random cells that can be verified.
-
-    Args:
-        params: params.yaml and grid/.
-        root: the project's root.
-        count: how many cells.
-        seed: of the draw.
-    """
+    """Return one random seed of each of some random cells that can be verified."""
     cells = []
     for table in sorted(params.tables):
         path = root / "results" / f"{table}.json"
@@ -148,13 +136,7 @@ def _starts_from_data(cell: CellConfig | None, table: str, params: Params) -> bo
 
 
 def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> list[str]:
-    """Return the DVC stages that make the data and the starting weights that are not there.
-
-    Args:
-        places: the seeds to verify.
-        params: params.yaml and grid/.
-        root: the project's root.
-    """
+    """Return the DVC stages that make the data and the starting weights that are not there."""
     stages: dict[str, None] = {}
     for place in dict.fromkeys(places):
         cell = _find_item(place, params)
@@ -183,9 +165,6 @@ def verify(
     """Train seeds again and yield what came of each.
 
     Args:
-        places: the seeds.
-        params: params.yaml and grid/.
-        root: the project's root.
         work: an empty folder, or that of a killed run, which goes on.
 
     Raises:

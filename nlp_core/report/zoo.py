@@ -34,8 +34,6 @@ class ZooModel(NamedTuple):
     """A model file and what came of it.
 
     Attributes:
-        path: below zoo/.
-        description: what it is.
         source: what it is taken from.
         tasks: the tasks that params.yaml trains it on, or those that its heads name, or the kinds
             that it serves.
@@ -63,9 +61,6 @@ class ZooResult(NamedTuple):
 
 def list_zoo(root: Path) -> list[ZooModel]:
     """Return every model file under zoo/, sorted by path.
-
-    Args:
-        root: the project's root.
 
     Raises:
         ConfigError: a model file, params.yaml or a file of published numbers is wrong.

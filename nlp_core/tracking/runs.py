@@ -73,11 +73,7 @@ class TrackedCell:
 
 
 def collect_cells(root: Path) -> Iterator[TrackedCell]:
-    """Yield every finished cell that was trained or pretrained, in the order of its path.
-
-    Args:
-        root: the project's root.
-    """
+    """Yield every finished cell that was trained or pretrained, in the order of its path."""
     lock = _read_lock(root / "dvc.lock")
     params = read_params(root / "params.yaml")
     for path in sorted(root.glob("artifacts/cells/*/*/cell.json")):

@@ -4,19 +4,23 @@ MLflow takes seconds to import, so it is imported when a store is opened.
 """
 
 import fcntl
+import logging
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nlp_core.tracking.runs import TrackedCell, TrackedSeed
+from nlp_core.tracking.runs import TrackedCell, TrackedSeed, collect_cells
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Run
+
+log = logging.getLogger(__name__)
 
 # MLflow reads these when it is imported: it must not report to anybody.
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
@@ -25,6 +29,32 @@ KEY, CELL, LEVEL, SEED = "reglue.key", "reglue.cell", "reglue.level", "reglue.se
 PARENT = "mlflow.parentRunId"
 
 Change = Literal["kept", "added", "replaced"]
+
+
+def import_runs(root: Path, database: Path) -> Counter[str]:
+    """Import the runs of a project and return how many cells were added, replaced and kept.
+
+    A cell is one run with one nested run a seed, in an experiment named like its table; so is an
+    encoder that was pretrained here. A cell whose files changed since
+    replaces the older runs, which MLflow keeps as deleted.
+
+    Args:
+        database: MLflow's SQLite file; it is made when missing.
+
+    Raises:
+        ConfigError: params.yaml is wrong.
+    """
+    counts: Counter[str] = Counter()
+    cells = [*collect_cells(root)]
+    with open_store(database) as store:
+        for cell in cells:
+            change = store.put(cell)
+            counts[change] += 1
+            log.info(
+                "track %s table=%s cell=%s seeds=%d", change, cell.table, cell.cell, len(cell.seeds)
+            )
+    log.info("track done added=%(added)d replaced=%(replaced)d kept=%(kept)d", counts)
+    return counts
 
 
 class Store:

@@ -1,13 +1,16 @@
-"""Where a training starts that goes on with the layers of a trained model."""
+"""Where a training starts: from the layers of a trained model, or from word vectors."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any  # any value of a model file
 
+from nlp_core.config.base import read_mapping
 from nlp_core.config.name import CELL, SEED
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
+from nlp_core.data.word_vectors import convert_vectors
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, digest_json
 from nlp_core.models.features import Featurizer
@@ -118,6 +121,49 @@ def find_start(name: str, plugins: Sequence[Path]) -> Start | None:
         return None
     found = read_trained_folder(folder, plugins=plugins)
     return Start(found.weights, found.init, found.plan)
+
+
+def start_from_vectors(
+    model: dict[str, Any], path: Path, max_words: int | None, *, where: str
+) -> Path:
+    """Give word vectors to every word embedding of a model file, and return their folder.
+
+    Args:
+        model: the plain model file, which is changed.
+        path: a text file of vectors, or a processed folder.
+        max_words: how many words of a text file to read; None: all.
+        where: the model file's name.
+
+    Raises:
+        ConfigError: no layer reads words, or the folder is not one of vectors, or has several.
+        DataError: the file is malformed.
+    """
+    embeddings = [layer for layer in model["layers"] if layer["block"] == "word_embedding"]
+    if not embeddings:
+        raise ConfigError(
+            f"{where}: has no layer of the block word_embedding, so that --vectors {path} "
+            "would not be read; leave --vectors out."
+        )
+    if path.is_dir():
+        manifest = read_mapping(path / "manifest.json")
+        if manifest.get("kind") != "vectors":
+            raise ConfigError(f"{path}: holds no word vectors, expected a folder that does.")
+        if any(layer.get("vectors") for layer in embeddings):
+            return path
+        if len(manifest["tables"]) > 1:
+            raise ConfigError(
+                f"{path}: found the tables {', '.join(manifest['tables'])}, and no layer of "
+                f"{where} that names one; say which: --set "
+                f"layers.{embeddings[0]['name']}.vectors={next(iter(manifest['tables']))}."
+            )
+        folder = path
+    else:
+        folder = convert_vectors(path, max_words)
+        manifest = read_mapping(folder / "manifest.json")
+    ((name, table),) = manifest["tables"].items()
+    for layer in embeddings:
+        layer |= {"vectors": name, "dim": table["dim"]}
+    return folder
 
 
 def read_start(name: str, params: Params) -> Start | None:

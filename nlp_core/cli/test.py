@@ -1,0 +1,54 @@
+"""`reglue test`: measure a trained model on a labelled file."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from nlp_core.cli.output import add_set, show_log, show_metrics
+from nlp_core.cli.program import Command
+from nlp_core.cli.trained_argument import add_trained, open_predictor
+from nlp_core.errors import ConfigError
+from nlp_core.kinds import KINDS
+
+COMMAND = Command(
+    group="train on your own file",
+    place=3,
+    summary="measure a trained model on a labelled file",
+    examples=(
+        "reglue test artifacts/reviews --data later.tsv",
+        "reglue test artifacts/reviews --data later.tsv --confusion",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="labelled data file")
+    add("--json", action="store_true", help="print JSON")
+    add("--confusion", action="store_true", help="also print the confusion matrix")
+    add_trained(parser)
+    add_set(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    show_log("WARNING")
+    predictor = open_predictor(options)
+    if options.confusion and not predictor.data.kind.has_confusion:
+        fitting = [name for name in KINDS.names() if KINDS.get(name).has_confusion]
+        raise ConfigError(
+            f"--confusion: found a model of the kind {predictor.data.kind}, expected one that "
+            f"gives each row one label: {' or '.join(fitting)}."
+        )
+    metrics, confusion = predictor.compare(options.data)
+    shown = confusion if options.confusion else None
+    if options.json:
+        counts = {"labels": shown.labels, "counts": shown.counts.tolist()} if shown else None
+        found = metrics | ({"confusion": counts} if counts else {})
+        sys.stdout.write(json.dumps(found, indent=2, sort_keys=True) + "\n")
+        return
+    show_metrics({options.data.name: metrics})
+    if shown is not None:
+        from nlp_core.report.markdown import render_confusion  # scipy, only for this
+
+        sys.stdout.write(f"\n{render_confusion(shown)}\n")
