@@ -140,8 +140,11 @@ GROUPS: dict[str, dict[str, Command]] = {
     "look things up": {
         "data": Command(
             "data",
-            "list the datasets with licences, citations and digests",
-            ("reglue data list", "reglue data list --json"),
+            "list the datasets with licences, or audit data for repeats and overlap",
+            (
+                "reglue data list",
+                "reglue data audit train.tsv test.tsv --kind classification",
+            ),
         ),
         "zoo": Command(
             "zoo",

@@ -1,4 +1,4 @@
-"""`reglue data`: the available datasets, and which of them are downloaded."""
+"""`reglue data`: the available datasets, which of them are downloaded, and their audits."""
 
 import argparse
 import json
@@ -11,12 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli import Subparsers, add_command
+from nlp_core.cli import Subparsers, add_command, audit
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    data = add_command(subparsers, "data").add_subparsers(required=True, metavar="list")
+    data = add_command(subparsers, "data").add_subparsers(required=True, metavar="list|audit")
     listing = data.add_parser("list", help="list every dataset with licence and citation")
     listing.add_argument("--json", action="store_true", help="print JSON")
     for name, text in (("sources", "dataset files"), ("data", "downloaded data")):
@@ -27,6 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
             help=f"folder of the {text} (default: {name})",
         )
     listing.set_defaults(run=run)
+    audit.add_parser(data)
 
 
 def run(options: argparse.Namespace) -> None:
