@@ -146,7 +146,7 @@ def prepare_tasks(
     runs = []
     for (task, train), item in zip(trained, taught, strict=True):
         featurizer = featurizers[task.name]
-        names = dict.fromkeys((task.select_split, task.report_split))
+        names = dict.fromkeys((task.select_split, *task.report_splits))
         splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
         splits = {"train": encode_split(featurizer, train), **splits}
         _log_words(featurizer, splits)
@@ -189,7 +189,7 @@ def _predict_splits(
     task, predictions = item.task, {}
     for selection in sorted(trained.states):
         model.load_state_dict(trained.states[selection])
-        chosen = (task.select_split, task.report_split)
+        chosen = (task.select_split, *task.report_splits)
         names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
         predictions[selection] = [
             predict(item.model, item.splits[name], task.targets) for name in names
