@@ -6,6 +6,7 @@ from fabricated import PUBLISHED, make_project, make_published
 from nlp_core.config.published import NumberConfig, read_published
 from nlp_core.report.comparison import Comparison, Entry, compare, judge, judge_trend
 from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.headline import count_outcomes
 from nlp_core.report.markdown import summarise_outcomes
 from nlp_core.report.table import read_comparison
 
@@ -39,6 +40,21 @@ def find(comparison: Comparison, row: str, column: str, selection: str = "honest
 )
 def test_verdict_by_tolerance(mean: float, outcome: str, text: str) -> None:
     assert judge(NumberConfig(value=90.0), mean, 1.0) == (outcome, text)
+
+
+def test_other_hardware_has_a_difference_and_no_verdict(root: Path) -> None:
+    path = root / "reports" / "published" / "trial.yaml"
+    claimed = PUBLISHED.replace("value: 88.0\n", "value: 88.0\n            claim: other_hardware\n")
+    path.write_text(claimed)
+    comparison = read_comparison("trial", root)
+    entry = find(comparison, "Alpha", "AUC")
+    assert entry.difference == pytest.approx(-0.5)
+    assert entry.verdict == ("no verdict", "no verdict: other hardware")
+    assert "1 without a verdict" in summarise_outcomes(comparison.entries)
+    (tally,) = count_outcomes([comparison]).tallies
+    path.write_text(PUBLISHED)
+    (judged,) = count_outcomes([read_comparison("trial", root)]).tallies
+    assert len(tally.compared) == len(judged.compared) - 1
 
 
 def test_verdict_without_a_published_number() -> None:

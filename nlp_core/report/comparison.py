@@ -9,7 +9,9 @@ from nlp_core.metrics import is_lower_better
 from nlp_core.report.gain import Gain, measure_gain
 from nlp_core.report.results import CellResult, Results, Score
 
-Outcome = Literal["above", "reproduced", "below", "trend", "no trend", "ours", "reference", "open"]
+Outcome = Literal[
+    "above", "reproduced", "below", "trend", "no trend", "no verdict", "ours", "reference", "open"
+]
 Selection = Literal["honest", "paper"]
 
 NO_EXPERIMENT = "no experiment has that cell"
@@ -28,8 +30,8 @@ class Verdict(NamedTuple):
 
     Attributes:
         outcome: its sort; `above` is better than published and `below` worse than the tolerance
-            allows, also where lower is better; `ours` has nothing to compare with, `reference`
-            nothing of ours, `open` is not run.
+            allows, also where lower is better; `no verdict` depends on the hardware, `ours` has
+            nothing to compare with, `reference` nothing of ours, `open` is not run.
         text: what the report says of it.
     """
 
@@ -218,6 +220,8 @@ class _Place:
 
     def _judge(self, ours: Score, selection: Selection) -> Verdict:
         number = self.number
+        if number.claim == "other_hardware":
+            return Verdict("no verdict", "no verdict: other hardware")
         if number.claim == "trend":
             return self._judge_trend(ours, selection)
         tolerance = self.part.tolerance if number.tolerance is None else number.tolerance

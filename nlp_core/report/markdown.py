@@ -85,6 +85,7 @@ def _count(entries: Sequence[Entry]) -> str:
         "below": outcomes.count("below"),
         "trend holds": outcomes.count("trend"),
         "trend does not hold": outcomes.count("no trend"),
+        "without a verdict": outcomes.count("no verdict"),
         "with no published number": outcomes.count("ours"),
         "with nothing to compare with": outcomes.count("open"),
     }
@@ -194,8 +195,11 @@ def _format_published(value: float, sd: float | None, decimals: int) -> str:
 
 
 def _explain_verdicts(part: ComparedPart) -> str:
-    if not any(entry.difference is not None for entry in part.entries):
+    compared = [entry for entry in part.entries if entry.difference is not None]
+    if not compared:
         return ""
+    if all(entry.verdict.outcome == "no verdict" for entry in compared):
+        return "The difference is ours less published. The machines differ: there is no verdict."
     explained = (
         f"Reproduced: our mean is at most {part.config.tolerance:.1f} points below the published "
         "number. Above: it is higher. The difference is ours less published."
