@@ -6,6 +6,7 @@ from fabricated import PUBLISHED, make_project, make_published
 from nlp_core.config.published import NumberConfig, read_published
 from nlp_core.report.comparison import Comparison, Entry, compare, judge, judge_trend
 from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.headline import count_outcomes
 from nlp_core.report.markdown import summarise_outcomes
 from nlp_core.report.results import summarise
 from nlp_core.report.table import read_comparison
@@ -51,7 +52,22 @@ def test_equal_seeds_expect_their_own_score() -> None:
 
 
 def test_one_run_has_no_verdict() -> None:
-    assert judge(NumberConfig(value=90.0), summarise([90.0]), 2).outcome == "one run"
+    assert judge(NumberConfig(value=90.0), summarise([90.0]), 2).outcome == "no verdict"
+
+
+def test_other_hardware_has_a_difference_and_no_verdict(root: Path) -> None:
+    path = root / "reports" / "published" / "trial.yaml"
+    claimed = PUBLISHED.replace("value: 88.0\n", "value: 88.0\n            claim: other_hardware\n")
+    path.write_text(claimed)
+    comparison = read_comparison("trial", root)
+    entry = find(comparison, "Alpha", "AUC")
+    assert entry.difference == pytest.approx(-0.5)
+    assert entry.verdict == ("no verdict", "no verdict: other hardware")
+    assert "1 without a verdict" in summarise_outcomes(comparison.entries)
+    (tally,) = count_outcomes([comparison]).tallies
+    path.write_text(PUBLISHED)
+    (judged,) = count_outcomes([read_comparison("trial", root)]).tallies
+    assert len(tally.compared) == len(judged.compared) - 1
 
 
 def test_verdict_without_a_published_number() -> None:
@@ -105,7 +121,7 @@ def test_results_win_over_a_claim_of_not_run(root: Path) -> None:
         PUBLISHED.replace("cell: delta", "cell: gamma").replace("AUC: test.auc", "AUC: test.f1")
     )
     entry = find(read_comparison("trial", root), "Delta", "AUC")
-    assert entry.verdict.text == "one run: no verdict"
+    assert entry.verdict.text == "no verdict: one run"
 
 
 def test_a_trend_needs_both_rows(root: Path) -> None:

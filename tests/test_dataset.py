@@ -170,6 +170,8 @@ def test_label_that_means_two_things_is_refused(tmp_path: Path) -> None:
         (change(task__reader={"name": "wikiqa"}), "reader wikiqa with kind classification"),
         (change(task__select_split="held_out"), "unknown split 'held_out'"),
         (change(task__report_split="test"), "report_split: unknown split 'test'"),
+        (change(task__further_report_splits=["x"]), "further_report_splits: unknown split 'x'"),
+        (change(task__further_report_splits=["dev"]), "further_report_splits: found a split twice"),
         (
             change(task__held_out={"share": 0.1, "seed": 1, "by": "row"}),
             "found held_out or select_split: held_out, expected both",

@@ -151,6 +151,21 @@ def test_the_reported_split_must_be_predicted(tmp_path: Path) -> None:
         evaluate(root)
 
 
+def test_a_task_that_reports_on_several_splits_has_their_mean(tmp_path: Path) -> None:
+    root = make_project(tmp_path)
+    facts = TASKS["beta"] | {"further_report_splits": ["held_out"]}
+    edit_json(root / "artifacts/cells/trial/beta/cell.json", tasks={"beta": facts})
+    metrics = evaluate(root)["beta"]["metrics"]
+    values = [metrics[f"{split}.accuracy"] for split in ("dev", "held_out", "reported")]
+    assert values[0]["values"] == [25.0, 50.0, 75.0]
+    assert values[1]["values"] == [50.0, 50.0, 50.0]
+    assert values[2]["values"] == [37.5, 50.0, 62.5]
+    facts |= {"further_report_splits": ["other"]}
+    edit_json(root / "artifacts/cells/trial/beta/cell.json", tasks={"beta": facts})
+    with pytest.raises(DataError, match="no honest predictions of the split 'other'"):
+        evaluate(root)
+
+
 def test_one_cell_is_measured_alone_and_the_others_are_kept(tmp_path: Path) -> None:
     root = make_project(tmp_path)
     before = evaluate(root)

@@ -3,6 +3,7 @@
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from nlp_core.heads.ranking import (
     PairwiseRankingHead,
     RankingHead,
 )
+from nlp_core.metrics import Predictions, measure
 
 SCORES = torch.tensor([2.0, 0.5, 1.0, -1.0, 3.0, 0.0], dtype=torch.float64)
 TARGET = torch.tensor([1, 0, 1, 0, 0, 0])
@@ -26,6 +28,28 @@ HEADS = [
     ListwiseRankingHead(2, 2),
 ]
 each_head = pytest.mark.parametrize("head", HEADS, ids=["margin", "logistic", "listwise"])
+
+
+def test_the_order_of_high_scores_is_kept() -> None:
+    """In 64 bits the sigmoid of every score above 37 is 1."""
+    head = PairwiseRankingHead(2, 2)
+    scores = torch.tensor([36.5, 36.52, 40.0, 60.0, 600.0, 13.0, -3.0])
+    probability = head.decode(scores).probability
+    assert probability is not None
+    assert probability[2:5, 1].tolist() == [1.0] * 3
+    for best in range(len(scores)):
+        above = int((scores > scores[best]).sum())
+        found = Predictions(
+            labels=["0", "1"],
+            target=["1" if idx == best else "0" for idx in range(len(scores))],
+            prediction=["1"] * len(scores),
+            score=probability.numpy(),
+            group=np.zeros(len(scores), dtype=np.int64),
+            scheme=None,
+        )
+        assert measure("ranking", ["mrr", "map"], found) == pytest.approx(
+            {"mrr": 100 / (1 + above), "map": 100 / (1 + above)}, abs=1e-4
+        )
 
 
 def test_margin_loss_by_hand() -> None:

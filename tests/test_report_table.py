@@ -104,6 +104,18 @@ def test_the_figure_names_its_rows_as_text(root: Path) -> None:
         assert f">{text}</text>" in figure
 
 
+def test_a_panel_without_a_number_of_ours_is_left_out(root: Path) -> None:
+    path = root / "reports/published/trial.yaml"
+    ours = draw_figure(read_comparison("trial", root)).decode()
+    assert ">Ranking: AUC</text>" in ours
+    path.write_text(path.read_text().replace("cell: alpha", "cell: absent"))
+    comparison = read_comparison("trial", root)
+    figure = draw_figure(comparison).decode()
+    assert "Ranking" not in figure
+    assert ">Classification: accuracy</text>" in figure
+    assert any(entry.row == "Reference" for entry in comparison.entries)
+
+
 def test_a_long_title_wraps_beside_long_names(root: Path) -> None:
     path = root / "reports/published/trial.yaml"
     title = "Classification of more texts than anyone would name in the title of a panel"

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -281,6 +282,31 @@ def test_task_reported_on_dev_has_both_ways_of_choosing_the_epoch(project: Path)
         "honest",
         "paper",
     }
+
+
+def test_every_reported_split_is_predicted(project: Path) -> None:
+    kind, name = "classification", "tiny_classification"
+    alone = train_cell(make_cell(project, kind, held_out=True))
+    note = json.loads((alone / "cell.json").read_text())
+    assert "further_report_splits" not in note["tasks"][name]
+    task = project / "data/processed" / name
+    shutil.copy(task / "dev.parquet", task / "dev_more.parquet")
+    manifest = json.loads((task / "manifest.json").read_text())
+    manifest["further_report_splits"] = ["dev_more"]
+    manifest["splits"]["dev_more"] = manifest["splits"]["dev"]
+    (task / "manifest.json").write_text(json.dumps(manifest))
+    recipe = make_cell(project, kind, held_out=True)
+    folder = train_cell(recipe)
+    rows = pq.read_table(folder / f"seed-1/predictions/{name}.parquet").to_pylist()
+    assert {(row["split"], row["selection"]) for row in rows} == {
+        ("held_out", "honest"),
+        ("dev", "honest"),
+        ("dev_more", "honest"),
+        ("dev", "paper"),
+        ("dev_more", "paper"),
+    }
+    note = json.loads((folder / "cell.json").read_text())
+    assert note["tasks"][name]["further_report_splits"] == ["dev_more"]
 
 
 def test_last_epoch_is_kept_honestly_whatever_its_score(project: Path) -> None:

@@ -107,6 +107,7 @@ def copy_workflow(root: Path, *more: str) -> Project:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, target)
+    (root / "results/audit").mkdir(parents=True, exist_ok=True)
     subprocess.run(["git", "init", "--quiet", "."], cwd=root, check=True)
     return Project(root)
 

@@ -1,4 +1,4 @@
-"""`reglue data`: the available datasets, and which of them are downloaded."""
+"""`reglue data`: the available datasets, which of them are downloaded, and their audits."""
 
 import argparse
 import json
@@ -11,19 +11,23 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from nlp_core.cli import audit
 from nlp_core.cli.program import Command
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
 
 COMMAND = Command(
     group="look things up",
     place=1,
-    summary="list the datasets with licences, citations and digests",
-    examples=("reglue data list", "reglue data list --json"),
+    summary="list the datasets with licences, or audit data for repeats and overlap",
+    examples=(
+        "reglue data list",
+        "reglue data audit train.tsv test.tsv --kind classification",
+    ),
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    data = parser.add_subparsers(required=True, metavar="list")
+    data = parser.add_subparsers(required=True, metavar="list|audit")
     listing = data.add_parser("list", help="list every dataset with licence and citation")
     listing.add_argument("--json", action="store_true", help="print JSON")
     for name, text in (("sources", "dataset files"), ("data", "downloaded data")):
@@ -34,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"folder of the {text} (default: {name})",
         )
     listing.set_defaults(run=run)
+    audit.add_parser(data)
 
 
 def run(options: argparse.Namespace) -> None:

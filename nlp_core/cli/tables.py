@@ -25,6 +25,7 @@ STYLES = {
     "trend": "green",
     "below": "red",
     "no trend": "red",
+    "no verdict": "dim",
     "open": "dim",
     "reference": "dim",
 }

@@ -160,6 +160,8 @@ class TaskConfig(ClosedModel):
     select_split: SplitName | None
     """Split that selects the epoch; null: the source has only a test set."""
     report_split: SplitName | None
+    further_report_splits: list[SplitName] = Field(default_factory=list)
+    """Splits that a table reports in addition, such as the mismatched one of MNLI."""
     held_out: HeldOutConfig | None = None
     """How select_split: held_out is cut out of train."""
 
@@ -198,9 +200,14 @@ class TaskConfig(ClosedModel):
         known = sorted(set(self.splits) | held_out)
         if HELD_OUT in self.splits or (self.held_out and "train" not in self.splits):
             raise ValueError("held_out is cut out of train; it cannot be one of splits.")
-        for key, split in (("select", self.select_split), ("report", self.report_split)):
+        named = [("select_split", self.select_split), ("report_split", self.report_split)]
+        named += [("further_report_splits", split) for split in self.further_report_splits]
+        for key, split in named:
             if split is not None and split not in known:
-                raise ValueError(f"{key}_split: unknown split '{split}'. {suggest(split, known)}")
+                raise ValueError(f"{key}: unknown split '{split}'. {suggest(split, known)}")
+        reported = [self.report_split, *self.further_report_splits]
+        if len({*reported}) < len(reported):
+            raise ValueError(f"further_report_splits: found a split twice among {reported}.")
         if (self.select_split == HELD_OUT) != (self.held_out is not None):
             raise ValueError("found held_out or select_split: held_out, expected both or none.")
         if self.held_out and self.held_out.by not in self.kind.cuts:

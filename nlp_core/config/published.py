@@ -18,7 +18,7 @@ from nlp_core.errors import suggest
 
 Text = Annotated[str, Field(min_length=1)]
 Metric = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+(@.+)?$")]
-Claim = Literal["reproduce", "trend", "not_run"]
+Claim = Literal["reproduce", "trend", "not_run", "other_hardware"]
 
 
 class PaperConfig(ClosedModel):
@@ -54,7 +54,8 @@ class NumberConfig(ClosedModel):
     claim: Claim = "reproduce"
     """reproduce: one more run of ours is expected to reach it. trend: our difference to the row
     `against` has the paper's sign. not_run: see reason; if results exist all the same, they are
-    compared as for reproduce."""
+    compared as for reproduce. other_hardware: a time, or what is computed of times; both numbers
+    are shown without a verdict."""
     reason: Name | None = None
     """A key of reasons why it is not run; null: the row's."""
     against: Text | None = None

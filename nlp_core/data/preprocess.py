@@ -107,13 +107,20 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, obje
             "labels": _count_labels(rows, task),
         }
         log.info("preprocess split split=%s rows=%d", split, len(rows))
-    return _name_targets(task) | {
-        "splits": entries,
-        "select_split": task.select_split,
-        "report_split": task.report_split,
-        "metrics": task.metrics,
-        "scheme": task.scheme,
-    }
+    # A key that a task lacks would change the digest of what its cells were trained on.
+    further = task.further_report_splits
+    named = {"further_report_splits": further} if further else {}
+    return (
+        _name_targets(task)
+        | named
+        | {
+            "splits": entries,
+            "select_split": task.select_split,
+            "report_split": task.report_split,
+            "metrics": task.metrics,
+            "scheme": task.scheme,
+        }
+    )
 
 
 def _name_targets(task: TaskConfig) -> dict[str, object]:

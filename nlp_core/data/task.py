@@ -20,7 +20,17 @@ from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, Kind
 
-DIGESTED = ("kind", "labels", "metrics", "report_split", "scheme", "select_split", "soft", "tags")
+DIGESTED = (
+    "further_report_splits",
+    "kind",
+    "labels",
+    "metrics",
+    "report_split",
+    "scheme",
+    "select_split",
+    "soft",
+    "tags",
+)
 NO_EXAMPLES = {"vectors": "word vectors", "encoder": "an encoder", "corpus": "a corpus"}
 
 Answers = Sequence[Any] | np.ndarray
@@ -138,6 +148,7 @@ class Task:
         metrics: names of its metrics; the first one chooses the epoch.
         select_split: the split that chooses the epoch.
         report_split: the split that the table reports.
+        further_report_splits: those that it reports in addition.
         scheme: tagging scheme, or None.
         footnotes: what is to be said of data that is not the official release.
         digest: sha256 of what training reads: the splits' own digests, the labels, the choices.
@@ -154,6 +165,12 @@ class Task:
     footnotes: list[str]
     digest: str
     folder: Path
+    further_report_splits: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def report_splits(self) -> list[str]:
+        """All splits that the table reports."""
+        return [self.report_split, *self.further_report_splits]
 
     @property
     def labels(self) -> list[str]:
@@ -282,6 +299,7 @@ def read_task(folder: Path) -> Task:
             {key: manifest[key] for key in DIGESTED if key in manifest} | {"splits": splits}
         ),
         folder=folder,
+        further_report_splits=tuple(manifest.get("further_report_splits", ())),
     )
 
 

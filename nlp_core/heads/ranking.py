@@ -78,10 +78,12 @@ class RankingHead(VectorHead):
     def decode(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Decoded:
         """Return 1 for each score above 0, and sigmoid(score) as the right label's probability.
 
-        In 64 bits, so that the order of high scores is kept.
+        In 64 bits, and the wrong label's by itself: it keeps the order of scores above 37, whose
+        sigmoid is 1.
         """
-        right_B = scores_B.double().sigmoid()
-        return Decoded((scores_B > 0).long(), torch.stack([1 - right_B, right_B], -1))
+        exact_B = scores_B.double()
+        probability_B2 = torch.stack([(-exact_B).sigmoid(), exact_B.sigmoid()], -1)
+        return Decoded((scores_B > 0).long(), probability_B2)
 
     def loss(
         self, scores_B: Float[Tensor, " B"], target_B: Int[Tensor, " B"], group_B: Int[Tensor, " B"]

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from nlp_core.errors import DataError
 from nlp_core.metrics.base import Predictions, register
 
+ALMOST_SURE = 1 - 1e-6
+
 
 @register("map", "ranking")
 def measure_map(predictions: Predictions) -> float:
@@ -51,4 +53,15 @@ def _questions(
         )
     for question in np.unique(predictions.group[relevant]):
         rows = predictions.group == question
-        yield relevant[rows], predictions.score[rows, -1]
+        yield relevant[rows], _restore_order(predictions.score[rows])
+
+
+def _restore_order(score: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return numbers in the order of the candidates' scores.
+
+    Near 1 the probability of the right label is rounded to few values, or to 1; the small one of
+    the wrong label still has all digits.
+    """
+    wrong, right = score[:, 0], score[:, -1]
+    with np.errstate(divide="ignore"):  # no probability at all: before all others
+        return np.where(right > ALMOST_SURE, 1 - np.log(wrong), right)

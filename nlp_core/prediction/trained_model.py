@@ -86,6 +86,7 @@ class TrainedFolder(NamedTuple):
             footnotes=note["footnotes"],
             digest="",
             folder=Path("data/processed") / task,
+            further_report_splits=tuple(note.get("further_report_splits", ())),
         )
 
 

@@ -28,6 +28,7 @@ class CellTask(Record):
     metrics: list[str]
     select_split: str
     report_split: str
+    further_report_splits: list[str] = Field(default_factory=list)
     scheme: str | None
     footnotes: list[str]
 

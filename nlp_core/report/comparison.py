@@ -10,7 +10,7 @@ from nlp_core.report.gain import Gain, expect_run, measure_gain
 from nlp_core.report.results import CellResult, Results, Score
 
 Outcome = Literal[
-    "above", "reproduced", "below", "one run", "trend", "no trend", "ours", "reference", "open"
+    "above", "reproduced", "below", "trend", "no trend", "no verdict", "ours", "reference", "open"
 ]
 Selection = Literal["honest", "paper"]
 
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
     Attributes:
         outcome: its sort. `reproduced`: one more run of ours is expected to reach the published
             number; `above` and `below`: it is expected to be better or worse, also where lower is
-            better; `one run`: ours has no spread to expect anything from. `ours` has nothing to
+            better; `no verdict`: ours is one run, or depends on the hardware. `ours` has nothing to
             compare with, `reference` nothing of ours, `open` is not run.
         text: what the report says of it.
     """
@@ -130,7 +130,7 @@ def judge(
         return Verdict("ours", "no published number")
     expected = expect_run(ours)
     if expected is None:
-        return Verdict("one run", "one run: no verdict")
+        return Verdict("no verdict", "no verdict: one run")
     rounding = 0.5 * 10**-decimals + SMALLEST
     if expected.low - rounding <= number.value <= expected.high + rounding:
         return Verdict("reproduced", "reproduced")
@@ -221,6 +221,8 @@ class _Place:
 
     def _judge(self, ours: Score, selection: Selection) -> Verdict:
         number = self.number
+        if number.claim == "other_hardware":
+            return Verdict("no verdict", "no verdict: other hardware")
         if number.claim == "trend":
             return self._judge_trend(ours, selection)
         lower_is_better = is_lower_better(self.part.columns[self.column])

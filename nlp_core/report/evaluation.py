@@ -6,6 +6,7 @@ measured, and exports by times that are taken now.
 """
 
 import logging
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -39,6 +40,8 @@ from nlp_core.report.results import (
 log = logging.getLogger(__name__)
 
 Metrics = dict[str, float]
+REPORTED = "reported"
+"""Instead of a split, where a task reports on several: their mean."""
 
 
 def evaluate_table(
@@ -181,7 +184,10 @@ def build_result(
         init=cell.init,
         tasks={
             task: TaskSplits(
-                kind=facts.kind, select_split=facts.select_split, report_split=facts.report_split
+                kind=facts.kind,
+                select_split=facts.select_split,
+                report_split=facts.report_split,
+                further_report_splits=facts.further_report_splits,
             )
             for task, facts in cell.tasks.items()
         },
@@ -263,10 +269,21 @@ def _measure_task(path: Path, task: CellTask, stage: str) -> Metrics:
         suffix = "" if item.selection == "honest" else f".{item.selection}"
         found: Mapping[str, float] = measure(task.kind, task.metrics, item.predictions)
         metrics |= {f"{item.split}.{name}{suffix}": value for name, value in found.items()}
-    expected = f"{task.report_split}.{task.metrics[0]}"
-    if expected not in metrics:
-        raise DataError(
-            f"{path}: found no honest predictions of the split '{task.report_split}', which the "
-            f"table reports; run `dvc repro --force {stage}`."
-        )
-    return metrics
+    reported = [task.report_split, *task.further_report_splits]
+    for split in reported:
+        if f"{split}.{task.metrics[0]}" not in metrics:
+            raise DataError(
+                f"{path}: found no honest predictions of the split '{split}', which the table "
+                f"reports; run `dvc repro --force {stage}`."
+            )
+    return metrics | (_average(metrics, reported) if task.further_report_splits else {})
+
+
+def _average(metrics: Metrics, splits: Sequence[str]) -> Metrics:
+    """Return the means over the reported splits, as the metrics of a split `reported`."""
+    values: dict[str, list[float]] = {}
+    for key, value in metrics.items():
+        split, _, name = key.partition(".")
+        if split in splits:
+            values.setdefault(f"{REPORTED}.{name}", []).append(value)
+    return {key: statistics.fmean(found) for key, found in values.items()}

@@ -1,5 +1,6 @@
 """Draw a compared table: what was published as ticks, what we measured as dots.
 
+A panel without any number of ours is left out: the report has its published numbers.
 Behind the dots of a row that is compared with another one stands a pale band: the other row's mean,
 a thin tick, moved by the interval of the difference. A gain's band does not reach its tick.
 
@@ -78,8 +79,13 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
     Args:
         file_format: svg, pdf, or png to look at.
     """
-    shown = [part for part in comparison.parts if any(_values(entry) for entry in part.entries)]
-    panels = [panel for part in shown for panel in split_panels(part, is_only=len(shown) == 1)]
+    shown = [part for part in comparison.parts if _has_ours(part.entries)]
+    panels = [
+        panel
+        for part in shown
+        for panel in split_panels(part, is_only=len(shown) == 1)
+        if any(_has_ours(line) for line in panel.lines.values())
+    ]
     with styled():
         return save_figure(_draw_panels(panels, comparison.published.title), file_format)
 
@@ -140,6 +146,10 @@ def _group(entries: Sequence[Entry], label: str) -> dict[str, list[Entry]]:
     for entry in entries:
         lines.setdefault(label.format(entry), []).append(entry)
     return lines
+
+
+def _has_ours(entries: Sequence[Entry]) -> bool:
+    return any(entry.ours is not None for entry in entries)
 
 
 def _values(entry: Entry) -> list[float]:

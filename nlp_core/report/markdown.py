@@ -93,9 +93,9 @@ def _count(entries: Sequence[Entry]) -> str:
     counts = {
         "reproduced or above": outcomes.count("above") + outcomes.count("reproduced"),
         "below": outcomes.count("below"),
-        "of one run, without a verdict": outcomes.count("one run"),
         "trend holds": outcomes.count("trend"),
         "trend does not hold": outcomes.count("no trend"),
+        "without a verdict": outcomes.count("no verdict"),
         "with no published number": outcomes.count("ours"),
         "with nothing to compare with": outcomes.count("open"),
     }
@@ -202,8 +202,11 @@ def _format_published(value: float, sd: float | None, decimals: int) -> str:
 
 
 def _explain_verdicts(part: ComparedPart) -> str:
-    if not any(entry.difference is not None for entry in part.entries):
+    compared = [entry for entry in part.entries if entry.difference is not None]
+    if not compared:
         return ""
+    if all(entry.verdict.outcome == "no verdict" for entry in compared):
+        return "The difference is ours less published. The machines differ: there is no verdict."
     explained = (
         "Next run: where our seeds expect the score of one more run on this split, with 95 % "
         "confidence. Reproduced: the published number is in this range. Above: it is lower than "

@@ -42,6 +42,7 @@ class TaskSplits(Record):
     kind: str
     select_split: str
     report_split: str
+    further_report_splits: list[str] = []
 
 
 class RunDigests(Record):

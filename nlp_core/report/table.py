@@ -12,6 +12,7 @@ from nlp_core.config.published import read_published
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, compare
+from nlp_core.report.data_audit import render_audits
 from nlp_core.report.evaluation import list_cells
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.latency import draw_times, render_times
@@ -83,7 +84,8 @@ def write_report(table: str, root: Path) -> None:
         if name in cells or (timed and isinstance(item, ExportConfig))
     }
     differences = render_differences(find_differences(comparison, root))
-    sections = [differences, *made, render_commands(table, stages, is_timed=timed)]
+    audits = render_audits(cells, params, root)
+    sections = [differences, *audits, *made, render_commands(table, stages, is_timed=timed)]
     folder, first = root / "reports", parts[0]
     with replacing(folder / f"{table}.svg") as temporary:
         temporary.write_bytes(first.svg)

@@ -198,6 +198,7 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
                 "scheme": task.scheme,
                 "footnotes": [*task.footnotes, *_init_footnotes(cell.init)],
             }
+            | _name_further_splits(task)
             for task in cell.tasks
         },
         "runs": {
@@ -205,6 +206,12 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
             for seed, note in seeds.items()
         },
     }
+
+
+def _name_further_splits(task: Task) -> dict[str, list[str]]:
+    # Left out of other tasks: their cell.json keeps its bytes.
+    further = task.further_report_splits
+    return {"further_report_splits": [*further]} if further else {}
 
 
 def _digest_start(cell: Cell) -> str:

@@ -97,7 +97,7 @@ def prepare_tasks(
     runs = []
     for (task, train), item in zip(trained, taught, strict=True):
         featurizer = featurizers[task.name]
-        names = dict.fromkeys((task.select_split, task.report_split))
+        names = dict.fromkeys((task.select_split, *task.report_splits))
         splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
         splits = {"train": encode_split(featurizer, train), **splits}
         _log_words(featurizer, splits)

@@ -57,7 +57,7 @@ def _predict_splits(
     task, predictions = item.task, {}
     for selection in sorted(trained.states):
         model.load_state_dict(trained.states[selection])
-        chosen = (task.select_split, task.report_split)
+        chosen = (task.select_split, *task.report_splits)
         names = dict.fromkeys(chosen if selection == HONEST else chosen[1:])
         predictions[selection] = [
             predict(item.model, item.splits[name], task.targets) for name in names

@@ -1,0 +1,195 @@
+"""`reglue data audit`: repeated examples, overlap with train, conflicting labels and shifts."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES
+from nlp_core.config.base import read_mapping
+from nlp_core.config.model import parse_model
+from nlp_core.config.user_data import DataConfig
+from nlp_core.data.audit.audit import Audit, Place, audit_files, audit_task
+from nlp_core.data.audit.record import Shift, SplitAudit, find_audit
+from nlp_core.data.audit.unit import Unit
+from nlp_core.data.guess import guess_data
+from nlp_core.errors import ConfigError
+from nlp_core.files import write_json
+
+PROCESSED = Path("data/processed")
+SHOWN_LETTERS = 70
+FACTS = [
+    "examples",
+    "repeated",
+    "conflicting labels",
+    "in train",
+    "in train, other label",
+    "share 13 words with train",
+    "shift of labels",
+    "shift of lengths",
+]
+EXPLANATION = (
+    "a / b: texts compared exactly / without case, punctuation and whitespace. 13 words: of the "
+    "examples that have 13 words or more. Shift: the distance to train, from 0 to 1."
+)
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `audit` to the commands of `reglue data`."""
+    parser = subparsers.add_parser(
+        "audit",
+        help="count repeated examples, overlap with train, conflicting labels and shifts",
+        description="Count repeated examples, examples of other splits that are in train, "
+        "conflicting labels, and shifts of labels and lengths; show some of them.",
+    )
+    add = parser.add_argument
+    add("names", nargs="+", metavar="FILE|TASK", help="data files, train first; or processed tasks")
+    add("--kind", choices=list(TEMPLATES), help="what the files are for, as in `reglue new`")
+    add("--model", type=Path, metavar="FILE.json", help="read the files as this model file says")
+    add("--shown", type=int, default=3, help="examples shown of each fault (default: 3)")
+    add("--json", action="store_true", help="print JSON")
+    add(
+        "--keep",
+        action="store_true",
+        help="write the counts of tasks to results/audit/, for the reports of tables",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Audit the files or the tasks and print what was found.
+
+    Raises:
+        ConfigError: the arguments do not fit each other.
+        DataError: a file is missing or malformed, or a task is not processed yet.
+    """
+    if options.shown < 0:
+        raise ConfigError(f"--shown: found {options.shown}, expected 0 or more.")
+    audits = list(_audit(options))
+    if options.keep:
+        for audit in audits:
+            write_json(find_audit(audit.name, Path()), audit.record.model_dump())
+    if options.json:
+        documents = [_describe(audit) for audit in audits]
+        sys.stdout.write(json.dumps(documents, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        return
+    for audit in audits:
+        _show(audit)
+
+
+def _audit(options: argparse.Namespace) -> Iterator[Audit]:
+    paths = [Path(name) for name in options.names]
+    if options.kind is None and options.model is None:
+        for path in paths:
+            if path.is_file():
+                raise ConfigError(
+                    f"{path}: found a file, but neither --kind nor --model, one of which says how "
+                    "it is read; --kind is what `reglue new` would be given, such as "
+                    "classification."
+                )
+            if not (PROCESSED / path).is_dir():
+                raise ConfigError(
+                    f"{path}: found neither a data file nor a processed task of this name; tasks "
+                    f"are the folders of {PROCESSED}/."
+                )
+            yield audit_task(PROCESSED / path, shown=options.shown)
+        return
+    if options.keep:
+        raise ConfigError("--keep: found files, expected tasks of this project; remove --keep.")
+    if len({*paths}) < len(paths):
+        raise ConfigError("reglue data audit: found a file twice, expected each file once.")
+    yield audit_files(paths, _find_data(options, paths[0]), shown=options.shown)
+
+
+def _find_data(options: argparse.Namespace, train: Path) -> DataConfig:
+    """Return how the files are read, as a model file says or by a guess."""
+    if options.model is None:
+        has_choices = options.kind == MULTIPLE_CHOICE
+        return guess_data(train, TEMPLATES[options.kind], has_choices=has_choices).data
+    model = parse_model(read_mapping(options.model), str(options.model))
+    if model.data is None:
+        raise ConfigError(
+            f"{options.model}: found no section 'data', which says how files are read; use --kind."
+        )
+    return model.data
+
+
+def _describe(audit: Audit) -> dict[str, Any]:  # Any: JSON
+    units = audit.read_units()
+    return audit.record.model_dump() | {
+        "findings": [
+            {
+                "fault": item.fault,
+                "found": _describe_unit(units, (item.sort, item.split, item.unit)),
+                "other": _describe_unit(units, (item.sort, item.other_split, item.other)),
+            }
+            for item in audit.findings
+        ]
+    }
+
+
+def _describe_unit(units: Mapping[Place, Unit], place: Place) -> dict[str, Any]:  # Any: JSON
+    unit = units[place]
+    texts = [_shorten(text) for text in unit.texts]
+    return {"split": place[1], "place": unit.place, "texts": texts, "label": unit.label}
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN_LETTERS else text[:SHOWN_LETTERS] + "..."
+
+
+def _show(audit: Audit) -> None:
+    """Print a table of counts for each unit, then the examples of faults."""
+    console = Console(highlight=False)
+    for sort, splits in audit.units.items():
+        table = Table(sort, *map(escape, splits), box=None)
+        columns = [_list_counts(found) for found in splits.values()]
+        for fact, *cells in zip(FACTS, *columns, strict=True):
+            if any(cells):
+                table.add_row(fact, *cells)
+        console.print(table)
+        console.print()
+    console.print(EXPLANATION)
+    if not audit.findings:
+        return
+    units = audit.read_units()
+    table = Table("fault", "where", "label", "text", box=None)
+    for item in audit.findings:
+        for fault, place in (
+            (item.fault, (item.sort, item.split, item.unit)),
+            ("", (item.sort, item.other_split, item.other)),
+        ):
+            unit = units[place]
+            label = _shorten(" ".join(unit.classes) or unit.label or "")
+            texts = " | ".join(map(_shorten, unit.texts))
+            table.add_row(fault, *map(escape, (f"{place[1]}:{unit.place}", label, texts)))
+    console.print()
+    console.print(table)
+
+
+def _list_counts(found: SplitAudit) -> list[str]:
+    """Return a text for each of FACTS; empty where it means nothing."""
+    repeated, conflicting, overlap = found.repeated, found.conflicting, found.in_train
+    counts = [f"{found.examples:,}", f"{repeated.exact:,} / {repeated.normalised:,}"]
+    counts.append(f"{conflicting.exact:,} / {conflicting.normalised:,}" if found.labelled else "")
+    if overlap is None:
+        return [*counts, *[""] * (len(FACTS) - len(counts))]
+    return [
+        *counts,
+        f"{overlap.exact:,} / {overlap.normalised:,}",
+        f"{overlap.other_label:,}" if found.labelled else "",
+        f"{overlap.ngram:,} of {overlap.long:,}" if overlap.long else "",
+        _format_shift(found.label_shift),
+        _format_shift(found.length_shift),
+    ]
+
+
+def _format_shift(shift: Shift | None) -> str:
+    return "" if shift is None else f"{shift.distance:.2f} (p {shift.p:.2g})"

@@ -1,0 +1,1 @@
+"""An audit of data: repeated examples, overlap with train, conflicting labels, shifts."""
