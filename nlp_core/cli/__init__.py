@@ -118,6 +118,11 @@ GROUPS: dict[str, dict[str, Command]] = {
             "show where a cell's numbers come from",
             ("reglue explain wikiqa cnn", "reglue explain conll2003 wcnn --json"),
         ),
+        "cost": Command(
+            "cost",
+            "show what the cells of a table cost: core time, memory, energy",
+            ("reglue cost sample", "reglue cost sample --json"),
+        ),
         "diff": Command(
             "diff",
             "show the scores that moved between two commits",

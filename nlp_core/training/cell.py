@@ -7,7 +7,6 @@ given one seed more trains only that one. The cell's own folder appears whole, a
 
 import logging
 import shutil
-import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from nlp_core.training.determinism import describe_machine
 from nlp_core.training.lock import locked
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.run import FinishedSeed, Run, train_run
-from nlp_core.training.run_note import write_run_note
+from nlp_core.training.run_note import start_run, write_run_note
 from nlp_core.training.start import read_start
 
 log = logging.getLogger(__name__)
@@ -222,10 +221,11 @@ def train_seed(
     if done.exists():
         log.info("finetune kept cell=%s seed=%d", cell.name, seed)
         return done
-    started = time.time()
-    train_run(cell, seed, done, work / f"{done.name}.safetensors", processes)
+    checkpoint = work / f"{done.name}.safetensors"
+    start = start_run(checkpoint)
+    train_run(cell, seed, done, checkpoint, processes)
     if notes is not None and processes.is_first:
-        write_run_note(notes / f"seed-{seed}.json", started)
+        write_run_note(notes / f"seed-{seed}.json", start, num_processes=processes.count)
     return done
 
 

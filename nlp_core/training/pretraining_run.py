@@ -120,7 +120,7 @@ class Pretraining:
                 [item],
                 recipe=recipe,
                 seed=self.config.seed,
-                checkpoint=self.work / f"training-{number}.safetensors",
+                checkpoint=self.work / name_checkpoint(number),
                 max_steps=phase.steps,
                 validate_every=self.config.validate_every,
             )
@@ -161,6 +161,11 @@ class Pretraining:
             kind = PAIR_CLASSIFICATION.name
             metrics["pair_accuracy"] = measure(kind, ["accuracy"], pairs)["accuracy"]
         return metrics
+
+
+def name_checkpoint(number: int) -> str:
+    """Return the name of a training's checkpoint; they are numbered from 0."""
+    return f"training-{number}.safetensors"
 
 
 def _read_architecture(plan: EncoderPlan, pieces: PieceSet) -> Mapping[str, Any]:
