@@ -118,6 +118,11 @@ GROUPS: dict[str, dict[str, Command]] = {
             "show where a cell's numbers come from",
             ("reglue explain wikiqa cnn", "reglue explain conll2003 wcnn --json"),
         ),
+        "plan": Command(
+            "plan",
+            "show what building a table would run, how long it takes and what it downloads",
+            ("reglue plan sample", "reglue plan glue --cores 2 --json"),
+        ),
         "cost": Command(
             "cost",
             "show what the cells of a table cost: core time, memory, energy",
