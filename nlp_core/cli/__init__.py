@@ -138,6 +138,14 @@ GROUPS: dict[str, dict[str, Command]] = {
             "check whether this machine computes the committed bytes",
             ("reglue doctor", "reglue doctor --accept"),
         ),
+        "crate": Command(
+            "crate",
+            "write a table with its workflow and provenance as an RO-Crate",
+            (
+                "reglue crate sample -o crates/sample",
+                "reglue crate wikiqa -o crates/wikiqa --agent 'Ada Example'",
+            ),
+        ),
         "submit": Command(
             "submit",
             "write the zip that GLUE's site takes",

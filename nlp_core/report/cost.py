@@ -25,6 +25,8 @@ GIB = 2**30
 class RunNote(Record):
     """What training noted of a run of one seed in runs/."""
 
+    started: float | None = None
+    """In seconds since the epoch."""
     seconds: float
     """By the clock."""
     cpu_seconds: float | None = None
