@@ -159,7 +159,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "data": Command(
             "data",
             "list the datasets with licences, citations and digests",
-            ("reglue data list", "reglue data list --json"),
+            ("reglue data list", "reglue data croissant wikiqa"),
         ),
         "zoo": Command(
             "zoo",
