@@ -16,7 +16,7 @@ exported = {
     if stage.name.startswith("export")
     for path in stage.outputs
 }
-stale = dag.find_stale(root) if workflow.is_main_process else frozenset()
+stale = dag.find_stale(root) if workflow.is_main_process else {}
 if workflow.is_main_process:
     dag.mark_start(start)
 

@@ -53,8 +53,8 @@ def load_stages(root: Path) -> list[Stage]:
         return [_read_stage(stage, outputs[stage.addressing], written) for stage in found]
 
 
-def find_stale(root: Path) -> frozenset[str]:
-    """Return the stages whose inputs, params or outputs differ from DVC's record.
+def find_stale(root: Path) -> dict[str, tuple[str, ...]]:
+    """Return the stages whose inputs, params or outputs differ from DVC's record, and how.
 
     A stage that is only downstream of a stale one is not among them.
 
@@ -62,7 +62,7 @@ def find_stale(root: Path) -> frozenset[str]:
         ConfigError: as `load_stages`, or another run locks the project.
     """
     with _open_repo(root) as repo:
-        return frozenset(repo.status())
+        return {name: tuple(_list_reasons(items)) for name, items in repo.status().items()}
 
 
 def record_built(root: Path, stages: Iterable[Stage], since: Path) -> None:
@@ -100,6 +100,29 @@ def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
             f"{root}/dvc.yaml: {error}. Expected stages that params.yaml and grid/ resolve, and no "
             "other run in this project; see `dvc stage list` and `dvc status`."
         ) from error
+
+
+STATES = {"modified": "changed", "new": "not recorded", "deleted": "not there"}
+"""DVC's words for the state of a file or a value, in ours."""
+ABSENT = ("deleted", "not in cache")
+
+
+def _list_reasons(changes: list[Any]) -> Iterator[str]:  # DVC has no types.
+    """Yield what differs from DVC's record: outputs, the command, inputs, values of params."""
+    words = [change for change in changes if isinstance(change, str)]  # `changed command`
+    found = {
+        key: items for change in changes if change not in words for key, items in change.items()
+    }
+    outputs, inputs = found.get("changed outs", {}), found.get("changed deps", {})
+    if any(state in ABSENT for state in outputs.values()):
+        yield "not built here"
+    yield from (f"{path} changed" for path, state in outputs.items() if state not in ABSENT)
+    yield from words
+    for path, state in inputs.items():
+        if isinstance(state, str):
+            yield f"{path} {STATES.get(state, state)}"
+        else:
+            yield from (f"{path}: {key} {STATES.get(item, item)}" for key, item in state.items())
 
 
 def _read_stage(stage: Any, outputs: tuple[str, ...], written: list[str]) -> Stage:

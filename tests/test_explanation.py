@@ -38,6 +38,7 @@ def test_every_cell_of_a_table_is_explained(table: str) -> None:
         if cell in comparison.results.cells:
             assert any("over" in score for score in found["scores"].values())
             assert found["training"]["seeds"]
+            assert found["cost"]["training"]
 
 
 def test_scores_are_those_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,32 +13,42 @@ from rich.text import Text
 
 from nlp_core.cli import audit
 from nlp_core.cli.program import Command
-from nlp_core.config.dataset import DatasetConfig, FileConfig, read_registry
+from nlp_core.config.dataset import DatasetConfig, FileConfig, read_dataset, read_registry
+from nlp_core.data.source import Places
+from nlp_core.files import write_text
 
 COMMAND = Command(
     group="look things up",
     place=1,
-    summary="list the datasets with licences, or audit data for repeats and overlap",
+    summary="list the datasets, audit data for repeats and overlap, describe it in Croissant",
     examples=(
         "reglue data list",
         "reglue data audit train.tsv test.tsv --kind classification",
+        "reglue data croissant wikiqa",
     ),
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    data = parser.add_subparsers(required=True, metavar="list|audit")
+    data = parser.add_subparsers(required=True, metavar="ACTION")
     listing = data.add_parser("list", help="list every dataset with licence and citation")
     listing.add_argument("--json", action="store_true", help="print JSON")
-    for name, text in (("sources", "dataset files"), ("data", "downloaded data")):
-        listing.add_argument(
-            f"--{name}-dir",
-            type=Path,
-            default=Path(name),
-            help=f"folder of the {text} (default: {name})",
-        )
     listing.set_defaults(run=run)
     audit.add_parser(data)
+    croissant = data.add_parser("croissant", help="describe a dataset in Croissant (JSON-LD)")
+    croissant.add_argument("name", metavar="NAME", help="a file of the sources, without .yaml")
+    croissant.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write a file instead of printing"
+    )
+    croissant.set_defaults(run=run_croissant)
+    for action in (listing, croissant):
+        for name, text in (("sources", "dataset files"), ("data", "downloaded data")):
+            action.add_argument(
+                f"--{name}-dir",
+                type=Path,
+                default=Path(name),
+                help=f"folder of the {text} (default: {name})",
+            )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -48,6 +58,24 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(rows, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     else:
         Console().print(_build_cards(rows))
+
+
+def run_croissant(options: argparse.Namespace) -> None:
+    """Print the Croissant description of a dataset, or write it.
+
+    Raises:
+        ConfigError: there is no such dataset, or its file is wrong.
+    """
+    from nlp_core.data.croissant import describe_source  # pyarrow: half a second
+
+    dataset = read_dataset(options.name, options.sources_dir)
+    base = options.output.parent if options.output else Path()
+    found = describe_source(options.name, dataset, Places(options.data_dir), base)
+    text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    if options.output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(options.output, text)
 
 
 def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, Any]:  # Any: JSON

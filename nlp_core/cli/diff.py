@@ -22,7 +22,7 @@ WIDTH = 160
 
 COMMAND = Command(
     group="reproduce tables",
-    place=4,
+    place=6,
     summary="show the scores that moved between two commits",
     description="Show every reported score in results/ that differs between two commits, with "
     "the 95 % confidence interval of the difference over seeds.",

@@ -15,7 +15,7 @@ EXIT_DIFFERENT = 1
 
 COMMAND = Command(
     group="reproduce tables",
-    place=5,
+    place=7,
     summary="check whether this machine computes the committed bytes",
     description="Run the numeric probe (about a second) and compare it with the committed one, "
     "reports/probe.json. Exit code 1 if an operation differs.",

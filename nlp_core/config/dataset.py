@@ -72,6 +72,8 @@ class FileConfig(ClosedModel):
     url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
     """Official address, if there is one."""
     package: PackageConfig | None = None
+    bytes: Count | None = None
+    """Size of what is downloaded, for `reglue plan`; null: not known."""
     unpack: Literal["none", "zip", "xz"] = "none"
     """Kind of archive; a wheel is a zip."""
     sha256: list[DigestConfig] = Field(default_factory=list)

@@ -8,6 +8,7 @@ from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.report.comparison import Comparison
+from nlp_core.report.cost import describe_cost, measure_costs, read_costs
 from nlp_core.report.making import flatten
 from nlp_core.report.results import CellResult
 
@@ -38,6 +39,8 @@ def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> di
         trained = found.parameters.get("trainable")
         sections["model"]["parameters"] = total + (f", {trained:,} trained" if trained else "")
         sections["training"] = _list_training(found, params)
+        costs = measure_costs(results, params, read_costs(results.table, root))
+        sections["cost"] = describe_cost(costs[cell])
         sections["commit"] = _find_commit(results.table, found, root)
     report = f"reports/{results.table}.md"
     sections["commands"] = {

@@ -12,6 +12,7 @@ from nlp_core.config.published import read_published
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, compare
+from nlp_core.report.cost import measure_costs, read_costs, render_cost
 from nlp_core.report.data_audit import render_audits
 from nlp_core.report.evaluation import list_cells
 from nlp_core.report.figure import draw_figure
@@ -77,6 +78,8 @@ def write_report(table: str, root: Path) -> None:
     made = [text for part in parts for text in part.making]
     if cells:
         made = ["## How our numbers were made", *made, render_data(cells), render_machines(cells)]
+        costs = measure_costs(comparison.results, params, read_costs(table, root))
+        made.append(render_cost(costs))
     timed = any(cell.is_timed for cell in cells.values())
     stages = {
         name: (name_stage(name, item), name_folder(item.table, name))

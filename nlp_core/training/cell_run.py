@@ -7,15 +7,15 @@ given one seed more trains only that one. The cell's own folder appears whole, a
 
 import logging
 import shutil
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
 from nlp_core.files import replacing_folder, write_json
 from nlp_core.training.cell import Cell, describe_cell
 from nlp_core.training.processes import Processes, find_processes
+from nlp_core.training.run_note import start_run, write_run_note
 from nlp_core.training.seed_run import train_run
-from nlp_core.training.work import locked, write_run_note
+from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,9 @@ def train_seed(
     if done.exists():
         log.info("finetune kept cell=%s seed=%d", cell.name, seed)
         return done
-    started = time.time()
-    train_run(cell, seed, done, work / f"{done.name}.safetensors", processes)
+    checkpoint = work / f"{done.name}.safetensors"
+    start = start_run(checkpoint)
+    train_run(cell, seed, done, checkpoint, processes)
     if notes is not None and processes.is_first:
-        write_run_note(notes / f"seed-{seed}.json", started)
+        write_run_note(notes / f"seed-{seed}.json", start, num_processes=processes.count)
     return done

@@ -7,7 +7,6 @@ whose name is the digest of all that it depends on.
 
 import logging
 import shutil
-import time
 from pathlib import Path
 
 from nlp_core.config.base import read_mapping
@@ -28,8 +27,14 @@ from nlp_core.models.pretraining import PretrainingModel
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.encoder_plan import EncoderPlan
-from nlp_core.training.pretraining_run import Event, Pretraining, summarise_history
-from nlp_core.training.work import locked, show_progress, write_run_note
+from nlp_core.training.pretraining_run import (
+    Event,
+    Pretraining,
+    name_checkpoint,
+    summarise_history,
+)
+from nlp_core.training.run_note import start_run, write_run_note
+from nlp_core.training.work import locked, show_progress
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +54,7 @@ def pretrain_encoder(
     """
     place = f"{plan.config.table}/{plan.name}"
     work, target = root / "work" / place / plan.key[:16], root / "cells" / place
-    started = time.time()
+    start = start_run(work / name_checkpoint(0))
     with locked(work, "encoder"):
         tokenizer = _prepare_tokenizer(plan, work)
         seed_everything(plan.config.seed)
@@ -63,7 +68,7 @@ def pretrain_encoder(
         for other in work.parent.iterdir():
             shutil.rmtree(other)
     if notes is not None:
-        write_run_note(notes / place / f"seed-{plan.config.seed}.json", started)
+        write_run_note(notes / place / f"seed-{plan.config.seed}.json", start)
     log.info("pretrain done encoder=%s steps=%d", plan.name, total)
     return target
 

@@ -119,7 +119,7 @@ class Pretraining:
                 [item],
                 recipe=recipe,
                 seed=self.config.seed,
-                checkpoint=self.work / f"training-{number}.safetensors",
+                checkpoint=self.work / name_checkpoint(number),
                 max_steps=phase.steps,
                 validate_every=self.config.validate_every,
             )
@@ -159,6 +159,11 @@ class Pretraining:
             kind = PAIR_CLASSIFICATION.name
             metrics["pair_accuracy"] = measure(kind, ["accuracy"], pairs)["accuracy"]
         return metrics
+
+
+def name_checkpoint(number: int) -> str:
+    """Return the name of a training's checkpoint; they are numbered from 0."""
+    return f"training-{number}.safetensors"
 
 
 def _shift(on_step: Callable[[int], None], before: int, step: int) -> None:

@@ -1,10 +1,7 @@
-"""What surrounds a training: a locked work folder, a progress bar, a note of time and host."""
+"""What surrounds a training: a locked work folder and a progress bar."""
 
 import fcntl
-import platform
-import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nlp_core.errors import TrainingError
-from nlp_core.files import write_json
 
 
 @contextmanager
@@ -53,19 +49,3 @@ def show_progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         bar = progress.add_task(title, total=total)
         yield lambda step: progress.update(bar, completed=step)
-
-
-def write_run_note(path: Path, started: float) -> None:
-    """Write when, for how long and on what a run that ends now ran.
-
-    Args:
-        started: in seconds since the epoch.
-    """
-    note = {
-        "started": started,
-        "seconds": time.time() - started,
-        "host": socket.gethostname(),
-        "python": platform.python_version(),
-        "machine": platform.processor() or platform.machine(),
-    }
-    write_json(path, note)

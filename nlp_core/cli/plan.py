@@ -1,0 +1,206 @@
+"""`reglue plan`: what building a table would do."""
+
+import argparse
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from nlp_core.cli.program import Command
+from nlp_core.config.dataset import read_dataset
+from nlp_core.config.params import Params, read_params
+from nlp_core.data.availability import Available, find_available
+from nlp_core.data.source import Places
+from nlp_core.errors import ConfigError, suggest
+from nlp_core.report.cost import read_costs
+from nlp_core.report.forecast import (
+    Duration,
+    Forecast,
+    PlannedStage,
+    estimate_cell,
+    find_trained,
+    forecast,
+    select_needed,
+)
+
+MOST_REASONS = 2
+MEGABYTE = 1_000_000
+
+
+COMMAND = Command(
+    group="reproduce tables",
+    place=4,
+    summary="show what building a table would run, how long it takes and what it downloads",
+    description="Show which stages of a table would run and why, how long they take by the "
+    "recorded costs, and what they download. Nothing is run or fetched.",
+    examples=("reglue plan sample", "reglue plan glue --cores 2 --json"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="TABLE", help="a name among params.yaml's tables")
+    parser.add_argument(
+        "--cores", type=int, default=os.cpu_count() or 1, help="stages side by side (default: all)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the plan of a table.
+
+    Raises:
+        ConfigError: there is no such table, --cores is below 1, or a file is wrong.
+        DataError: a file of costs is damaged.
+    """
+    root = Path()
+    params = read_params(root / "params.yaml")
+    if options.table not in params.tables:
+        hint = suggest(options.table, params.tables)
+        raise ConfigError(f"table '{options.table}': unknown. {hint}")
+    if options.cores < 1:
+        raise ConfigError(f"--cores: found {options.cores}, expected at least 1.")
+    plan = make_plan(options.table, params, root, cores=options.cores)
+    if options.json:
+        print(json.dumps(_describe(plan), indent=2))
+    else:
+        _print_plan(options.table, plan)
+
+
+def make_plan(table: str, params: Params, root: Path, *, cores: int) -> Forecast:
+    """Return what building a table would do.
+
+    Args:
+        table: its name.
+        params: params.yaml and grid/.
+        root: the project's root.
+        cores: how many stages run side by side.
+    """
+    from nlp_core import dag  # seconds of DVC
+
+    target = f"report@{table}"
+    places = Places(root / "data", os.environ.get("REGLUE_MIRROR"))
+    return forecast(
+        select_needed(dag.load_stages(root), target),
+        dag.find_stale(root),
+        estimate=partial(_estimate, params=params, root=root),
+        locate=partial(_locate, root=root, places=places),
+        cores=cores,
+    )
+
+
+def _estimate(stage: str, *, params: Params, root: Path) -> Duration:
+    name = stage.partition("@")[2]
+    table = find_trained(name, params).table
+    return estimate_cell(name, params, read_costs(table, root))
+
+
+def _locate(source: str, *, root: Path, places: Places) -> list[Available]:
+    return find_available(source, read_dataset(source, root / "sources"), places)
+
+
+def _describe(plan: Forecast) -> dict[str, object]:
+    return {
+        "cores": plan.cores,
+        "seconds": round(plan.seconds, 1),
+        "stages_of_unknown_time": plan.unknown,
+        "download_bytes": plan.download_bytes,
+        "downloads_of_unknown_size": plan.num_unknown_sizes,
+        "stages_up_to_date": plan.num_current,
+        "stages": [
+            {
+                "name": stage.name,
+                "reasons": [*stage.reasons],
+                "core_seconds": stage.duration.seconds,
+                "estimated_from": stage.duration.basis,
+                "after": [*stage.after],
+            }
+            for stage in plan.stages
+        ],
+        "sources": [item._asdict() for item in plan.sources],
+    }
+
+
+def _print_plan(name: str, plan: Forecast) -> None:
+    console = Console(markup=False, highlight=False)
+    if not plan.stages:
+        console.print(f"{name}: all {plan.num_current} stages are up to date.")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("stage", no_wrap=True)
+    table.add_column("on one core", no_wrap=True)
+    table.add_column("why")
+    for stage in plan.stages:
+        table.add_row(stage.name, _format_duration(stage), _join_reasons(stage.reasons))
+    console.print(table)
+    if fetched := [item for item in plan.sources if item.origin != "raw folder"]:
+        _print_sources(console, fetched)
+    for line in _summarise(name, plan):
+        console.print(line)
+
+
+def _print_sources(console: Console, sources: list[Available]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("source", no_wrap=True)
+    for column in ("comes from", "size", "where"):
+        table.add_column(column)
+    for item in sources:
+        size = "" if item.num_bytes is None else format_megabytes(item.num_bytes)
+        table.add_row(item.source, item.origin, size, item.detail)
+    console.print(table)
+
+
+def _summarise(name: str, plan: Forecast) -> list[str]:
+    total = len(plan.stages) + plan.num_current
+    lines = [f"{name}: {len(plan.stages)} of {total} stages would run; {_describe_time(plan)}."]
+    unknown = plan.num_unknown_sizes
+    if plan.download_bytes or unknown:
+        more = f" and {unknown} of unknown size" if unknown else ""
+        lines.append(f"To download: {format_megabytes(plan.download_bytes)}{more}.")
+    if plan.missing:
+        names = ", ".join(sorted({item.source for item in plan.missing}))
+        lines.append(f"Not at hand, and without an address: {names}.")
+    return lines
+
+
+def _describe_time(plan: Forecast) -> str:
+    trained = [stage.name for stage in plan.stages if stage.duration.basis != "no training"]
+    if not trained:
+        return "none of them trains"
+    num_unknown = len(plan.unknown)
+    if num_unknown == len(trained):
+        return "no cell has a record, so the time of training is unknown"
+    cores = "one core" if plan.cores == 1 else f"{plan.cores} cores"
+    text = f"training takes about {format_time(plan.seconds)} on {cores}"
+    return f"{text}, without {num_unknown} of unknown time" if num_unknown else text
+
+
+def _format_duration(stage: PlannedStage) -> str:
+    seconds, basis = stage.duration
+    if basis == "no training":
+        return ""
+    if seconds is None:
+        return "unknown"
+    return format_time(seconds) + (" ?" if basis == "similar cells" else "")
+
+
+def _join_reasons(reasons: tuple[str, ...]) -> str:
+    shown = "; ".join(reasons[:MOST_REASONS])
+    more = len(reasons) - MOST_REASONS
+    return f"{shown}; {more} more" if more > 0 else shown
+
+
+def format_time(seconds: float) -> str:
+    """Return a time in words: `40 s`, `12 min`, `3 h 05 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def format_megabytes(num_bytes: int) -> str:
+    """Return a size in megabytes of 10^6 bytes."""
+    return f"{num_bytes / MEGABYTE:,.1f} MB"

@@ -1,0 +1,232 @@
+"""What building a table would do: which stages run, why, for how long, and what they download."""
+
+import heapq
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from nlp_core.config.params import ExperimentConfig, Params
+from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.data.availability import FETCHED, Available
+from nlp_core.report.cost import Costs
+
+Basis = Literal["recorded", "similar cells", "unknown", "no training"]
+TRAINING = ("finetune", "pretrain")
+"""The stages that take time; the others are counted as none."""
+
+
+class DagStage(Protocol):
+    """What a stage of dvc.yaml must have (nlp_core.dag.Stage)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+
+class Duration(NamedTuple):
+    """How long a stage takes on one core.
+
+    Attributes:
+        seconds: None: not known.
+        basis: what the estimate rests on.
+    """
+
+    seconds: float | None
+    basis: Basis
+
+
+class PlannedStage(NamedTuple):
+    """A stage that would run.
+
+    Attributes:
+        name: such as `finetune@cnn`.
+        reasons: why; of a stage that is only downstream of others, these.
+        duration: on one core.
+        after: the planned stages that it waits for.
+    """
+
+    name: str
+    reasons: tuple[str, ...]
+    duration: Duration
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What building a table would do.
+
+    Attributes:
+        stages: those that would run, each after those that it waits for.
+        num_current: how many stages of the table are up to date.
+        cores: how many stages run side by side.
+        sources: where the files of the sources come from that are to be preprocessed.
+    """
+
+    stages: list[PlannedStage]
+    num_current: int
+    cores: int
+    sources: list[Available]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Stages whose time is not known and not part of `seconds`."""
+        return [stage.name for stage in self.stages if stage.duration.seconds is None]
+
+    @property
+    def seconds(self) -> float:
+        """Time from start to end, as Snakemake starts what is ready, the longest first."""
+        return simulate(self.stages, self.cores)
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes to download, as far as sizes are known."""
+        return sum(item.num_bytes or 0 for item in self._list_fetched())
+
+    @property
+    def num_unknown_sizes(self) -> int:
+        """How many files are to be downloaded whose size is not known."""
+        return sum(item.num_bytes is None for item in self._list_fetched())
+
+    @property
+    def missing(self) -> list[Available]:
+        """What is not at hand and has no address."""
+        return [item for item in self.sources if item.origin == "nowhere"]
+
+    def _list_fetched(self) -> Iterator[Available]:
+        return (item for item in self.sources if item.origin in FETCHED)
+
+
+def forecast(
+    stages: Sequence[DagStage],
+    stale: Mapping[str, tuple[str, ...]],
+    *,
+    estimate: Callable[[str], Duration],
+    locate: Callable[[str], list[Available]],
+    cores: int,
+) -> Forecast:
+    """Return what a run of some stages would do.
+
+    Args:
+        stages: all that the table needs.
+        stale: why a stage must run, by name.
+        estimate: returns how long a stage that trains takes, by its name.
+        locate: returns where the files of a source come from.
+        cores: how many stages run side by side.
+    """
+    makers = {path: stage.name for stage in stages for path in stage.outputs}
+    planned: dict[str, PlannedStage] = {}
+    for stage in _sort(stages, makers):
+        makers_of = (makers[path] for path in stage.inputs if path in makers)
+        after = tuple(dict.fromkeys(name for name in makers_of if name in planned))
+        if stage.name not in stale and not after:
+            continue
+        reasons = stale.get(stage.name) or (f"after {_shorten(after)}",)
+        is_training = stage.name.startswith(TRAINING)
+        duration = estimate(stage.name) if is_training else Duration(0.0, "no training")
+        planned[stage.name] = PlannedStage(stage.name, reasons, duration, after)
+    fetching = [name for name in planned if name.startswith("preprocess@")]
+    sources = [item for name in fetching for item in locate(name.partition("@")[2])]
+    return Forecast([*planned.values()], len(stages) - len(planned), cores, sources)
+
+
+def select_needed(stages: Sequence[DagStage], target: str) -> list[DagStage]:
+    """Return a stage with all that it needs, in the order of the file."""
+    by_name = {stage.name: stage for stage in stages}
+    makers = {path: stage.name for stage in stages for path in stage.outputs}
+    needed, waiting = {target}, [target]
+    while waiting:
+        for path in by_name[waiting.pop()].inputs:
+            maker = makers.get(path)
+            if maker is not None and maker not in needed:
+                needed.add(maker)
+                waiting.append(maker)
+    return [stage for stage in stages if stage.name in needed]
+
+
+def find_trained(name: str, params: Params) -> ExperimentConfig | EncoderConfig:
+    """Return what the grid says of a cell that is trained or pretrained."""
+    return params.experiments[name] if name in params.experiments else params.encoders[name]
+
+
+def estimate_cell(name: str, params: Params, costs: Costs) -> Duration:
+    """Return how long the training of a cell takes, by its record or by similar cells.
+
+    A cell without a record takes, for each seed, the median of the table's cells on the same data:
+    of those with the same recipe, if there are any.
+
+    Args:
+        name: the cell.
+        params: params.yaml and grid/.
+        costs: the records of the cell's table.
+    """
+    means = {
+        other: statistics.fmean(run.core_seconds for run in runs.values())
+        for other, runs in costs.cells.items()
+        if runs and (other in params.experiments or other in params.encoders)
+    }
+    config = find_trained(name, params)
+    num_seeds = len(config.seeds) if isinstance(config, ExperimentConfig) else 1
+    if name in means:
+        return Duration(means[name] * num_seeds, "recorded")
+    like = [other for other in means if find_trained(other, params).data == config.data]
+    if isinstance(config, ExperimentConfig):
+        closer = [other for other in like if params.experiments[other].recipe == config.recipe]
+        like = closer or like
+    if not like:
+        return Duration(None, "unknown")
+    return Duration(statistics.median(means[n] for n in like) * num_seeds, "similar cells")
+
+
+def simulate(stages: Sequence[PlannedStage], cores: int) -> float:
+    """Return when the last stage ends if each core takes the longest stage that is ready.
+
+    Stages of unknown duration take no time.
+    """
+    seconds = {stage.name: stage.duration.seconds or 0.0 for stage in stages}
+    waits = Counter({stage.name: len(stage.after) for stage in stages})
+    followers: dict[str, list[str]] = {stage.name: [] for stage in stages}
+    for stage in stages:
+        for name in stage.after:
+            followers[name].append(stage.name)
+    ready = [(-seconds[name], name) for name in followers if waits[name] == 0]
+    heapq.heapify(ready)
+    running: list[tuple[float, str]] = []
+    now = 0.0
+    while ready or running:
+        while ready and len(running) < cores:
+            _, name = heapq.heappop(ready)
+            heapq.heappush(running, (now + seconds[name], name))
+        now, done = heapq.heappop(running)
+        for name in followers[done]:
+            waits[name] -= 1
+            if waits[name] == 0:
+                heapq.heappush(ready, (-seconds[name], name))
+    return now
+
+
+def _sort(stages: Sequence[DagStage], makers: Mapping[str, str]) -> list[DagStage]:
+    """Return the stages, each after those that it waits for."""
+    by_name = {stage.name: stage for stage in stages}
+    done: dict[str, DagStage] = {}
+
+    def visit(stage: DagStage) -> None:
+        if stage.name in done:
+            return
+        for path in stage.inputs:
+            if path in makers and makers[path] != stage.name:
+                visit(by_name[makers[path]])
+        done[stage.name] = stage
+
+    for stage in stages:
+        visit(stage)
+    return [*done.values()]
+
+
+def _shorten(names: Sequence[str], most: int = 2) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
