@@ -108,6 +108,11 @@ GROUPS: dict[str, dict[str, Command]] = {
             "show published numbers, ours and the verdicts",
             ("reglue tables", "reglue tables wikiqa"),
         ),
+        "site": Command(
+            "site",
+            "write the results as HTML pages to reports/html/",
+            ("reglue site", "reglue site && xdg-open reports/html/index.html"),
+        ),
         "verify": Command(
             "verify",
             "train a cell again and compare every byte with the committed results",

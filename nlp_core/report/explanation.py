@@ -15,14 +15,16 @@ Facts = dict[str, str]
 DIGEST_LETTERS = 16
 
 
-def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> dict[str, Facts]:
+def explain(
+    comparison: Comparison, cell: str, params: Params, root: Path | None
+) -> dict[str, Facts]:
     """Return what is known of a cell: named facts, by section.
 
     Args:
         comparison: its table.
         cell: its name.
         params: params.yaml and grid/.
-        root: the project's root.
+        root: the project's root, whose history has the commit; None: the commit is left out.
 
     Raises:
         ConfigError: the table has no such cell, or a file that describes it is wrong.
@@ -44,7 +46,8 @@ def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> di
         trained = found.parameters.get("trainable")
         sections["model"]["parameters"] = total + (f", {trained:,} trained" if trained else "")
         sections["training"] = _list_training(found, params)
-        sections["commit"] = _find_commit(results.table, found, root)
+        if root is not None:
+            sections["commit"] = _find_commit(results.table, found, root)
     report = f"reports/{results.table}.md"
     sections["commands"] = {
         "train": f"dvc repro finetune@{cell}",
