@@ -29,7 +29,7 @@ class Breakdown:
 
     Attributes:
         header: names of the columns; the first names the rows.
-        rows: a number is shown right-aligned, as it is.
+        rows: at least one.
         note: what the reader must know.
         shares: of a matrix how full each cell of its rows is, from 0 to 1.
     """
@@ -43,7 +43,8 @@ class Breakdown:
     @property
     def columns(self) -> list[tuple[str, bool]]:
         """Return the name of each column, and whether it has only numbers."""
-        flags = [all(map(is_number, column)) for column in zip(*self.rows, strict=True)]
+        columns = zip(*self.rows, strict=True)
+        flags = [all(map(is_number, column)) for column in columns]
         return list(zip(self.header, flags, strict=True))
 
 
@@ -64,12 +65,17 @@ def read_honest_runs(path: Path) -> list[Runs]:
 
 
 def break_down_labels(runs: Runs) -> list[Breakdown]:
-    """Return the tables of a task with one label for each example."""
-    found = [_cross(runs), _slice_by_label(runs)] if KINDS.get(runs.task.kind).has_confusion else []
+    """Return the tables of a task with one label for each example, or several."""
     right_SN = np.asarray([_compare(run.target, run.prediction) for run in runs.predictions])
-    if all(run.score is not None for run in runs.predictions) and runs.task.labels:
-        found.append(_slice_by_confidence(runs, right_SN))
-    return [*found, count_right_seeds(right_SN), _list_wrong(runs, right_SN)]
+    found = []
+    scores_SNL = None
+    if KINDS.get(runs.task.kind).has_confusion:
+        found += [_cross(runs), _slice_by_label(runs)]
+        scores = [run.score for run in runs.predictions if run.score is not None]
+        if len(scores) == len(right_SN):
+            scores_SNL = np.asarray(scores)
+            found.append(_slice_by_confidence(runs, scores_SNL.max(2), right_SN))
+    return [*found, count_right_seeds(right_SN), _list_wrong(runs, scores_SNL, right_SN)]
 
 
 def break_down_numbers(runs: Runs) -> list[Breakdown]:
@@ -160,8 +166,9 @@ def _sum_pairs(pairs: Mapping[tuple[str, str], int], place: int) -> Counter[str]
     return sums
 
 
-def _slice_by_confidence(runs: Runs, right_SN: NDArray[np.bool_]) -> Breakdown:
-    confidence_SN = np.asarray([_read_scores(run.score).max(1) for run in runs.predictions])
+def _slice_by_confidence(
+    runs: Runs, confidence_SN: NDArray[np.floating], right_SN: NDArray[np.bool_]
+) -> Breakdown:
     slices_SN = np.digitize(confidence_SN, CONFIDENCES)
     bounds = [0.0, *CONFIDENCES, 1.0]
     rows = []
@@ -180,15 +187,15 @@ def _slice_by_confidence(runs: Runs, right_SN: NDArray[np.bool_]) -> Breakdown:
     return Breakdown("By confidence", header, rows, note)
 
 
-def _list_wrong(runs: Runs, right_SN: NDArray[np.bool_]) -> Breakdown:
+def _list_wrong(
+    runs: Runs, scores_SNL: NDArray[np.floating] | None, right_SN: NDArray[np.bool_]
+) -> Breakdown:
     """Return the examples that most seeds predict wrong, the surest ones first."""
-    has_scores = all(run.score is not None for run in runs.predictions) and runs.task.labels
-    chance_N = np.zeros(right_SN.shape[1])
     target = runs.predictions[0].target
-    if has_scores and not isinstance(target[0], list):
+    chance_N = np.zeros(len(target))
+    if scores_SNL is not None:
         places = [list(runs.task.labels).index(str(label)) for label in target]
-        scores = np.mean([_read_scores(run.score) for run in runs.predictions], 0)
-        chance_N = scores[np.arange(len(places)), places]
+        chance_N = scores_SNL.mean(0)[np.arange(len(places)), places]
     wrong_N = (~right_SN).sum(0)
     rows = []
     for idx in np.lexsort((np.arange(len(wrong_N)), chance_N, -wrong_N))[:MOST_EXAMPLES]:
@@ -197,16 +204,14 @@ def _list_wrong(runs: Runs, right_SN: NDArray[np.bool_]) -> Breakdown:
         answers = Counter(_write(run.prediction[idx]) for run in runs.predictions)
         shown = "; ".join(f"{answer} ({count})" for answer, count in answers.most_common())
         row = [str(runs.ids[idx]), _write(target[idx]), shown, f"{wrong_N[idx]}"]
-        rows.append([*row, f"{100 * chance_N[idx]:.1f}"] if has_scores else row)
+        rows.append(row if scores_SNL is None else [*row, f"{100 * chance_N[idx]:.1f}"])
     header = ["row", "right", "predicted (seeds)", "seeds wrong"]
-    header += ["mean probability of the right label, %"] if has_scores else []
-    note = "Row numbers in the official file, from 0. Most seeds wrong first, then the surest ones."
+    note = "Row numbers in the official file, from 0. Examples that most seeds get wrong come first"
+    if scores_SNL is None:
+        return Breakdown("Worst examples", header, rows, f"{note}.")
+    header.append("mean probability of the right label, %")
+    note += ", then those with the least probability of the right label."
     return Breakdown("Worst examples", header, rows, note)
-
-
-def _read_scores(score: NDArray[np.floating] | None) -> NDArray[np.floating]:
-    assert score is not None
-    return score
 
 
 def _count_seeds(runs: Runs) -> str:

@@ -83,7 +83,7 @@ def _build_environment() -> Environment:
     )
     environment.filters |= {
         "prose": _mark_code,
-        "points": lambda value, decimals=2: f"{value:.{decimals}f}",
+        "points": lambda value, decimals=2: f"{value:,.{decimals}f}",
         "signed": lambda value: f"{value:+.2f}",
         "gain": format_gain,
         "is_number": is_number,

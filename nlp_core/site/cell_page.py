@@ -135,11 +135,16 @@ def list_errors(path: Path) -> list[ErrorSection]:
     """
     found = read_honest_runs(path)
     return [
-        ErrorSection(name_runs(runs, is_only=len(found) == 1), _break_down(runs)) for runs in found
+        ErrorSection(
+            name_runs(runs, is_only=len(found) == 1),
+            [table for table in break_down(runs) if table.rows],
+        )
+        for runs in found
     ]
 
 
-def _break_down(runs: Runs) -> list[Breakdown]:
+def break_down(runs: Runs) -> list[Breakdown]:
+    """Return the tables that fit the kind of a task."""
     kind = KINDS.get(runs.task.kind)
     if kind.is_grouped:
         return break_down_ranking(runs)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from nlp_core.models.description import Node
 
-LETTER, BOX_HEIGHT, LINE = 6.7, 50, 15  # pixels; a letter of 12 pixels, on the safe side
+LETTER, BOX_HEIGHT, LINE = 7.2, 50, 15  # pixels; a letter of 12 pixels, on the safe side
 PAD, GAP, GAP_LAYER, MARGIN = 18, 16, 20, 6
 BEND_WIDTH = 10  # of the gap that an edge passes
 SWEEPS = 6

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 STRIP_WIDTH, STRIP_HEIGHT, EDGE = 150.0, 18.0, 8.0  # pixels, as all lengths here
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640.0, 260.0, 52.0, 34.0, 12.0
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640.0, 260.0, 60.0, 30.0, 12.0
 RIGHT = 90.0  # room for the last value of a line
 NUM_TICKS = 6
 LABEL_HEIGHT = 14.0
@@ -72,17 +72,21 @@ def draw_lines(lines: Mapping[str, Points], title: str) -> Markup:
     parts = []
     for idx in range(NUM_TICKS):
         value = math.exp(low + span * idx / (NUM_TICKS - 1))
-        parts.append(_draw_tick(LEFT, place(0, value)[1], f"{value:.3g}"))
+        parts.append(
+            _draw_tick(
+                LEFT, place(0, value)[1], f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+            )
+        )
         step = round(last * idx / (NUM_TICKS - 1))
         parts.append(_write(place(step, value)[0], HEIGHT - BOTTOM + 18, f"{step:,}", "middle"))
-    taken: list[float] = []
-    ordered = sorted(lines.items(), key=lambda line: line[1][-1][1], reverse=True)
+    free = HEIGHT - BOTTOM - LABEL_HEIGHT / 2  # a name is above that of the line below it
+    ordered = sorted(lines.items(), key=lambda line: line[1][-1][1])
     for idx, (name, line) in enumerate(ordered):
         placed = [place(*point) for point in line]
         path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
         x, y = placed[-1]
-        y = max([y, *(other + LABEL_HEIGHT for other in taken)])
-        taken.append(y)
+        y = min(y, free)
+        free = y - LABEL_HEIGHT
         dots = [Markup('<circle cx="{:.1f}" cy="{:.1f}" r="3"/>').format(*dot) for dot in placed]
         parts.append(
             Markup('<g class="line line-{}"><path d="{}"/>{}{}</g>').format(

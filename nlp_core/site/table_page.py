@@ -52,10 +52,6 @@ class PartView(NamedTuple):
         return any(number.entry.number.value is not None for number in self.numbers)
 
     @property
-    def has_literature(self) -> bool:
-        return any(number.entry.number.literature for number in self.numbers)
-
-    @property
     def has_interval(self) -> bool:
         return any(number.finding is not None for number in self.numbers)
 

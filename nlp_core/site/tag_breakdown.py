@@ -7,6 +7,7 @@ no token with a right one is invented.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -68,14 +69,13 @@ def break_down_tags(runs: Runs) -> list[Breakdown]:
         for run in runs.predictions
     ]
     right_SN = np.asarray([[item.num_errors == 0 for item in seed] for seed in seeds])
-    found = [
+    return [
         _slice(seeds, _list_types(seeds), "By type", "type", "entities", _keep_type),
         _sort_errors(seeds),
         _slice(seeds, LENGTHS, "By length", "tokens", "entities", _keep_length),
         count_right_seeds(right_SN, "sentences"),
         _list_worst(runs, seeds),
     ]
-    return [item for item in found if item.rows]
 
 
 def sort_error(entity: Entity, found: frozenset[Entity]) -> str:
@@ -94,16 +94,20 @@ def _overlap(one: Entity, other: Entity) -> bool:
 
 
 def _read(target: object, prediction: object) -> TaggedSentence:
-    tags = [_list_tags(answer) for answer in (target, prediction)]
-    right, found = (frozenset(Entity(*item) for item in get_entities(row)) for row in tags)
+    tags, found = _list_tags(target), _list_tags(prediction)
     is_label_right = True
     if isinstance(target, Mapping) and isinstance(prediction, Mapping):
         is_label_right = target[LABEL] == prediction[LABEL]
-    return TaggedSentence(len(tags[0]), right, found, is_label_right)
+    return TaggedSentence(len(tags), _find_entities(tags), _find_entities(found), is_label_right)
 
 
-def _list_tags(answer: object) -> list[str]:
-    return list(answer[TAGS] if isinstance(answer, Mapping) else cast(Iterable[str], answer))
+@lru_cache(maxsize=1 << 16)  # seeds share the right tags, and most predictions are right
+def _find_entities(tags: tuple[str, ...]) -> frozenset[Entity]:
+    return frozenset(Entity(*item) for item in get_entities(list(tags)))
+
+
+def _list_tags(answer: object) -> tuple[str, ...]:
+    return tuple(answer[TAGS] if isinstance(answer, Mapping) else cast(Iterable[str], answer))
 
 
 def _list_types(seeds: list[list[TaggedSentence]]) -> list[str]:
