@@ -17,7 +17,7 @@ from nlp_core.site.cell_page import break_down, list_errors
 from nlp_core.site.picture import draw_model
 from nlp_core.site.plot import draw_lines, draw_strip
 from nlp_core.site.ranking_breakdown import list_questions
-from nlp_core.site.tag_breakdown import Entity, sort_error
+from nlp_core.site.tag_breakdown import TypedSpan, sort_error
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -90,11 +90,11 @@ def test_a_question_has_the_rank_of_its_best_right_candidate() -> None:
 
 
 def test_errors_of_entities_are_sorted() -> None:
-    found = frozenset([Entity("A", 0, 1), Entity("B", 3, 3), Entity("A", 5, 6)])
-    assert sort_error(Entity("A", 0, 1), found) == "right"
-    assert sort_error(Entity("A", 3, 3), found) == "wrong type"
-    assert sort_error(Entity("A", 6, 6), found) == "wrong ends"
-    assert sort_error(Entity("B", 6, 6), found) == "missed"
+    found = frozenset([TypedSpan("A", 0, 1), TypedSpan("B", 3, 3), TypedSpan("A", 5, 6)])
+    assert sort_error(TypedSpan("A", 0, 1), found) == "right"
+    assert sort_error(TypedSpan("A", 3, 3), found) == "wrong type"
+    assert sort_error(TypedSpan("A", 6, 6), found) == "wrong ends"
+    assert sort_error(TypedSpan("B", 6, 6), found) == "missed"
 
 
 def test_intents_count_among_the_errors_of_a_sentence() -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.errors import DataError
+from nlp_core.cli.site import FOLDER
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.report.results import Results, read_results
-from nlp_core.site.build import ASSETS, FOLDER, render_pages, write_site
+from nlp_core.site.build import ASSETS, render_pages, write_site
 from nlp_core.site.project import Project, read_project
 from tests.site_reader import ReadPage
 
@@ -81,7 +82,7 @@ def test_the_site_is_the_same_bytes_again_and_old_pages_are_gone(
     first = list_files(sample / FOLDER)
     assert len(first) == 5 + len(ASSETS)
     (sample / FOLDER / "former.html").write_text("")
-    write_site(sample)
+    write_site(sample, FOLDER)
     assert list_files(sample / FOLDER) == first
 
 
@@ -89,8 +90,15 @@ def test_the_site_is_the_same_bytes_again_and_old_pages_are_gone(
 def test_a_missing_figure_is_named_and_nothing_is_written(sample: Path) -> None:
     (sample / "reports" / "sample.svg").unlink()
     with pytest.raises(DataError, match=r"sample\.svg: .* run `python -m stages\.report sample`"):
-        write_site(sample)
+        write_site(sample, FOLDER)
     assert not (sample / FOLDER).exists()
+
+
+def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ConfigError, match="found something other than a site"):
+        write_site(ROOT, tmp_path)
+    assert (tmp_path / "notes.txt").exists()
 
 
 def test_every_table_and_every_measured_cell_has_a_page() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nlp_core.site.build import FOLDER
+from nlp_core.cli.site import FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("index.html", "glue.html", "glue/cola_bilstm.html", "pretrain/minilm_further.html")

@@ -110,8 +110,8 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "site": Command(
             "site",
-            "write the results as HTML pages to reports/html/",
-            ("reglue site", "reglue site && xdg-open reports/html/index.html"),
+            "write the results as HTML pages",
+            ("reglue site", "reglue site --out public"),
         ),
         "verify": Command(
             "verify",

@@ -1,6 +1,5 @@
 """Write the site: every page is rendered before the first is written."""
 
-import logging
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from nlp_core.files import replacing_folder
+from nlp_core.files import check_replaceable, replacing_folder
 from nlp_core.report.markdown import SELECTIONS, format_gain
 from nlp_core.report.summary import FIGURE
 from nlp_core.site.breakdown import is_number
@@ -16,32 +15,30 @@ from nlp_core.site.cell_page import build_cell
 from nlp_core.site.project import Project, read_project
 from nlp_core.site.table_page import build_table, read_figure
 
-log = logging.getLogger(__name__)
-
 ASSETS = ("site.css", "site.js")
-FOLDER = Path("reports") / "html"
 
 
-def write_site(root: Path) -> Path:
-    """Write reports/html/ and return the path of its first page.
+def write_site(root: Path, folder: Path) -> None:
+    """Write the pages into a folder, which has nothing else then.
 
     Args:
         root: the project's root.
+        folder: it replaces a former site.
 
     Raises:
-        ConfigError: a file that a person writes is missing or wrong.
+        ConfigError: the folder holds something else, or a file that a person writes is wrong.
         DataError: a results file is damaged, or a report has no figure.
     """
+    marker = f"assets/{ASSETS[0]}"
+    check_replaceable(folder, marker=marker, name="site", option="--out", force=True)
     pages = dict(render_pages(read_project(root)))
     assets = files("nlp_core.site") / "assets"
     pages |= {f"assets/{name}": (assets / name).read_text(encoding="utf-8") for name in ASSETS}
-    with replacing_folder(root / FOLDER) as folder:
+    with replacing_folder(folder) as temporary:
         for name, text in sorted(pages.items()):
-            path = folder / name
+            path = temporary / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-    log.info("site pages=%d", len(pages) - len(ASSETS))
-    return root / FOLDER / "index.html"
 
 
 def render_pages(project: Project) -> Iterator[tuple[str, str]]:

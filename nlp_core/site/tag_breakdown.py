@@ -32,7 +32,7 @@ Counts = tuple[int, int, int]
 Key = TypeVar("Key")
 
 
-class Entity(NamedTuple):
+class TypedSpan(NamedTuple):
     type: str
     first: int
     last: int
@@ -49,8 +49,8 @@ class TaggedSentence(NamedTuple):
     """
 
     size: int
-    right: frozenset[Entity]
-    found: frozenset[Entity]
+    right: frozenset[TypedSpan]
+    found: frozenset[TypedSpan]
     is_label_right: bool
 
     @property
@@ -78,7 +78,7 @@ def break_down_tags(runs: Runs) -> list[Breakdown]:
     ]
 
 
-def sort_error(entity: Entity, found: frozenset[Entity]) -> str:
+def sort_error(entity: TypedSpan, found: frozenset[TypedSpan]) -> str:
     """Return the sort of a right entity's error, or `right`."""
     if entity in found:
         return SORTS[0]
@@ -89,7 +89,7 @@ def sort_error(entity: Entity, found: frozenset[Entity]) -> str:
     return SORTS[3]
 
 
-def _overlap(one: Entity, other: Entity) -> bool:
+def _overlap(one: TypedSpan, other: TypedSpan) -> bool:
     return one.first <= other.last and other.first <= one.last
 
 
@@ -102,8 +102,8 @@ def _read(target: object, prediction: object) -> TaggedSentence:
 
 
 @lru_cache(maxsize=1 << 16)  # seeds share the right tags, and most predictions are right
-def _find_entities(tags: tuple[str, ...]) -> frozenset[Entity]:
-    return frozenset(Entity(*item) for item in get_entities(list(tags)))
+def _find_entities(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
+    return frozenset(TypedSpan(*item) for item in get_entities(list(tags)))
 
 
 def _list_tags(answer: object) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def _list_worst(runs: Runs, seeds: list[list[TaggedSentence]]) -> Breakdown:
     return Breakdown("Worst examples", [*header, "errors a seed"], rows, note)
 
 
-def _write(entities: Counter[Entity]) -> str:
+def _write(entities: Counter[TypedSpan]) -> str:
     ordered = sorted(entities.items(), key=lambda item: (-item[1], item[0].first, item[0]))
     shown = [
         f"{entity.type} {entity.first}"
