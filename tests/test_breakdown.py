@@ -131,7 +131,7 @@ def test_f1_without_entities_is_zero() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1,024", True), ("-0.5", True), ("3 of 5", False)])
-def test_a_number_is_told_from_text(text: str, expected: bool) -> None:
+def test_a_text_is_a_number_or_not(text: str, expected: bool) -> None:
     assert is_number(text) is expected
 
 

@@ -99,7 +99,7 @@ MARKS = {
     "reference": "-",
     "ours": "-",
 }
-"""A sign before each verdict, so that it is not told by colour only."""
+"""A sign before each verdict, so that colour is not its only mark."""
 
 
 def _mark_code(text: str) -> Markup:

@@ -37,7 +37,7 @@ class PartView(NamedTuple):
 
     Attributes:
         lower: its columns of which less is better.
-        findings: what the tests say of its columns.
+        findings: what the tests say of its columns with committed predictions.
         remarks: row, column and text; numbered from 1.
     """
 
@@ -50,10 +50,6 @@ class PartView(NamedTuple):
     @property
     def has_published(self) -> bool:
         return any(number.entry.number.value is not None for number in self.numbers)
-
-    @property
-    def has_interval(self) -> bool:
-        return any(number.finding is not None for number in self.numbers)
 
     @property
     def has_gain(self) -> bool:
