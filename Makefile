@@ -41,10 +41,11 @@ lint: $(READY) ## Check format, types, imports between floors, and spelling
 	snakefmt --check Snakefile
 	codespell
 
-reports: $(READY) ## Write every report, README.md and its figure again from results/
+reports: $(READY) ## Write every report, README.md, its figure and the HTML pages again from results/
 	@for table in $(TABLES); do python -m stages.report --log-level WARNING $$table || exit $$?; done
 	@python -m stages.report --log-level WARNING --readme
 	@reglue zoo --readme
+	@reglue site
 
 check: lint test reports ## Run lint and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
 	git diff --exit-code --stat -- reports README.md zoo/README.md
@@ -56,6 +57,7 @@ tables: $(READY) ## Build every table from real data (REGLUE_MIRROR names a fold
 	snakemake --cores all --keep-going
 	python -m stages.report --readme
 	reglue zoo --readme
+	reglue site
 
 mlflow: $(READY) ## Import the runs into MLflow and show them on http://127.0.0.1:PORT
 	python -m stages.track

@@ -3,11 +3,17 @@
 import nlp_core  # isort: skip  # noqa: F401  # pins the instruction set before torch is imported
 
 import logging
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jaxtyping import install_import_hook
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER_SECONDS = 60
 
 install_import_hook(["nlp_core.blocks", "nlp_core.heads"], "beartype.beartype")
 
@@ -25,3 +31,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:  # Any: playwright is no dependency of the project
+    """A page of a browser without a window; the test is skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"no browser was found: {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as driver:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=path, args=arguments)
+        found = browser.new_page()
+        found.set_default_timeout(1000 * BROWSER_SECONDS)
+        yield found
+        browser.close()

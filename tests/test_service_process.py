@@ -1,13 +1,11 @@
 """`reglue serve` as a process: what it loads, how it ends, and its page in a browser."""
 
-import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,6 @@ from tests.tiny_service import (
 )
 
 FORBIDDEN = ["torch", "transformers", "pandas", "pyarrow", "nltk", "onnx", "mlflow", "sklearn"]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BODY = b'{"bundle": "joint", "examples": ["a good film"]}'
 HEAD = (
     b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
@@ -121,22 +118,6 @@ def test_a_wrong_command_is_refused_in_a_paragraph(
     assert done.returncode == 2
     assert text in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.fixture
-def page() -> Iterator[Any]:  # Any: playwright is no dependency of the project
-    """A page of a browser without a window; the test is skipped where there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"no browser was found: {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=path, args=arguments)
-        found = browser.new_page()
-        found.set_default_timeout(1000 * SECONDS)
-        yield found
-        browser.close()
 
 
 def test_the_page_shows_labels_and_entities_in_a_browser(bundles: list[str], page: Any) -> None:

@@ -24,7 +24,6 @@ COMMAND = Command(
     examples=(
         "reglue data list",
         "reglue data audit train.tsv test.tsv --kind classification",
-        "reglue data croissant wikiqa",
     ),
 )
 

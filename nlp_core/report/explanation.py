@@ -16,8 +16,13 @@ Facts = dict[str, str]
 DIGEST_LETTERS = 16
 
 
-def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> dict[str, Facts]:
+def explain(
+    comparison: Comparison, cell: str, params: Params, root: Path, *, has_commit: bool = True
+) -> dict[str, Facts]:
     """Return what is known of a cell: named facts, by section.
+
+    Args:
+        has_commit: whether to look for the commit of the numbers in the history.
 
     Raises:
         ConfigError: the table has no such cell, or a file that describes it is wrong.
@@ -41,7 +46,8 @@ def explain(comparison: Comparison, cell: str, params: Params, root: Path) -> di
         sections["training"] = _list_training(found, params)
         costs = measure_costs(results, params, read_costs(results.table, root))
         sections["cost"] = describe_cost(costs[cell])
-        sections["commit"] = _find_commit(results.table, found, root)
+        if has_commit:
+            sections["commit"] = _find_commit(results.table, found, root)
     report = f"reports/{results.table}.md"
     sections["commands"] = {
         "train": f"dvc repro finetune@{cell}",

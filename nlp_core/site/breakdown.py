@@ -1,0 +1,219 @@
+"""Where a cell is wrong, from its committed predictions: confusions, slices and worst examples.
+
+No text of a corpus is in the repository, so an example is named by its row in the official file.
+Counts are over all seeds, scores are means of the seeds' scores.
+
+Shape letters: S seeds, N examples, L labels.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlp_core.kinds import KINDS
+from nlp_core.metrics.confusion import count_confusions
+from nlp_core.report.examples import Runs, read_runs
+
+MOST_EXAMPLES = 20
+CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Upper bounds of the slices by confidence, but of the last."""
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """A table of texts and numbers.
+
+    Attributes:
+        header: names of the columns; the first names the rows.
+        rows: at least one.
+        note: what the reader must know.
+        shares: of a matrix how full each cell of its rows is, from 0 to 1.
+    """
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    shares: Sequence[Sequence[float]] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[tuple[str, bool]]:
+        """Return the name of each column, and whether it has only numbers."""
+        columns = zip(*self.rows, strict=True)
+        flags = [all(map(is_number, column)) for column in columns]
+        return list(zip(self.header, flags, strict=True))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number such as `1,024` or `-0.5`."""
+    return text.replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()
+
+
+def name_runs(runs: Runs, *, is_only: bool) -> str:
+    """Return what the tables of some runs are of: task, split and way of choosing the epoch."""
+    task = "" if is_only else f"{runs.prefix.rstrip('.')}, "
+    return f"{task}split {runs.task.report_split}"
+
+
+def read_honest_runs(path: Path) -> list[Runs]:
+    """Return the predictions of the epochs that were chosen honestly; none without a file."""
+    return [runs for runs in read_runs(path) if not runs.suffix] if path.exists() else []
+
+
+def break_down_labels(runs: Runs) -> list[Breakdown]:
+    """Return the tables of a task with one label for each example, or several."""
+    right_SN = np.asarray([_compare(run.target, run.prediction) for run in runs.predictions])
+    found = []
+    scores_SNL = None
+    if KINDS.get(runs.task.kind).has_confusion:
+        found += [_cross(runs), _slice_by_label(runs)]
+        scores = [run.score for run in runs.predictions if run.score is not None]
+        if len(scores) == len(right_SN):
+            scores_SNL = np.asarray(scores)
+            found.append(_slice_by_confidence(runs, scores_SNL.max(2), right_SN))
+    return [*found, count_right_seeds(right_SN), _list_wrong(runs, scores_SNL, right_SN)]
+
+
+def break_down_numbers(runs: Runs) -> list[Breakdown]:
+    """Return the examples of a regression whose predictions are furthest off."""
+    target_N = np.asarray(runs.predictions[0].target, float)
+    found_SN = np.asarray([run.prediction for run in runs.predictions], float)
+    error_N = np.abs(found_SN - target_N).mean(0)
+    rows = [
+        [
+            str(runs.ids[idx]),
+            f"{target_N[idx]:.2f}",
+            f"{found_SN[:, idx].mean():.2f}",
+            f"{error_N[idx]:.2f}",
+        ]
+        for idx in np.argsort(-error_N, kind="stable")[:MOST_EXAMPLES]
+    ]
+    header = ["row", "right", "predicted, mean", "error, mean"]
+    note = "The error is the distance of prediction and right number, its mean is over seeds."
+    return [Breakdown("Furthest from the right number", header, rows, note)]
+
+
+def count_right_seeds(right_SN: NDArray[np.bool_], units: str = "examples") -> Breakdown:
+    """Return how many examples no seed, one seed ... or all seeds predict right."""
+    num_seeds, num_examples = right_SN.shape
+    counts = np.bincount(right_SN.sum(0), minlength=num_seeds + 1)
+    rows = [
+        [f"{idx} of {num_seeds}", f"{count:,}", f"{100 * count / num_examples:.1f}"]
+        for idx, count in enumerate(counts)
+    ]
+    return Breakdown("Do seeds agree?", ["seeds that are right", units, "%"], rows)
+
+
+def format_mean(values: Iterable[float]) -> str:
+    """Return the mean of points over seeds."""
+    return f"{np.mean(list(values)):.2f}"
+
+
+def measure_f1(hits: int, found: int, right: int) -> tuple[float, float, float]:
+    """Return precision, recall and F1 in points; 0 where nothing is counted."""
+    both = found + right
+    return (
+        100 * hits / found if found else 0.0,
+        100 * hits / right if right else 0.0,
+        200 * hits / both if both else 0.0,
+    )
+
+
+def _compare(target: Sequence[object], prediction: Sequence[object]) -> list[bool]:
+    return [_write(right) == _write(found) for right, found in zip(target, prediction, strict=True)]
+
+
+def _write(answer: object) -> str:
+    """Return an answer as text: a label, or several of them in order."""
+    return ", ".join(sorted(map(str, answer))) if isinstance(answer, list) else str(answer)
+
+
+def _cross(runs: Runs) -> Breakdown:
+    crossed = [count_confusions(run) for run in runs.predictions]
+    labels, counts = crossed[0].labels, sum(item.counts for item in crossed)
+    assert not isinstance(counts, int), labels
+    sums = np.maximum(counts.sum(1, keepdims=True), 1)
+    rows = [[label, *(f"{n:,}" for n in row)] for label, row in zip(labels, counts, strict=True)]
+    note = f"A row for each right label, a column for each predicted one; {_count_seeds(runs)}."
+    shares = (counts / sums).tolist()
+    return Breakdown("Confusion matrix", ["right / predicted", *labels], rows, note, shares)
+
+
+def _slice_by_label(runs: Runs) -> Breakdown:
+    scores: dict[str, list[tuple[float, float, float]]] = {label: [] for label in runs.task.labels}
+    for run in runs.predictions:
+        pairs = Counter(zip(map(str, run.target), map(str, run.prediction), strict=True))
+        right, found = _sum_pairs(pairs, 0), _sum_pairs(pairs, 1)
+        for label in scores:
+            scores[label].append(measure_f1(pairs[label, label], found[label], right[label]))
+    support = Counter(map(str, runs.predictions[0].target))
+    rows = [
+        [label, f"{support[label]:,}", *map(format_mean, zip(*values, strict=True))]
+        for label, values in scores.items()
+    ]
+    header = ["label", "examples", "precision", "recall", "F1"]
+    return Breakdown("By label", header, rows, "Means over seeds.")
+
+
+def _sum_pairs(pairs: Mapping[tuple[str, str], int], place: int) -> Counter[str]:
+    sums: Counter[str] = Counter()
+    for pair, count in pairs.items():
+        sums[pair[place]] += count
+    return sums
+
+
+def _slice_by_confidence(
+    runs: Runs, confidence_SN: NDArray[np.floating], right_SN: NDArray[np.bool_]
+) -> Breakdown:
+    slices_SN = np.digitize(confidence_SN, CONFIDENCES)
+    bounds = [0.0, *CONFIDENCES, 1.0]
+    rows = []
+    for idx in np.unique(slices_SN):
+        chosen = slices_SN == idx
+        rows.append(
+            [
+                f"{bounds[idx]:g} to {bounds[idx + 1]:g}",
+                f"{chosen.sum():,}",
+                f"{100 * confidence_SN[chosen].mean():.1f}",
+                f"{100 * right_SN[chosen].mean():.1f}",
+            ]
+        )
+    header = ["probability of the prediction", "predictions", "mean probability, %", "right, %"]
+    note = f"Of a calibrated model the last two columns are equal; {_count_seeds(runs)}."
+    return Breakdown("By confidence", header, rows, note)
+
+
+def _list_wrong(
+    runs: Runs, scores_SNL: NDArray[np.floating] | None, right_SN: NDArray[np.bool_]
+) -> Breakdown:
+    """Return the examples that most seeds predict wrong, the surest ones first."""
+    target = runs.predictions[0].target
+    chance_N = np.zeros(len(target))
+    if scores_SNL is not None:
+        places = [list(runs.task.labels).index(str(label)) for label in target]
+        chance_N = scores_SNL.mean(0)[np.arange(len(places)), places]
+    wrong_N = (~right_SN).sum(0)
+    rows = []
+    for idx in np.lexsort((np.arange(len(wrong_N)), chance_N, -wrong_N))[:MOST_EXAMPLES]:
+        if not wrong_N[idx]:
+            break
+        answers = Counter(_write(run.prediction[idx]) for run in runs.predictions)
+        shown = "; ".join(f"{answer} ({count})" for answer, count in answers.most_common())
+        row = [str(runs.ids[idx]), _write(target[idx]), shown, f"{wrong_N[idx]}"]
+        rows.append(row if scores_SNL is None else [*row, f"{100 * chance_N[idx]:.1f}"])
+    header = ["row", "right", "predicted (seeds)", "seeds wrong"]
+    note = "Row numbers in the official file, from 0. Examples that most seeds get wrong come first"
+    if scores_SNL is None:
+        return Breakdown("Worst examples", header, rows, f"{note}.")
+    header.append("mean probability of the right label, %")
+    note += ", then those with the least probability of the right label."
+    return Breakdown("Worst examples", header, rows, note)
+
+
+def _count_seeds(runs: Runs) -> str:
+    seeds = len(runs.predictions)
+    return "of one seed" if seeds == 1 else f"the sum of {seeds} seeds"

@@ -1,0 +1,140 @@
+"""Draw the graph of a model as SVG: a box for each node, from inputs at the top to heads.
+
+Nodes are in layers by their longest way from an input. An edge that skips layers passes them in
+gaps between the boxes. Colours come from the page's style sheet.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from nlp_core.models.description import Node
+
+LETTER, BOX_HEIGHT, LINE = 7.2, 50, 15  # pixels; a letter of 12 pixels, on the safe side
+PAD, GAP, GAP_LAYER, MARGIN = 18, 16, 20, 6
+BEND_WIDTH = 10  # of the gap that an edge passes
+SWEEPS = 6
+
+
+class Box(NamedTuple):
+    """A node with its place; an edge's bend has no node and no text."""
+
+    node: Node | None
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def draw_model(nodes: Sequence[Node]) -> Markup:
+    """Return the picture of a model's nodes, which are in an order in which they can run."""
+    edges, layers = _layer(nodes)
+    boxes = _place(_order(layers, edges), {node.key: node for node in nodes})
+    width = max(box.x + box.width / 2 for box in boxes.values()) + MARGIN
+    height = max(box.y + box.height for box in boxes.values()) + MARGIN
+    lines = [
+        _draw_edge(boxes[start], boxes[end]) for end, starts in edges.items() for start in starts
+    ]
+    lines += [_draw_box(box, box.node) for box in boxes.values() if box.node is not None]
+    opening = Markup(
+        '<svg class="model" viewBox="0 0 {:.0f} {:.0f}" width="{:.0f}" aria-hidden="true">'
+    )
+    return opening.format(width, height, width) + Markup("\n").join(lines) + Markup("</svg>")
+
+
+def _layer(nodes: Sequence[Node]) -> tuple[dict[str, list[str]], list[list[str]]]:
+    """Return what each node or bend reads, and the keys of each layer."""
+    depth: dict[str, int] = {}
+    edges: dict[str, list[str]] = {}
+    layers: list[list[str]] = []
+    for node in nodes:
+        depth[node.key] = 1 + max((depth[key] for key in node.reads), default=-1)
+        layers += [[] for _ in range(depth[node.key] + 1 - len(layers))]
+        edges[node.key] = []
+        for start in dict.fromkeys(node.reads):
+            last = start
+            for level in range(depth[start] + 1, depth[node.key]):
+                bend = f"{start}>{level}"  # edges from one node share their bends
+                if bend not in edges:
+                    layers[level].append(bend)
+                    edges[bend] = [last]
+                last = bend
+            edges[node.key].append(last)
+        layers[depth[node.key]].append(node.key)
+    return edges, layers
+
+
+def _order(layers: Sequence[list[str]], edges: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return the layers with each node near the middle of its neighbours.
+
+    Source: Sugiyama et al. 1981 (visual understanding of hierarchical systems), barycentres.
+    """
+    reading: dict[str, list[str]] = {key: [] for key in edges}
+    for end, starts in edges.items():
+        for start in starts:
+            reading[start].append(end)
+    found = [list(layer) for layer in layers]
+    for sweep in range(SWEEPS):
+        is_down = sweep % 2 == 0
+        neighbours: Mapping[str, Sequence[str]] = edges if is_down else reading
+        for layer in found if is_down else reversed(found):
+            place = {
+                key: (idx + 0.5) / len(other) for other in found for idx, key in enumerate(other)
+            }
+            middle = {
+                key: sum(place[other] for other in neighbours[key]) / len(neighbours[key])
+                if neighbours[key]
+                else place[key]
+                for key in layer
+            }
+            layer.sort(key=lambda key: middle[key])
+    return found
+
+
+def _place(layers: Sequence[Sequence[str]], nodes: Mapping[str, Node]) -> dict[str, Box]:
+    widths = {
+        key: PAD + LETTER * max(map(len, _label(nodes[key]))) if key in nodes else BEND_WIDTH
+        for layer in layers
+        for key in layer
+    }
+    totals = [sum(widths[key] for key in layer) + GAP * (len(layer) - 1) for layer in layers]
+    boxes = {}
+    for level, layer in enumerate(layers):
+        x = MARGIN + (max(totals) - totals[level]) / 2
+        y = MARGIN + level * (BOX_HEIGHT + GAP_LAYER)
+        for key in layer:
+            width = widths[key]
+            boxes[key] = Box(nodes.get(key), x + width / 2, y, width, BOX_HEIGHT)
+            x += width + GAP
+    return boxes
+
+
+def _label(node: Node) -> list[str]:
+    what = f"{node.what}, shares {node.shares}" if node.shares else node.what
+    return [node.name, what, f"reads {node.shape}" if node.sort == "head" else node.shape]
+
+
+def _draw_edge(start: Box, end: Box) -> Markup:
+    y = start.y + start.height
+    half = (y + end.y) / 2
+    path = f"M{start.x:.0f} {y:.0f}C{start.x:.0f} {half:.0f} {end.x:.0f} {half:.0f} "
+    path += f"{end.x:.0f} {end.y:.0f}"
+    if end.node is None:
+        path += f"V{end.y + end.height:.0f}"
+    return Markup('<path d="{}"/>').format(path)
+
+
+def _draw_box(box: Box, node: Node) -> Markup:
+    left = box.x - box.width / 2
+    texts = [
+        Markup('<text x="{:.0f}" y="{:.0f}"{}>{}</text>').format(
+            box.x, box.y + LINE * (idx + 1), Markup(' class="name"') if idx == 0 else "", line
+        )
+        for idx, line in enumerate(_label(node))
+    ]
+    shape = Markup('<rect x="{:.0f}" y="{:.0f}" width="{:.0f}" height="{}" rx="{}"/>').format(
+        left, box.y, box.width, box.height, 16 if node.sort == "input" else 4
+    )
+    sort = f"{node.sort} shared" if node.shares else node.sort
+    return Markup('<g class="{}">{}{}</g>').format(sort, shape, Markup("").join(texts))

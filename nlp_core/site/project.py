@@ -1,0 +1,159 @@
+"""What the pages show: all tables compared, what is known of their differences, and their cells."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from nlp_core.config.params import Params, read_params
+from nlp_core.report.comparison import ComparedPart, Comparison, Entry
+from nlp_core.report.headline import STANDINGS, Headline, count_outcomes
+from nlp_core.report.results import CellResult
+from nlp_core.report.significance import ColumnFinding, RowFinding, find_differences
+from nlp_core.report.table import is_measured, list_tables, read_comparison
+
+REASON = re.compile(r"\[(\w+)\]$")
+
+
+class CellPlace(NamedTuple):
+    """A cell and the table that has its page."""
+
+    table: str
+    cell: str
+
+    @property
+    def path(self) -> str:
+        """Of its page, below the folder of the site."""
+        return f"{self.table}/{self.cell}.html"
+
+
+class ShownNumber(NamedTuple):
+    """A number of a table with all that the pages say of it.
+
+    Attributes:
+        finding: its interval and letters; None without committed predictions.
+        place: of its cell; None if there is no such cell.
+        literature: numbers of other papers for the same thing, with their names.
+        reason: key of the reason why it is not run.
+        remark: the anchor of its remark on the table's page, which ends in the remark's number.
+    """
+
+    table: str
+    part: ComparedPart
+    entry: Entry
+    finding: RowFinding | None
+    place: CellPlace | None
+    literature: list[str]
+    reason: str | None
+    remark: str | None
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it has a verdict against a published number."""
+        return self.entry.verdict.outcome in STANDINGS and self.entry.difference is not None
+
+
+@dataclass(frozen=True)
+class Project:
+    """All tables of a project.
+
+    Attributes:
+        tables: by name, those without results included.
+        findings: of each table's columns.
+        headline: the outcomes, counted as for README.md.
+    """
+
+    root: Path
+    params: Params
+    tables: Mapping[str, Comparison]
+    findings: Mapping[str, Sequence[ColumnFinding]]
+    headline: Headline
+
+    @cached_property
+    def places(self) -> list[CellPlace]:
+        """The cells of the grid, and measured ones that have no name there, such as bundles."""
+        experiments, encoders = self.params.experiments, self.params.encoders
+        found = {CellPlace(item.table, cell) for cell, item in experiments.items()}
+        found |= {CellPlace(item.table, cell) for cell, item in encoders.items()}
+        named = {place.cell for place in found}
+        for table, comparison in self.tables.items():
+            others = comparison.results.cells.keys() - named
+            found |= {CellPlace(table, cell) for cell in others}
+        return sorted(place for place in found if place.table in self.tables)
+
+    @cached_property
+    def numbers(self) -> list[ShownNumber]:
+        """The numbers of all tables, in their order."""
+        return [
+            number
+            for table, comparison in self.tables.items()
+            for idx, part in enumerate(comparison.parts, 1)
+            for number in self._list_numbers(table, part, idx)
+        ]
+
+    def find_place(self, table: str, cell: str | None) -> CellPlace | None:
+        """Return where the page of a cell is, which a teacher has in another table."""
+        places = [place for place in self.places if place.cell == cell]
+        return next((place for place in places if place.table == table), next(iter(places), None))
+
+    def find_result(self, place: CellPlace) -> CellResult | None:
+        return self.tables[place.table].results.cells.get(place.cell)
+
+    def is_older(self, place: CellPlace) -> bool:
+        """Whether the cell was trained by code of a lower `numerics`."""
+        found = self.find_result(place)
+        return found is not None and found.numerics < self.params.numerics
+
+    def _list_numbers(self, table: str, part: ComparedPart, idx: int) -> list[ShownNumber]:
+        remarked = dict.fromkeys(
+            (entry.row, entry.column) for entry in part.entries if entry.number.remark
+        )
+        remarks = {place: f"part-{idx}-remark-{mark}" for mark, place in enumerate(remarked, 1)}
+        rows = {
+            (item.column, item.selection, row.row): row
+            for item in self.findings[table]
+            if item.part == part.config.title
+            for row in item.rows
+        }
+        papers = self.tables[table].published.papers
+        found = []
+        for entry in part.entries:
+            reason = REASON.search(entry.verdict.text)
+            found.append(
+                ShownNumber(
+                    table,
+                    part,
+                    entry,
+                    rows.get((entry.column, entry.selection, entry.row)),
+                    self.find_place(table, entry.cell),
+                    [
+                        f"{item.value:.{part.config.decimals}f} ({papers[item.paper].name})"
+                        for item in entry.number.literature
+                    ],
+                    reason[1] if reason else None,
+                    remarks.get((entry.row, entry.column)),
+                )
+            )
+        return found
+
+
+def read_project(root: Path) -> Project:
+    """Read and compare all tables of a project.
+
+    Args:
+        root: the project's root.
+
+    Raises:
+        ConfigError: a file that a person writes is missing or wrong.
+        DataError: a results file is damaged.
+    """
+    tables = {name: read_comparison(name, root, allow_missing=True) for name in list_tables(root)}
+    return Project(
+        root,
+        read_params(root / "params.yaml"),
+        tables,
+        {name: find_differences(comparison, root) for name, comparison in tables.items()},
+        count_outcomes([item for name, item in tables.items() if is_measured(name, root)]),
+    )

@@ -1,0 +1,201 @@
+"""`reglue site`: the committed pages are current, complete, linked, and load nothing."""
+
+import posixpath
+import re
+import shutil
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.cli.site import FOLDER
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.report.results import Results, read_results
+from nlp_core.site.build import ASSETS, render_pages, write_site
+from nlp_core.site.project import Project, read_project
+from tests.site_reader import ReadPage
+
+ROOT = Path(__file__).resolve().parent.parent
+HTML = ROOT / FOLDER
+COMMITTED = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
+TABLES = [path.stem for path in sorted((ROOT / "results").glob("*.json"))]
+MOST_BYTES = 5_000_000
+
+
+@cache
+def read(name: str) -> ReadPage:
+    return ReadPage((HTML / name).read_text(encoding="utf-8"))
+
+
+def read_measured(table: str) -> Results:
+    return read_results(ROOT / "results" / f"{table}.json")
+
+
+@pytest.fixture(scope="module")
+def project() -> Project:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        return read_project(ROOT)
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with the sample table only."""
+    for name in ("params.yaml", "grid", "zoo", "sources"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name in (
+        "reports/published/sample.yaml",
+        "reports/sample.svg",
+        "reports/headline.svg",
+        "results/sample.json",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "results/examples/sample", tmp_path / "results/examples/sample")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def list_files(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.slow
+def test_the_committed_pages_are_current(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    pages = dict(render_pages(project))
+    assert sorted(pages) == COMMITTED, "run `reglue site`"
+    moved = [name for name in COMMITTED if (HTML / name).read_text("utf-8") != pages[name]]
+    assert moved == [], "run `reglue site`"
+    assert sum(map(len, list_files(HTML).values())) < MOST_BYTES
+
+
+@pytest.mark.slow
+def test_the_site_is_the_same_bytes_again_and_old_pages_are_gone(
+    sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["site"])
+    assert capsys.readouterr().out == "reports/html/index.html\n"
+    first = list_files(sample / FOLDER)
+    assert len(first) == 5 + len(ASSETS)
+    (sample / FOLDER / "former.html").write_text("")
+    write_site(sample, FOLDER)
+    assert list_files(sample / FOLDER) == first
+
+
+@pytest.mark.slow
+def test_a_missing_figure_is_named_and_nothing_is_written(sample: Path) -> None:
+    (sample / "reports" / "sample.svg").unlink()
+    with pytest.raises(DataError, match=r"sample\.svg: .* run `python -m stages\.report sample`"):
+        write_site(sample, FOLDER)
+    assert not (sample / FOLDER).exists()
+
+
+def test_a_folder_of_other_things_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ConfigError, match="found something other than a site"):
+        write_site(ROOT, tmp_path)
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_every_table_and_every_measured_cell_has_a_page() -> None:
+    assert {f"{table}.html" for table in TABLES} < {*COMMITTED}
+    assert "index.html" in COMMITTED
+    for table in TABLES:
+        for cell in read_measured(table).cells:
+            own = [name for name in COMMITTED if name.endswith(f"/{cell}.html")]
+            assert own == [f"{table}/{cell}.html"] or table == "distillation"
+            assert own
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_page_is_well_formed_and_its_links_lead_somewhere(name: str) -> None:
+    page = read(name)
+    assert page.open == []
+    assert page.language == "en"
+    assert len(page.ids) == len({*page.ids})
+    for link in page.links:
+        if link.startswith("https://") or link.startswith("http://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+        assert (HTML / target).is_file(), link
+        if anchor:
+            assert f'id="{anchor}"' in (HTML / target).read_text("utf-8"), link
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_page_loads_only_its_own_assets(name: str) -> None:
+    up = "../" * name.count("/")
+    text = (HTML / name).read_text(encoding="utf-8")
+    loads = [item for item in read(name).loads if not item.startswith("#")]
+    assert sorted(loads) == sorted([f"{up}assets/site.css", f"{up}assets/site.js", "data:,"])
+    assert not re.search(r"@import|url\((?!#)|<(iframe|object|embed|base|form|img)\b", text)
+
+
+def test_the_assets_load_nothing() -> None:
+    for name in ASSETS:
+        text = (HTML / "assets" / name).read_text(encoding="utf-8")
+        assert not re.search(r"https?:|//cdn|@import|url\(|fetch\(|XMLHttp|import\(|Beacon", text)
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_page_is_structured_for_a_screen_reader(name: str) -> None:
+    page = read(name)
+    assert page.headings[0] == "h1"
+    assert page.headings.count("h1") == 1
+    levels = [int(heading[1]) for heading in page.headings]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    for table in page.tables:
+        assert table.caption
+        assert table.unscoped == 0
+        assert len({len(row) for row in table.rows}) == 1
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_pages_of_cells_have_the_values_of_each_seed(table: str) -> None:
+    for cell, result in read_measured(table).cells.items():
+        if f"{table}/{cell}.html" not in COMMITTED:
+            continue  # a teacher has its page in its own table
+        shown = {
+            row["metric"].removesuffix(", less is better"): [*row.values()]
+            for row in read(f"{table}/{cell}.html").find_table("Metrics of each seed").find_rows()
+        }
+        assert {*shown} == {*result.metrics}
+        for name, score in result.metrics.items():
+            values = [f"{value:,.2f}" for value in (score.mean, *score.values)]
+            assert [text for text in shown[name] if text in values][: len(values)]
+            assert shown[name][1] == values[0]
+            places = [text for text in shown[name][3:-1] if text]
+            assert places == values[1:]
+
+
+@pytest.mark.slow
+def test_the_pages_of_tables_have_each_number(project: Project) -> None:
+    for table, comparison in project.tables.items():
+        page = read(f"{table}.html")
+        for part in comparison.parts:
+            rows = page.find_table(part.config.title).find_rows()
+            for row, entry in zip(rows, part.entries, strict=True):
+                assert (row["model"], row["number"]) == (entry.row, entry.column)
+                assert row["ours"] == (f"{entry.ours.mean:,.2f}" if entry.ours else "")
+                assert row["verdict"].endswith(entry.verdict.text)
+                if entry.number.value is not None:
+                    value = f"{entry.number.value:,.{part.config.decimals}f}"
+                    assert row["published"].startswith(value)
+
+
+@pytest.mark.slow
+def test_the_overview_counts_as_the_readme(project: Project) -> None:
+    page = read("index.html")
+    total = project.headline.total
+    counts = [len(total.compared), total.num_good, total.num_below, total.num_not_run]
+    assert page.find_table("Outcomes by table").rows[-1][1:5] == [*map(str, counts)]
+    text = re.sub(r"<[^>]+>", "", (HTML / "index.html").read_text("utf-8"))
+    for count, name in zip(counts, ("numbers compared", "reproduced", "below"), strict=False):
+        assert re.search(rf"{count}\s+\W?\s*{name}", text)
+    compared = page.find_table("Compared numbers").rows[1:]
+    assert len(compared) == len(total.compared) + len(total.honest)
