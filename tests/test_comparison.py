@@ -8,8 +8,8 @@ from nlp_core.report.comparison import Comparison, Entry, compare, judge, judge_
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.headline import count_outcomes
 from nlp_core.report.markdown import summarise_outcomes
+from nlp_core.report.measured_table import read_comparison
 from nlp_core.report.results import summarise
-from nlp_core.report.table import read_comparison
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.figure import draw_figure, split_panels
 from nlp_core.report.making import flatten
 from nlp_core.report.markdown import render_rows, summarise_outcomes
-from nlp_core.report.table import read_comparison, write_report
+from nlp_core.report.measured_table import read_comparison
+from nlp_core.report.table import write_report
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from sklearn.metrics import roc_auc_score
 
 from nlp_core.metrics import Predictions
 from nlp_core.report.examples import find_examples, read_runs
+from nlp_core.report.measured_table import read_comparison
 from nlp_core.report.results import read_results
 from nlp_core.report.significance import find_differences, measure_variation, render_differences
-from nlp_core.report.table import read_comparison
 from nlp_core.statistics import (
     AreaScore,
     Pair,

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from nlp_core.config.base import ClosedModel
+from nlp_core.config.name import FileName
 from nlp_core.config.number import Count, Part, Whole
-from nlp_core.config.reader import FileName
 
 
 class CorpusHeldOutConfig(ClosedModel):

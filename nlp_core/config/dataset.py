@@ -7,8 +7,9 @@ from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from nlp_core.config.base import ClosedModel, read_config
 from nlp_core.config.corpus import CorpusConfig
+from nlp_core.config.name import PATH_PART, FileName
 from nlp_core.config.number import Count, Part, Whole
-from nlp_core.config.reader import PATH_PART, READERS, FileName, ReaderField, SplitConfig
+from nlp_core.config.reader import READERS, ReaderField, SplitConfig
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.kinds import KINDS, SPAN_LABELS, Kind
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 
 from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
+from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, WHOLE_TEXTS
 from nlp_core.config.name import Name
-from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig, TrainingConfig
 from nlp_core.errors import suggest
 

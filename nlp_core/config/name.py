@@ -6,6 +6,8 @@ from pydantic import Field
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 """Small letters, digits and underscores, a letter first."""
+PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
 CELLS = "artifacts/cells/"
 """Where cells are: trained, pretrained or exported; below it a folder for each table."""
 CELL = "cell.json"

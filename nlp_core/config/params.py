@@ -236,6 +236,14 @@ class Params(ClosedModel):
                 members.append(item.data)
         return sorted(found)
 
+    def list_cells(self, table: str) -> dict[str, CellConfig]:
+        """Return the cells that are measured for a table, sorted: its own, and their teachers."""
+        found = {name: cell for _, name, cell in self._list_cells() if cell.table == table}
+        for item in [*found.values()]:
+            if isinstance(item, ExperimentConfig):
+                found |= {name: self.experiments[name] for name in self.list_teachers(item.data)}
+        return dict(sorted(found.items()))
+
     def _list_cells(self) -> Iterator[tuple[str, str, CellConfig]]:
         """Yield section, name and content of each cell."""
         for section in STAGES:

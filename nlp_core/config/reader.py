@@ -8,30 +8,15 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 from pydantic import Field, PlainValidator
 
 from nlp_core.config.base import ClosedModel, parse_config
+from nlp_core.config.name import FileName
 from nlp_core.config.number import Count
 from nlp_core.errors import ConfigError
-from nlp_core.kinds import Kind
+from nlp_core.kinds.base import Kind
 from nlp_core.registry import Registry
 
-PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
 ColumnName = Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")]
 EntityScheme = Literal["IOB1", "BIO", "BIOES", "BILOU"]
 """How tags write entities; see nlp_core/data/tagging_scheme.py."""
-SYMBOLS = "features."
-"""Prefix of a column that holds a symbol for each token."""
-NUMBERS = "dense."
-"""Prefix of a column that holds one or more numbers for each example."""
-TOKEN_NUMBERS = "token_dense."
-"""Prefix of a column that holds a number for each token."""
-TEXTS = "texts"
-"""The column of an example's text, or of its two texts, before tokenization."""
-SINGLE_TEXTS = ("text_a", "text_b")
-"""The columns of each of two texts by itself, before tokenization."""
-WHOLE_TEXTS = (TEXTS, *SINGLE_TEXTS)
-"""The columns that a model's own tokenizer cuts into pieces."""
-PIECES = ".pieces"
-"""Suffix of a column whose tokens a model's own tokenizer cuts into pieces."""
 
 
 class SplitConfig(ClosedModel):

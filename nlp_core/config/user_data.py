@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel
+from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.config.dataset import KindField, TaskConfig
 from nlp_core.config.name import Name
 from nlp_core.config.number import Count, Positive
-from nlp_core.config.reader import NUMBERS, SYMBOLS, TOKEN_NUMBERS, EntityScheme
+from nlp_core.config.reader import EntityScheme
 from nlp_core.config.recipe import (
     OptimizerConfig,
     OptimizerName,

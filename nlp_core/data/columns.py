@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.reader import SYMBOLS
+from nlp_core.config.column import SYMBOLS
 from nlp_core.data.readers.example import Example, Passage, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
 from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, Form, Kind

@@ -10,13 +10,13 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from nlp_core.config.column import NUMBERS
 from nlp_core.config.dataset import (
     HELD_OUT,
     DatasetConfig,
     HeldOutConfig,
     TaskConfig,
 )
-from nlp_core.config.reader import NUMBERS, SourceReader
 from nlp_core.data.columns import write_rows
 from nlp_core.data.corpus import write_corpus
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
@@ -95,7 +95,7 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, obje
     if task.held_out:
         splits |= _cut(splits["train"], task.held_out)
     if "train" in splits:
-        splits["train"] = _fit_for_training(splits["train"], task.reader)
+        splits["train"] = _fit_for_training(splits["train"], task)
     tokenize = TOKENIZERS.get(task.tokens)
     entries: dict[str, object] = {}
     for split, (ids, rows) in splits.items():
@@ -152,9 +152,10 @@ def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
     return _Split(list(range(len(rows))), rows)
 
 
-def _fit_for_training(train: _Split, reader: SourceReader) -> _Split:
+def _fit_for_training(train: _Split, task: TaskConfig) -> _Split:
     """Leave out the rows that nothing can be learnt from, and cut long passages."""
-    fitted = [(number, reader.fit(row)) for number, row in zip(train.ids, train.rows, strict=True)]
+    pairs = zip(train.ids, train.rows, strict=True)
+    fitted = [(number, task.reader.fit(row)) for number, row in pairs]
     kept = [(number, row) for number, row in fitted if row is not None]
     if left_out := len(train.rows) - len(kept):
         log.warning("preprocess left out of train questions=%d", left_out)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from nlp_core.config.reader import NUMBERS, SINGLE_TEXTS, TEXTS
+from nlp_core.config.column import NUMBERS, SINGLE_TEXTS, TEXTS
 from nlp_core.data.batching import LookedUp, Ragged
 
 ROWS_A_CHUNK = 1 << 14

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.reader import NUMBERS
+from nlp_core.config.column import NUMBERS
 from nlp_core.data.split_column import NumberColumn, TextColumn
 
 ROWS_A_CHUNK = 8192

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.config.reader import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.passage import Passages

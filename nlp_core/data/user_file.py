@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.reader import NUMBERS, WHOLE_TEXTS
+from nlp_core.config.column import NUMBERS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
 from nlp_core.data.columns import Values, build_schema, write_columns

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from nlp_core.config.column import SINGLE_TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
-from nlp_core.config.reader import SINGLE_TEXTS, WHOLE_TEXTS
 from nlp_core.data.gazetteer import GazetteerVocabulary
 from nlp_core.data.number import NumberVocabulary
 from nlp_core.data.pieces import PieceVocabulary

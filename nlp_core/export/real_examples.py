@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.reader import SYMBOLS
+from nlp_core.config.column import SYMBOLS
 from nlp_core.data.task import Split
 from nlp_core.data.user_task import read_user_split
 from nlp_core.errors import ConfigError

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from nlp_core.blocks.base import CHARACTERS, WORDS
+from nlp_core.config.column import PIECES, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
-from nlp_core.config.reader import PIECES, WHOLE_TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces

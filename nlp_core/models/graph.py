@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from nlp_core import arithmetic
 from nlp_core.blocks.base import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.config.column import TEXTS
 from nlp_core.config.model import find_axes
-from nlp_core.config.reader import TEXTS
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.heads.base import Decoded, Head
 from nlp_core.heads.language_model import LanguageModelHead

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from nlp_core.config.column import TEXTS
 from nlp_core.config.masking import MaskingConfig
-from nlp_core.config.reader import TEXTS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.masked_text import RULE, SEED, MaskedText
 from nlp_core.data.task import Split

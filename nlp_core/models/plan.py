@@ -7,8 +7,8 @@ from typing import Any
 
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.config.column import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
-from nlp_core.config.reader import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import HEADS, Head
 from nlp_core.kinds import KINDS

@@ -14,7 +14,7 @@ from nlp_core.blocks.base import (
     Block,
     Shape,
 )
-from nlp_core.config import reader
+from nlp_core.config import column as columns
 from nlp_core.errors import ConfigError
 
 RANK_NAMES = {
@@ -48,11 +48,11 @@ def shape_input(column: str) -> Shape:
     """Return the shape of a model's input; its width is unknown before data is read."""
     if column.endswith(".characters"):
         return Shape(CHARACTERS, 0)
-    if column in reader.WHOLE_TEXTS or column.endswith(reader.PIECES):
+    if column in columns.WHOLE_TEXTS or column.endswith(columns.PIECES):
         return Shape(PIECES, 0)
-    if column.startswith(reader.NUMBERS):
+    if column.startswith(columns.NUMBERS):
         return Shape(NUMBERS, 0)
-    return Shape(TOKEN_NUMBERS if column.startswith(reader.TOKEN_NUMBERS) else WORDS, 0)
+    return Shape(TOKEN_NUMBERS if column.startswith(columns.TOKEN_NUMBERS) else WORDS, 0)
 
 
 def list_ranks(block: type[Block], num_inputs: int) -> Sequence[tuple[int, ...]]:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nlp_core.config.reader import SYMBOLS
+from nlp_core.config.column import SYMBOLS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.user import UserExample, cut_texts, locate_text

@@ -63,7 +63,7 @@ def evaluate_table(
         hint = suggest(table, params.tables)
         raise ConfigError(f"{GRID}/: there is no table '{table}'. {hint}")
     _check_metrics(table, params)
-    items = list_cells(table, params)
+    items = params.list_cells(table)
     for name in only:
         if name not in items or isinstance(items[name], ExportConfig):
             raise ConfigError(
@@ -115,19 +115,6 @@ def _write_examples(table: str, names: Sequence[str], params: Params, root: Path
     for path in find_examples(table, "cell", root).parent.glob("*.parquet"):
         if path.stem not in own:
             path.unlink()
-
-
-def list_cells(table: str, params: Params) -> dict[str, CellConfig]:
-    """Return the cells that are measured for a table, sorted: its own, and teachers of those."""
-    sections = (params.experiments, params.encoders, params.exports)
-    found: dict[str, CellConfig] = {
-        name: item for cells in sections for name, item in cells.items() if item.table == table
-    }
-    for item in [*found.values()]:
-        if isinstance(item, ExperimentConfig):
-            teachers = params.list_teachers(item.data)
-            found |= {name: params.experiments[name] for name in teachers}
-    return dict(sorted(found.items()))
 
 
 def evaluate_cell(

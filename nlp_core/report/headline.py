@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
-from nlp_core.report.table import is_measured, list_tables, read_comparison
+from nlp_core.report.measured_table import is_measured, list_tables, read_comparison
 
 Standing = Literal["above", "reproduced", "below"]
 STANDINGS: dict[str, Standing] = {

@@ -8,19 +8,17 @@ from typing import NamedTuple
 from nlp_core.config.export import ExportConfig
 from nlp_core.config.name import name_folder
 from nlp_core.config.params import Params, read_params
-from nlp_core.config.published import read_published
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
-from nlp_core.report.comparison import Comparison, compare
+from nlp_core.report.comparison import Comparison
 from nlp_core.report.cost import measure_costs, read_costs, render_cost
 from nlp_core.report.data_audit import render_audits
-from nlp_core.report.evaluation import list_cells
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.latency import draw_times, render_times
 from nlp_core.report.making import render_commands, render_data, render_machines, render_making
 from nlp_core.report.markdown import render_report, summarise_outcomes
+from nlp_core.report.measured_table import read_comparison
 from nlp_core.report.pretraining import draw_encoders, render_encoders
-from nlp_core.report.results import Results, read_results
 from nlp_core.report.significance import find_differences, render_differences
 
 log = logging.getLogger(__name__)
@@ -36,32 +34,6 @@ class Section(NamedTuple):
     making: list[str]
     text: str
     svg: bytes
-
-
-def list_tables(root: Path) -> list[str]:
-    """Return the tables that have published numbers, sorted."""
-    return sorted(path.stem for path in (root / "reports" / "published").glob("*.yaml"))
-
-
-def is_measured(table: str, root: Path) -> bool:
-    """Say whether there are results of a table."""
-    return _find_results(table, root).exists()
-
-
-def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> Comparison:
-    """Read the published and the measured numbers of a table and compare them.
-
-    Args:
-        allow_missing: whether a table without results has nothing measured, or is an error.
-
-    Raises:
-        ConfigError: reports/published/<table>.yaml is missing or wrong.
-        DataError: results/<table>.json is missing or is no results file.
-    """
-    published = read_published(root / "reports" / "published" / f"{table}.yaml")
-    if allow_missing and not is_measured(table, root):
-        return compare(published, Results(table=table, cells={}))
-    return compare(published, read_results(_find_results(table, root)))
 
 
 def write_report(table: str, root: Path) -> None:
@@ -83,7 +55,7 @@ def write_report(table: str, root: Path) -> None:
     timed = any(cell.is_timed for cell in cells.values())
     stages = {
         name: (name_stage(name, item), name_folder(item.table, name))
-        for name, item in list_cells(table, params).items()
+        for name, item in params.list_cells(table).items()
         if name in cells or (timed and isinstance(item, ExportConfig))
     }
     differences = render_differences(find_differences(comparison, root))
@@ -111,7 +83,3 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     if timed:
         making = render_times(timed, params.timing[comparison.results.table])
         yield Section(making, "Milliseconds and sentences a second", draw_times(timed))
-
-
-def _find_results(table: str, root: Path) -> Path:
-    return root / "results" / f"{table}.json"

@@ -20,7 +20,7 @@ from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.report.cell import TrainedCell, find_difference
-from nlp_core.report.evaluation import list_cells, measure_seed
+from nlp_core.report.evaluation import measure_seed
 from nlp_core.report.gain import expect_run
 from nlp_core.report.results import CellResult, RunDigests, read_results
 from nlp_core.training.cell import describe_cell, read_cell
@@ -93,7 +93,7 @@ def list_places(
     """
     if table not in params.tables:
         raise ConfigError(f"table '{table}': unknown. {suggest(table, params.tables)}")
-    items = list_cells(table, params).items()
+    items = params.list_cells(table).items()
     names = [name for name, item in items if item.table == table]
     for name in cells:
         if name not in names:
@@ -121,7 +121,7 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
         path = root / "results" / f"{table}.json"
         for name, result in sorted(read_results(path).cells.items() if path.exists() else []):
             # others start from trained cells, which a draw cannot promise
-            is_plain = _starts_from_data(list_cells(table, params).get(name), table, params)
+            is_plain = _starts_from_data(params.list_cells(table).get(name), table, params)
             if is_plain and result.numerics == params.numerics and result.runs:
                 cells.append((table, name, result.seeds))
     draw = random.Random(seed)
@@ -181,7 +181,7 @@ def verify(
 
 def _find_item(place: Place, params: Params) -> ExperimentConfig | EncoderConfig:
     """Return what the grid says of a cell that trains."""
-    item = list_cells(place.table, params)[place.cell]
+    item = params.list_cells(place.table)[place.cell]
     assert isinstance(item, ExperimentConfig | EncoderConfig), place
     return item
 

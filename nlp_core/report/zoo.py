@@ -11,7 +11,7 @@ from nlp_core.models.description import count_layer
 from nlp_core.models.plan import plan_model
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.markdown import format_score, render_rows
-from nlp_core.report.table import read_comparison
+from nlp_core.report.measured_table import read_comparison
 
 INTRODUCTION = """\
 # Model zoo

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from nlp_core.config.params import Params, read_params
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.headline import STANDINGS, Headline, count_outcomes
+from nlp_core.report.measured_table import is_measured, list_tables, read_comparison
 from nlp_core.report.results import CellResult
 from nlp_core.report.significance import ColumnFinding, RowFinding, find_differences
-from nlp_core.report.table import is_measured, list_tables, read_comparison
 
 REASON = re.compile(r"\[(\w+)\]$")
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from nlp_core.blocks.random_state import get_random_state, set_random_state
-from nlp_core.config.reader import WHOLE_TEXTS
+from nlp_core.config.column import WHOLE_TEXTS
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.task import Task
 from nlp_core.encoders.pretrained import PretrainedEncoder

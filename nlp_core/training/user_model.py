@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from nlp_core.config.column import TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import ModelConfig, parse_model
-from nlp_core.config.reader import TEXTS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig, TrainingConfig
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.data.user_task import read_user_task

@@ -16,6 +16,7 @@ from nlp_core.config.base import read_mapping
 from nlp_core.config.model_file import format_model
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.files import (
+    check_replaceable,
     digest_file,
     digest_json,
     write_json,
@@ -91,6 +92,15 @@ class UserRun(Run):
         note["parameters"] = count_parameters(finished.model)
         write_json(folder / METRICS, note)
         write_json(folder / RUN, _describe(self))
+
+
+def check_output(folder: Path, *, force: bool) -> None:
+    """Check that a model may be written to a folder.
+
+    Raises:
+        ConfigError: it holds a trained model and `force` is off, or it holds other things.
+    """
+    check_replaceable(folder, marker=RUN, name="trained model", option="-o", force=force)
 
 
 def train_user_run(run: UserRun) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from nlp_core.config.column import SYMBOLS
 from nlp_core.config.number import Count
 from nlp_core.config.reader import (
     READERS,
-    SYMBOLS,
     ColumnName,
     ColumnPlaces,
     EntityScheme,

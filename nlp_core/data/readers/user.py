@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlp_core.config.reader import NUMBERS, SYMBOLS
+from nlp_core.config.column import NUMBERS, SYMBOLS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.entities import EntityError, TaggedSpans, find_tokens, parse_entities
 from nlp_core.data.readers.example import NOTHING
