@@ -58,7 +58,6 @@ papers:
 parts:
   - title: Answers
     paper: toys
-    tolerance: 1.0
     columns: {AUC: test.auc}
     rows:
       - name: Toy

@@ -131,7 +131,7 @@ def test_the_report_has_runs_and_machine_and_is_the_same_again(
     paths = [root / "reports" / name for name in ("times.md", "times.svg")]
     before = [path.read_bytes() for path in paths]
     text = before[0].decode()
-    assert "| Beta, exported | P50 | 1.50 | 2.50 \u00b1 0.71 (2) | +1.00 | above |" in text
+    assert "2.50 \u00b1 0.71 (2) | -8.50 to 13.50 | +1.00 | reproduced |" in text
     assert "mean \u00b1 sd (runs)" in text
     assert "a quick processor, 1 thread" in text
     assert "dvc repro --force --single-item evaluate@times" in text

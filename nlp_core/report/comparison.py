@@ -8,6 +8,7 @@ from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, 
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.gain import Gain, expect_run, measure_gain
 from nlp_core.report.results import CellResult, Results, Score
+from nlp_core.statistics import Interval
 
 Outcome = Literal[
     "above", "reproduced", "below", "trend", "no trend", "no verdict", "ours", "reference", "open"
@@ -63,6 +64,13 @@ class Entry:
     ours: Score | None
     verdict: Verdict
     gain: Gain | None = None
+
+    @property
+    def expected(self) -> Interval | None:
+        """Where one more run is expected, if there is a published number to compare it with."""
+        if self.ours is None or self.number.value is None:
+            return None
+        return expect_run(self.ours)
 
     @property
     def difference(self) -> float | None:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from nlp_core.metrics import is_lower_better
 from nlp_core.metrics.confusion import Confusion
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
-from nlp_core.report.gain import Gain, expect_run
+from nlp_core.report.gain import Gain
 from nlp_core.report.results import Score
+from nlp_core.statistics import Interval
 
 PLUS_MINUS = "\u00b1"
 SELECTIONS = {"paper": "as the paper", "honest": "honest"}
@@ -185,16 +186,15 @@ def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) ->
         beside,
         "" if ours is None else SELECTIONS[entry.selection],
         "" if ours is None else format_score(ours),
-        "" if difference is None or ours is None else _format_expected(ours),
+        "" if entry.expected is None else _format_interval(entry.expected),
         "" if difference is None else f"{difference:+.2f}",
         "" if entry.gain is None else format_gain(entry.gain),
         entry.verdict.text,
     ]
 
 
-def _format_expected(score: Score) -> str:
-    expected = expect_run(score)
-    return "" if expected is None else f"{expected.low:.2f} to {expected.high:.2f}"
+def _format_interval(interval: Interval) -> str:
+    return f"{interval.low:.2f} to {interval.high:.2f}"
 
 
 def _format_published(value: float, sd: float | None, decimals: int) -> str:
@@ -206,7 +206,9 @@ def _explain_verdicts(part: ComparedPart) -> str:
     if not compared:
         return ""
     if all(entry.verdict.outcome == "no verdict" for entry in compared):
-        return "The difference is ours less published. The machines differ: there is no verdict."
+        is_timed = all(entry.number.claim == "other_hardware" for entry in compared)
+        why = "The machines differ" if is_timed else "One run shows no spread"
+        return f"The difference is ours less published. {why}: there is no verdict."
     explained = (
         "Next run: where our seeds expect the score of one more run on this split, with 95 % "
         "confidence. Reproduced: the published number is in this range. Above: it is lower than "

@@ -95,6 +95,7 @@ MARKS = {
     "trend": "●",
     "below": "▼",
     "no trend": "▼",
+    "no verdict": "-",
     "open": "○",
     "reference": "-",
     "ours": "-",
