@@ -67,7 +67,7 @@ def _draw_dots(axes: Axes, tallies: Sequence[Tally]) -> None:
             axes.plot([number.lead], [place + offset], "o", color=color, ms=DOT, mew=0)
     axes.axvline(0.0, color=TEXT, linewidth=1.2, zorder=1)
     axes.set_title("Ours less the published number: right is better", loc="left")
-    axes.set_xlabel("points of score; latency: times as fast", fontsize=SMALL)
+    axes.set_xlabel("points of score", fontsize=SMALL)
     names = [textwrap.fill(tally.title, NAME_LETTERS) for tally in tallies]
     axes.set_yticks(range(len(tallies)), names)
     axes.set_ylim(len(tallies) - 0.4, -0.6)
