@@ -41,11 +41,10 @@ lint: $(READY) ## Check format, types, imports between floors, and spelling
 	snakefmt --check Snakefile
 	codespell
 
-reports: $(READY) ## Write every report, README.md, its figure and the HTML pages again from results/
+reports: $(READY) ## Write every report, README.md and its figure again from results/
 	@for table in $(TABLES); do python -m stages.report --log-level WARNING $$table || exit $$?; done
 	@python -m stages.report --log-level WARNING --readme
 	@reglue zoo --readme
-	@reglue site
 
 check: lint test reports ## Run lint and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
 	git diff --exit-code --stat -- reports README.md zoo/README.md
@@ -64,4 +63,4 @@ mlflow: $(READY) ## Import the runs into MLflow and show them on http://127.0.0.
 	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port $(PORT) --workers 1
 
 clean: ## Remove what the stages wrote; DVC's cache and the environment stay
-	rm -rf data artifacts runs mlruns mlflow.db .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf data artifacts runs reports/html mlruns mlflow.db .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

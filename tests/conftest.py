@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from jaxtyping import install_import_hook
 
+ROOT = Path(__file__).resolve().parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_SECONDS = 60
 
@@ -31,6 +32,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def site_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of this project's results."""
+    from nlp_core.site.build import write_site
+
+    folder = tmp_path_factory.mktemp("site") / "html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        write_site(ROOT, folder)
+    return folder
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from pathlib import Path
 
 VOID = {"meta", "link", "input", "br", "img"}
 LOADING = {"src", "srcset", "data", "poster", "action", "formaction", "background", "xlink:href"}
@@ -91,3 +92,20 @@ class ReadPage(HTMLParser):
 
     def find_table(self, caption: str) -> ReadTable:
         return next(table for table in self.tables if table.caption == caption)
+
+
+class ReadSite:
+    """A site that was written into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
+        self._pages: dict[str, ReadPage] = {}
+
+    def read_text(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def read(self, name: str) -> ReadPage:
+        if name not in self._pages:
+            self._pages[name] = ReadPage(self.read_text(name))
+        return self._pages[name]

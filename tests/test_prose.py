@@ -24,7 +24,6 @@ TEXTS = (".md", ".yaml", ".yml", ".json", ".toml", ".txt", ".html")
 UNREAD = (
     "results/",
     "reports/golden/",
-    "reports/html/",
     "requirements.lock",
     "dvc.lock",
     "sources/",

@@ -1,4 +1,4 @@
-"""The committed pages of results in a browser: keys, contrast, themes, narrow screens."""
+"""The pages of results in a browser: keys, contrast, themes, narrow screens."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from nlp_core.cli.site import FOLDER
-
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("index.html", "glue.html", "glue/cola_bilstm.html", "pretrain/minilm_further.html")
 LEAST_CONTRAST = 4.5  # WCAG 2.2, 1.4.3, of text under 18 points
 ON_BARS = (
@@ -56,10 +53,6 @@ READ_COLUMN = "(rows, column) => rows.map((row) => row.cells[column].textContent
 pytestmark = pytest.mark.slow
 
 
-def find_url(name: str) -> str:
-    return (ROOT / FOLDER / name).as_uri()
-
-
 @pytest.fixture
 def quiet_page(page: Any) -> Iterator[Any]:  # Any: playwright is not always installed
     """A page that must log no error and fetch nothing but files."""
@@ -77,18 +70,18 @@ def quiet_page(page: Any) -> Iterator[Any]:  # Any: playwright is not always ins
     assert problems == []
 
 
-def test_text_has_contrast_in_both_themes(quiet_page: Any) -> None:
+def test_text_has_contrast_in_both_themes(quiet_page: Any, site_dir: Path) -> None:
     for name in PAGES:
         for scheme in ("light", "dark"):
             quiet_page.emulate_media(color_scheme=scheme)
-            quiet_page.goto(find_url(name))
+            quiet_page.goto((site_dir / name).as_uri())
             faint = quiet_page.evaluate(FIND_FAINT, [LEAST_CONTRAST, ON_BARS])
             assert faint == [], f"{name}, {scheme}"
 
 
-def test_the_reader_chooses_a_theme_that_stays(quiet_page: Any) -> None:
+def test_the_reader_chooses_a_theme_that_stays(quiet_page: Any, site_dir: Path) -> None:
     quiet_page.emulate_media(color_scheme="light")
-    quiet_page.goto(find_url("index.html"))
+    quiet_page.goto((site_dir / "index.html").as_uri())
     read_paper = "() => getComputedStyle(document.body).backgroundColor"
     white = quiet_page.evaluate(read_paper)
     button = quiet_page.get_by_role("button", name="Theme")
@@ -99,12 +92,12 @@ def test_the_reader_chooses_a_theme_that_stays(quiet_page: Any) -> None:
     button.press("Enter")
     assert button.inner_text() == "Theme: dark"
     assert quiet_page.evaluate(read_paper) != white
-    quiet_page.goto(find_url("glue/cola_bilstm.html"))
+    quiet_page.goto((site_dir / "glue/cola_bilstm.html").as_uri())
     assert quiet_page.evaluate(read_paper) != white
 
 
-def test_a_table_is_sorted_by_keyboard(quiet_page: Any) -> None:
-    quiet_page.goto(find_url("index.html"))
+def test_a_table_is_sorted_by_keyboard(quiet_page: Any, site_dir: Path) -> None:
+    quiet_page.goto((site_dir / "index.html").as_uri())
     table = quiet_page.get_by_role("table", name="Compared numbers")
     header = table.get_by_role("columnheader", name="difference")
     column = header.evaluate("header => header.cellIndex")
@@ -124,8 +117,8 @@ def test_a_table_is_sorted_by_keyboard(quiet_page: Any) -> None:
     assert table.locator("[aria-sort]").count() == 1
 
 
-def test_empty_cells_are_sorted_last(quiet_page: Any) -> None:
-    quiet_page.goto(find_url("glue.html"))
+def test_empty_cells_are_sorted_last(quiet_page: Any, site_dir: Path) -> None:
+    quiet_page.goto((site_dir / "glue.html").as_uri())
     table = quiet_page.get_by_role("table").first
     header = table.get_by_role("columnheader", name="ours")
     column = header.evaluate("header => header.cellIndex")
@@ -136,15 +129,15 @@ def test_empty_cells_are_sorted_last(quiet_page: Any) -> None:
         assert filled == sorted(filled, reverse=True)
 
 
-def test_only_tables_are_wider_than_a_phone(quiet_page: Any) -> None:
+def test_only_tables_are_wider_than_a_phone(quiet_page: Any, site_dir: Path) -> None:
     quiet_page.set_viewport_size({"width": 390, "height": 844})
     for name in PAGES:
-        quiet_page.goto(find_url(name))
+        quiet_page.goto((site_dir / name).as_uri())
         assert quiet_page.evaluate("() => document.documentElement.scrollWidth") <= 390, name
 
 
-def test_the_first_key_skips_to_the_content(quiet_page: Any) -> None:
-    quiet_page.goto(find_url("wikiqa.html"))
+def test_the_first_key_skips_to_the_content(quiet_page: Any, site_dir: Path) -> None:
+    quiet_page.goto((site_dir / "wikiqa.html").as_uri())
     quiet_page.keyboard.press("Tab")
     quiet_page.keyboard.press("Enter")
     assert quiet_page.evaluate("() => document.activeElement.id") == "content"

@@ -133,6 +133,12 @@ def test_equal_cells_differ_by_nothing_and_unequal_ones_do() -> None:
     assert measure_spread(good, bad) == pytest.approx(2.8015 * float(np.sqrt(variance)))
 
 
+def test_a_difference_on_every_example_is_certain_and_none_is_no_difference() -> None:
+    good, bad = resample(make_accuracy([1] * 50)), resample(make_accuracy([0] * 50))
+    assert find_p_value(good, bad) == 0.0
+    assert find_p_value(good, good) == 1.0
+
+
 def test_the_p_value_of_differing_seeds_is_that_of_welch() -> None:
     # every example repeats its seed's level, so resampling adds almost no variance
     levels = {"a": [900, 700, 800], "b": [600, 500, 700, 650]}

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, RowConfig
 from nlp_core.metrics import is_lower_better
-from nlp_core.report.gain import Gain, expect_run, measure_gain
+from nlp_core.report.gain import SMALLEST, Gain, expect_run, measure_gain
 from nlp_core.report.results import CellResult, Results, Score
 from nlp_core.statistics import Interval
 
@@ -23,7 +23,6 @@ SHOWN: Mapping[str, list[Selection]] = {
     "both": ["honest", "paper"],
 }
 """By how a part says that the epoch was chosen: which of our numbers it shows, in their order."""
-SMALLEST = 1e-6  # results are rounded to 6 places: a smaller difference is none
 
 
 class Verdict(NamedTuple):

@@ -7,12 +7,11 @@ from typing import Literal
 from scipy.stats import t as student
 
 from nlp_core.report.results import Score
-from nlp_core.statistics import Interval
+from nlp_core.statistics import CONFIDENCE, Interval, add_variances
 
 GainOutcome = Literal["gain", "no gain here", "loss", "one seed", "no spread", "open"]
 
-CONFIDENCE = 0.95
-SMALLEST = 1e-6  # results are rounded to 6 places: a smaller spread is none
+SMALLEST = 1e-6  # results are rounded to 6 places: a smaller difference is none
 
 
 @dataclass(frozen=True)
@@ -74,22 +73,18 @@ def expect_run(score: Score) -> Interval | None:
 def find_interval(score: Score, other: Score) -> Interval | None:
     """Return the confidence interval of a difference of two means, each over seeds of its own.
 
-    d - q e to d + q e with e^2 = s1^2 / n1 + s2^2 / n2 and q the quantile of Student's t with
-    e^4 / ((s1^2 / n1)^2 / (n1 - 1) + (s2^2 / n2)^2 / (n2 - 1)) degrees of freedom.
+    d - q e to d + q e with e^2 = s1^2 / n1 + s2^2 / n2 and q the quantile of Student's t, see
+    `add_variances`.
 
     Args:
         score: the number that the other one is taken from.
 
     Returns:
         None where one of them has only one seed, or neither has any spread.
-
-    Source: Welch 1947 (several population variances), with Satterthwaite's degrees of freedom.
     """
     if min(score.n, other.n) < 2 or max(score.sd, other.sd) < SMALLEST:
         return None
-    shares = [(item.sd**2 / item.n, item.n - 1) for item in (score, other)]
-    variance = sum(share for share, _ in shares)
-    freedom = variance**2 / sum(share**2 / degrees for share, degrees in shares)
-    reach = float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(variance)
+    error = add_variances((item.sd**2 / item.n, item.n - 1) for item in (score, other))
+    reach = float(student.ppf((1 + CONFIDENCE) / 2, error.freedom)) * math.sqrt(error.variance)
     difference = score.mean - other.mean
     return Interval(difference - reach, difference + reach)

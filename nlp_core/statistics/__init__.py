@@ -2,8 +2,10 @@
 
 from nlp_core.statistics.groups import Pair, correct_holm, name_groups
 from nlp_core.statistics.resampling import (
+    CONFIDENCE,
     Interval,
     Resamples,
+    add_variances,
     find_p_value,
     measure_spread,
     resample,
@@ -12,12 +14,14 @@ from nlp_core.statistics.resampling import (
 from nlp_core.statistics.score import AreaScore, SumScore, WeightedScore, build_score
 
 __all__ = [
+    "CONFIDENCE",
     "AreaScore",
     "Interval",
     "Pair",
     "Resamples",
     "SumScore",
     "WeightedScore",
+    "add_variances",
     "build_score",
     "correct_holm",
     "find_p_value",

@@ -4,7 +4,7 @@ Shape letters: S seeds, N units, R rounds, see `nlp_core.statistics.score`.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
@@ -28,6 +28,13 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+class Error(NamedTuple):
+    """The error of an estimate: its variance, and the degrees of freedom of Student's t."""
+
+    variance: float
+    freedom: float
 
 
 class Resamples(NamedTuple):
@@ -93,29 +100,38 @@ def find_p_value(first: Resamples, second: Resamples) -> float:
     """Return the two-sided p-value of a difference of means, with examples paired.
 
     t = d / sqrt(v + s1 + s2), with v the variance of the difference over resampled examples and s1
-    and s2 those of the seeds; Satterthwaite's degrees of freedom, infinitely many for v.
-
-    Source: Welch 1947 (several population variances), with a bootstrap of the examples.
+    and s2 those of the seeds; see `add_variances`, with infinitely many degrees of freedom for v.
     """
-    difference = first.mean - second.mean
-    if difference == 0.0:
-        return 1.0
-    parts = [(item.seed_variance, item.num_seeds - 1) for item in (first, second)]
-    variance = _measure_variance(first, second)
-    uncertain = sum(part**2 / freedom for part, freedom in parts if part > 0)
-    freedom = variance**2 / uncertain if uncertain else math.inf
-    return float(2 * student.sf(abs(difference) / math.sqrt(variance), freedom))
+    difference = abs(first.mean - second.mean)
+    error = _measure_error(first, second)
+    if difference == 0.0 or error.variance == 0.0:
+        return float(difference == 0.0)
+    return float(2 * student.sf(difference / math.sqrt(error.variance), error.freedom))
 
 
 def measure_spread(first: Resamples, second: Resamples) -> float:
     """Return the smallest true difference that a test would find in 4 of 5 trials, in points."""
-    return POWER_FACTOR * math.sqrt(_measure_variance(first, second))
+    return POWER_FACTOR * math.sqrt(_measure_error(first, second).variance)
 
 
-def _measure_variance(first: Resamples, second: Resamples) -> float:
-    """Return the variance of a difference: of its paired examples and of both cells' seeds."""
-    examples = float(np.nanvar(first.rounds - second.rounds))
-    return examples + first.seed_variance + second.seed_variance
+def _measure_error(first: Resamples, second: Resamples) -> Error:
+    """Return the error of a difference: of its paired examples and of both cells' seeds."""
+    seeds = [(item.seed_variance, item.num_seeds - 1) for item in (first, second)]
+    return add_variances([(float(np.nanvar(first.rounds - second.rounds)), math.inf), *seeds])
+
+
+def add_variances(parts: Iterable[tuple[float, float]]) -> Error:
+    """Return the variance of a sum of independent parts.
+
+    Args:
+        parts: the variance of each, and the degrees of freedom that it was estimated with.
+
+    Source: Welch 1947 (several population variances), with Satterthwaite's degrees of freedom.
+    """
+    known = [(variance, freedom) for variance, freedom in parts if variance > 0]
+    total = sum(variance for variance, _ in known)
+    uncertain = sum(variance**2 / freedom for variance, freedom in known)
+    return Error(total, total**2 / uncertain if uncertain else math.inf)
 
 
 def swap_examples(scores: Mapping[str, WeightedScore], *, seed: int = 1) -> dict[Pair, float]:
