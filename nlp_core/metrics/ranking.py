@@ -18,25 +18,46 @@ ALMOST_SURE = 1 - 1e-6
 @register("map", "ranking")
 def measure_map(predictions: Predictions) -> float:
     """Return the mean average precision over the questions that have a right candidate."""
-    from sklearn.metrics import average_precision_score
-
-    return float(np.mean([average_precision_score(r, s) for r, s in _questions(predictions)]))
+    return float(score_questions("map", predictions).mean())
 
 
 @register("mrr", "ranking")
 def measure_mrr(predictions: Predictions) -> float:
     """Return the mean of 1 / (rank of the first right candidate), over answerable questions."""
-    return float(np.mean([_reciprocal_rank(r, s) for r, s in _questions(predictions)]))
+    return float(score_questions("mrr", predictions).mean())
 
 
 @register("accuracy", "ranking")
 def measure_accuracy(predictions: Predictions) -> float:
     """Return the share of answerable questions with a right candidate before all others."""
-    return float(np.mean([_reciprocal_rank(r, s) == 1.0 for r, s in _questions(predictions)]))
+    return float(score_questions("accuracy", predictions).mean())
+
+
+def score_questions(metric: str, predictions: Predictions) -> NDArray[np.floating]:
+    """Return the value of each answerable question, whose mean is the metric.
+
+    Args:
+        metric: map, mrr or accuracy.
+    """
+    score = QUESTION_SCORES[metric]
+    return np.array([score(relevant, scores) for relevant, scores in _questions(predictions)])
+
+
+def _average_precision(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
+    from sklearn.metrics import average_precision_score  # a second of a start-up
+
+    return float(average_precision_score(relevant, score))
 
 
 def _reciprocal_rank(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
     return 1.0 / (1 + np.count_nonzero(score[~relevant] >= score[relevant].max()))
+
+
+def _is_first(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
+    return float(_reciprocal_rank(relevant, score) == 1.0)
+
+
+QUESTION_SCORES = {"map": _average_precision, "mrr": _reciprocal_rank, "accuracy": _is_first}
 
 
 def _questions(

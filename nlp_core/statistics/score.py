@@ -15,10 +15,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
-from sklearn.metrics import average_precision_score
 
 from nlp_core.kinds import KINDS, TAGS
 from nlp_core.metrics import Predictions
+from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
 
 Numbers: TypeAlias = NDArray[np.floating]
 Combine = Callable[[Numbers], Numbers]
@@ -115,7 +115,7 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
         metric: its name, such as accuracy or f1.
         runs: what each seed predicted, for the same examples in the same order.
     """
-    if metric in ("map", "mrr") or (metric == "accuracy" and KINDS.get(kind).is_grouped):
+    if metric in QUESTION_SCORES and KINDS.get(kind).is_grouped:
         return _build_ranking(metric, runs)
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
@@ -134,29 +134,8 @@ def _name_form(kind: str) -> str:
 
 def _build_ranking(metric: str, runs: Sequence[Predictions]) -> SumScore:
     """Return a mean over the questions that have a right candidate."""
-    first = runs[0]
-    assert first.group is not None, metric
-    relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
-    questions = [first.group == number for number in np.unique(first.group[relevant])]
-    values = np.zeros((len(runs), len(questions), 2))
-    values[..., 1] = 1.0
-    for seed, run in enumerate(runs):
-        assert run.score is not None, metric
-        score = run.score[:, -1]
-        for idx, rows in enumerate(questions):
-            values[seed, idx, 0] = RANKING[metric](relevant[rows], score[rows])
-    return SumScore(values, _mean)
-
-
-def _rank_reciprocally(relevant: NDArray[np.bool_], score: Numbers) -> float:
-    return 1.0 / (1 + np.count_nonzero(score[~relevant] >= score[relevant].max()))
-
-
-RANKING: dict[str, Callable[[NDArray[np.bool_], Numbers], float]] = {
-    "map": lambda relevant, score: float(average_precision_score(relevant, score)),
-    "mrr": _rank_reciprocally,
-    "accuracy": lambda relevant, score: float(_rank_reciprocally(relevant, score) == 1.0),
-}
+    values = np.stack([score_questions(metric, run) for run in runs])
+    return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
 
 
 def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
