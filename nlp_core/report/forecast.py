@@ -5,6 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Literal, NamedTuple, Protocol
 
 from nlp_core.config.params import ExperimentConfig, Params
@@ -212,19 +213,10 @@ def simulate(stages: Sequence[PlannedStage], cores: int) -> float:
 def _sort(stages: Sequence[DagStage], makers: Mapping[str, str]) -> list[DagStage]:
     """Return the stages, each after those that it waits for."""
     by_name = {stage.name: stage for stage in stages}
-    done: dict[str, DagStage] = {}
-
-    def visit(stage: DagStage) -> None:
-        if stage.name in done:
-            return
-        for path in stage.inputs:
-            if path in makers and makers[path] != stage.name:
-                visit(by_name[makers[path]])
-        done[stage.name] = stage
-
-    for stage in stages:
-        visit(stage)
-    return [*done.values()]
+    waits = {
+        stage.name: [makers[path] for path in stage.inputs if path in makers] for stage in stages
+    }
+    return [by_name[name] for name in TopologicalSorter(waits).static_order()]
 
 
 def _shorten(names: Sequence[str], most: int = 2) -> str:
