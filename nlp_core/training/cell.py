@@ -19,7 +19,7 @@ from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.split_prediction import write_predictions
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.run import FinishedSeed, Run
-from nlp_core.training.start import read_start
+from nlp_core.training.start import digest_init, read_start
 
 ENCODER = "encoder"
 VECTORS = "vectors"
@@ -64,8 +64,7 @@ class Cell(Run):
     @property
     def init_digest(self) -> str:
         """Digest of the vector tables or of the encoder that the model starts from."""
-        manifest = read_mapping(self.init / "manifest.json")
-        return digest_json(manifest["tables" if manifest["kind"] == VECTORS else "files"])
+        return digest_init(self.init)
 
     def name_seed(self, seed: int) -> str:
         """Return what the work of a seed is called, with the weights that it starts from."""

@@ -13,6 +13,7 @@ from nlp_core.encoders.architecture import read_architecture
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_json
 from nlp_core.training.determinism import describe_machine
+from nlp_core.training.start import digest_init
 
 
 @dataclass(frozen=True)
@@ -110,4 +111,4 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
             f"{GRID}/{config.table}.yaml: encoders.{name}.init: found '{init}' with data of kind "
             f"{manifest['kind']}, expected a pretrained encoder, such as data/processed/minilm."
         )
-    return digest_json(manifest["files"])
+    return digest_init(init)

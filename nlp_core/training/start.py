@@ -11,8 +11,9 @@ from nlp_core.config.name import CELL, SEED
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.data.word_vectors import convert_vectors
+from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import digest_file, digest_json
+from nlp_core.files import MANIFEST, digest_file, digest_json
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
@@ -27,6 +28,14 @@ from nlp_core.models.saving import (
 from nlp_core.prediction.trained_model import is_trained, read_trained_folder
 
 log = logging.getLogger(__name__)
+
+
+def digest_init(init: Path) -> str:
+    """Return the digest of the vector tables or of the encoder in a folder."""
+    if not (init / MANIFEST).exists():  # an encoder that no stage made
+        return digest_json({name: digest_file(init / name) for name in ENCODER_FILES})
+    manifest = read_mapping(init / MANIFEST)
+    return digest_json(manifest["tables" if "tables" in manifest else "files"])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model_file import format_model
-from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.files import (
     check_replaceable,
     digest_file,
@@ -31,6 +30,7 @@ from nlp_core.training.determinism import describe_machine
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import FinishedSeed, Run
 from nlp_core.training.seed_run import train_run
+from nlp_core.training.start import digest_init
 from nlp_core.training.task_run import HONEST
 from nlp_core.training.work import locked
 
@@ -121,13 +121,6 @@ def train_user_run(run: UserRun) -> dict[str, Any]:
     # in the order of the task, which a file does not keep
     metrics = {split: {name: item[name] for name in run.task.metrics} for split, item in measured}
     return found | {"metrics": metrics}
-
-
-def digest_init(init: Path) -> str:
-    """Return the digest of a folder of vectors or of an encoder."""
-    if (init / ENCODER_FILES[0]).exists():
-        return digest_json({name: digest_file(init / name) for name in ENCODER_FILES})
-    return digest_file(init / "manifest.json")
 
 
 def _keep_vectors(init: Path, tables: Collection[str], folder: Path) -> None:
