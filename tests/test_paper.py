@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,7 @@ def test_latex_has_a_macro_for_each_number_and_balanced_braces(table: PaperTable
     assert text.count("{") == text.count("}")
     for row in re.findall(r"^.* \\\\$", text, re.MULTILINE):
         assert row.count("&") >= 1
+    assert text.count("\\caption") == len(table.comparison.parts)
     assert text.count("\\toprule") == text.count("\\bottomrule") == len(table.comparison.parts)
 
 
@@ -52,6 +56,48 @@ def test_only_a_row_that_differs_from_all_others_is_bold(table: PaperTable) -> N
 
     assert "\\mathbf" in FORMATS["latex"](table._replace(findings=[find("b")]))
     assert "\\mathbf" not in FORMATS["latex"](table._replace(findings=[find("ab")]))
+
+
+def test_no_row_is_bold_next_to_one_that_no_test_covers(table: PaperTable) -> None:
+    part = table.comparison.parts[0]
+    (entry,) = part.entries
+    rows = [
+        RowFinding(entry.row, 76.0, 3, Interval(70, 80), "a", None),
+        RowFinding("other", 70.0, 3, Interval(60, 75), "b", None),
+    ]
+    finding = ColumnFinding(part.config.title, entry.column, "honest", rows, 300, 3.0, (1, 1))
+    entries = [entry, replace(entry, row="other"), replace(entry, row="untested")]
+    compared = table._replace(findings=[finding])
+    assert compared.is_best(replace(part, entries=entries[:2]), entry)
+    assert not compared.is_best(replace(part, entries=entries), entry)
+
+
+def test_a_table_with_many_columns_has_a_row_for_each_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    text = FORMATS["latex"](PaperTable(read_comparison("glue", ROOT), []))
+    first = text.split("\\begin{tabular}")[1]
+    assert first.startswith("{lrrrr}")
+    assert r"\multicolumn{2}{c}{BiLSTM} & \multicolumn{2}{c}{BiLSTM+Attn}" in first
+    assert re.search(r"^SST-2 \(honest\) & 87\.5 & \$8", first, re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "grid").glob("*.yaml")))
+def test_latex_compiles(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = FORMATS["latex"](PaperTable(read_comparison(name, ROOT), []))
+    document = (
+        "\\documentclass{article}\\usepackage{booktabs,adjustbox}\\begin{document}\n"
+        f"{text}\\end{{document}}\n"
+    )
+    (tmp_path / "paper.tex").write_text(document, encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+    assert (tmp_path / "paper.pdf").exists()
 
 
 def test_csv_and_json_hold_the_same_numbers(table: PaperTable) -> None:

@@ -7,12 +7,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import pandas as pd
+
 from nlp_core.files import digest_json
-from nlp_core.report.comparison import ComparedPart, Comparison, Entry, Selection
+from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.markdown import render_part
 from nlp_core.report.significance import ColumnFinding, RowFinding
 
 DIGEST_LETTERS = 12
+KINDS = ("published", "ours")
+FITTED = r"\begin{adjustbox}{max width=\textwidth}"
+MAX_TITLES = 4  # with two numbers each, what fits on a page
 NAMES = ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"]
 DIGITS = dict(zip("0123456789", NAMES, strict=True))
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -38,6 +43,10 @@ class PaperTable(NamedTuple):
         rows = self._list_rows(part, entry)
         if len(rows) < 2 or rows[0].row != entry.row:
             return False
+        column = (entry.column, entry.selection)
+        measured = {e.row for e in part.entries if e.ours and (e.column, e.selection) == column}
+        if not measured <= {row.row for row in rows}:
+            return False  # a row without committed predictions may be better
         return not any({*rows[0].letters} & {*row.letters} for row in rows[1:])
 
     def digest_cell(self, cell: str) -> str:
@@ -58,16 +67,21 @@ class PaperTable(NamedTuple):
 
 
 def render_latex(table: PaperTable) -> str:
-    """Return the macros of all our numbers, then a tabular for each part; needs booktabs."""
+    """Return the macros of all our numbers, then a table for each part.
+
+    The document needs the packages booktabs and adjustbox.
+    """
     parts = [part for part in table.comparison.parts if any(entry.ours for entry in part.entries)]
+    name = table.comparison.results.table
     lines = [
-        f"% {table.comparison.results.table}: needs \\usepackage{{booktabs}}. A bold number is the",
-        "% best of its column and differs significantly from all others.",
+        f"% {name}: needs \\usepackage{{booktabs,adjustbox}}. A bold number is the best of its",
+        "% metric and differs significantly from those of all other models.",
         *_list_macros(table, parts),
     ]
-    for part in parts:
-        lines += ["", f"% {part.config.title}", *_render_tabular(table, part)]
-    return "\n".join(lines) + "\n"
+    tables = [
+        _render_table(table, part, f"tab:{name}-{number}") for number, part in enumerate(parts, 1)
+    ]
+    return "\n".join([*lines, "", *tables])
 
 
 def render_csv(table: PaperTable) -> str:
@@ -157,39 +171,43 @@ def name_macro(*words: str) -> str:
     return "".join(DIGITS.get(piece, piece[:1].upper() + piece[1:]) for piece in pieces)
 
 
-class _Column(NamedTuple):
-    """A column and a way of choosing the epoch."""
-
-    name: str
-    selection: Selection
-    is_published: bool
-
-
-def _render_tabular(table: PaperTable, part: ComparedPart) -> list[str]:
-    printed = {entry.column for entry in part.entries if entry.number.value is not None}
-    columns = [
-        _Column(*key, key[0] in printed)
-        for key in dict.fromkeys((entry.column, entry.selection) for entry in part.entries)
-    ]
-    entries = {(entry.row, entry.column, entry.selection): entry for entry in part.entries}
-    header = ["Model"]
-    for column in columns:
-        way = "" if part.config.selection == "honest" else f" ({column.selection})"
-        title = _escape(column.name + way)
-        header += [f"{title}, published", "ours"] if column.is_published else [title]
-    lines = [f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", "\\toprule"]
-    lines += [" & ".join(header) + r" \\", "\\midrule"]
+def _render_table(table: PaperTable, part: ComparedPart, label: str) -> str:
+    """Return a table with a row for each model, or for each column if that is narrower."""
+    has_ways = part.config.selection != "honest"
     notes: list[str] = []
-    for row in dict.fromkeys(entry.row for entry in part.entries):
-        cells = [_escape(row)]
-        for column in columns:
-            entry = entries.get((row, column.name, column.selection))
-            published, ours = _render_numbers(table, part, entry, notes)
-            cells += [published, ours] if column.is_published else [ours]
-        lines.append(" & ".join(cells) + r" \\")
+    numbers: dict[tuple[str, str, str], str] = {}
+    for entry in part.entries:
+        title = f"{entry.column} ({entry.selection})" if has_ways else entry.column
+        published, ours = _render_numbers(table, part, entry, notes)
+        if published:
+            numbers[_escape(entry.row), _escape(title), "published"] = published
+        numbers[_escape(entry.row), _escape(title), "ours"] = ours
+    models, titles, _ = (list(dict.fromkeys(axis)) for axis in zip(*numbers, strict=True))
+    is_turned = len(titles) > max(len(models), MAX_TITLES)
+    lines, groups = (titles, models) if is_turned else (models, titles)
+    columns: dict[tuple[str, str], dict[str, str]] = {
+        (group, kind): {} for group in groups for kind in KINDS
+    }
+    for (model, title, kind), number in numbers.items():
+        line, group = (title, model) if is_turned else (model, title)
+        columns[group, kind][line] = number
+    frame = pd.DataFrame({key: cells for key, cells in columns.items() if cells}).reindex(lines)
+    if "published" not in frame.columns.get_level_values(1):
+        frame = frame.droplevel(1, axis="columns")
+    text: str = frame.fillna("").style.to_latex(
+        column_format="l" + "r" * frame.shape[1],
+        hrules=True,
+        multicol_align="c",
+        position_float="centering",
+        caption=_escape(part.config.title),
+        label=label,
+    )
     notes += _list_data_notes(table, part)
-    lines += ["\\bottomrule", "\\end{tabular}"]
-    return [*lines, *(f"\\par\\footnotesize {note}" for note in notes)]
+    # The braces keep the smaller type inside the table.
+    small = "".join(f"{{\\footnotesize {note}\\par}}\n" for note in notes)
+    text = text.replace("\\begin{tabular}", f"{FITTED}\n\\begin{{tabular}}")
+    text = text.replace("\\end{tabular}", "\\end{tabular}\n\\end{adjustbox}\\par")
+    return text.replace("\\end{table}", f"{small}\\end{{table}}")
 
 
 def _list_data_notes(table: PaperTable, part: ComparedPart) -> list[str]:
@@ -201,11 +219,9 @@ def _list_data_notes(table: PaperTable, part: ComparedPart) -> list[str]:
 
 
 def _render_numbers(
-    table: PaperTable, part: ComparedPart, entry: Entry | None, notes: list[str]
+    table: PaperTable, part: ComparedPart, entry: Entry, notes: list[str]
 ) -> tuple[str, str]:
     """Return the published number and ours; a remark becomes a note."""
-    if entry is None:
-        return "", ""
     published = ""
     if entry.number.value is not None:
         published = f"{entry.number.value:.{part.config.decimals}f}"
