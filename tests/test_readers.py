@@ -3,15 +3,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nlp_core.data.formats.conll import read_conll
-from nlp_core.data.formats.mrpc import read_mrpc
-from nlp_core.data.formats.parallel import read_parallel
-from nlp_core.data.formats.tsv import read_tsv
-from nlp_core.data.formats.wikiqa import read_wikiqa
+from nlp_core.data.formats.rows import read_mrpc, read_tsv, read_wikiqa
+from nlp_core.data.formats.tagged import read_conll, read_parallel
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import Line, read_lines
-from nlp_core.data.readers.vectors import read_vectors
 from nlp_core.data.tagging_scheme import list_tags
+from nlp_core.data.word_vectors import read_glove
 from nlp_core.errors import DataError
 
 TAGS = list_tags(["LOC", "PER"], "BIOES")
@@ -260,9 +257,10 @@ def test_wikiqa_refuses_a_line_with_two_columns(tmp_path: Path) -> None:
 
 
 def test_vectors_are_read_in_file_order(tmp_path: Path) -> None:
-    words, vectors = read_vectors(write(tmp_path, "b 1 -2.5\na\u0085 0.125 3e-1\n"), dim=2)
-    assert words == ["b", "a\u0085"]
-    np.testing.assert_array_equal(vectors, np.array([[1, -2.5], [0.125, 0.3]], dtype=np.float32))
+    table = read_glove(write(tmp_path, "b 1 -2.5\na\u0085 0.125 3e-1\n"), dim=2)
+    assert table.row_of == {"b": 0, "a\u0085": 1}
+    expected = np.array([[1, -2.5], [0.125, 0.3]], dtype=np.float32)
+    np.testing.assert_array_equal(table.vectors, expected)
 
 
 @pytest.mark.parametrize(
@@ -277,4 +275,4 @@ def test_vectors_are_read_in_file_order(tmp_path: Path) -> None:
 )
 def test_vectors_refuse_malformed_lines(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        read_vectors(write(tmp_path, content), dim=2)
+        read_glove(write(tmp_path, content), dim=2)

@@ -18,10 +18,9 @@ class Available(NamedTuple):
     """Where a part of a source comes from.
 
     Attributes:
-        source: its name.
         origin: the first place that has it.
         detail: the file, the address or the package.
-        num_bytes: of a file; None: not known.
+        num_bytes: None: not known.
     """
 
     source: str
@@ -34,11 +33,6 @@ def find_available(name: str, dataset: DatasetConfig, places: Places) -> list[Av
     """Return where each file of a source would come from, in the order of its preprocessing.
 
     Files that are there are not compared with their digests; preprocessing does that.
-
-    Args:
-        name: of the source.
-        dataset: its file in sources/.
-        places: where files are looked for.
     """
     raw = places.raw_dir(name)
     if all((raw / member).is_file() for member in dataset.member_names):

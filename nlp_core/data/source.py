@@ -13,8 +13,7 @@ from shutil import rmtree
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import DatasetConfig, DigestConfig, FileConfig, MemberConfig
-from nlp_core.data.archive import Unpacked, unpack_members
-from nlp_core.data.fetch import Patience, fetch_package, fetch_url
+from nlp_core.data.download import Patience, Unpacked, fetch_package, fetch_url, unpack_members
 from nlp_core.data.sample import generate
 from nlp_core.errors import ConfigError, DataError, DownloadError
 from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
@@ -44,7 +43,6 @@ class Places:
         return self.data_dir / DROP_FOLDER / name
 
     def part_dir(self, name: str) -> Path:
-        """Return the folder of partial downloads."""
         return self.data_dir / "raw" / ".part" / name
 
 
@@ -147,7 +145,7 @@ class _Search:
         self._failures: list[str] = []
 
     def run(self) -> dict[str, object]:
-        """Return digest, size and label of each member by name."""
+        """Return digest, size and label of each member."""
         archives = [file for file in self._dataset.files if file.unpack != "none"]
         for file in [*self._list_unpacked(), *archives]:
             self._try_file(file, self._find_dropped)
@@ -186,7 +184,6 @@ class _Search:
                 log.warning("download failed source=%s reason=%s", self._name, err)
 
     def _take_members(self, file: FileConfig, wanted: list[MemberConfig], path: Path) -> None:
-        """Unpack the wanted members of a file, and keep it if their digests are right."""
         try:
             vouching = None
             if not all(member.sha256 for member in wanted):
@@ -220,8 +217,7 @@ class _Search:
             log.warning("download labelled member=%s label=%s", member.name, label)
 
     def _find_dropped(self, file: FileConfig) -> Path | None:
-        path = self._places.drop_dir(self._name) / file.name
-        return path if path.is_file() else None
+        return _find_file(self._places.drop_dir(self._name) / file.name)
 
     def _find_mirrored(self, file: FileConfig) -> Path | None:
         mirror = self._places.mirror
@@ -231,8 +227,7 @@ class _Search:
             return self._fetch(f"{mirror.rstrip('/')}/{file.mirror}", file)
         if not Path(mirror).is_dir():
             raise DownloadError(f"REGLUE_MIRROR: {mirror} is no folder and no http(s) address.")
-        path = Path(mirror) / file.mirror
-        return path if path.is_file() else None
+        return _find_file(Path(mirror) / file.mirror)
 
     def _find_official(self, file: FileConfig) -> Path | None:
         return self._fetch(file.url, file) if file.url else None
@@ -272,6 +267,10 @@ class _Search:
             f"{' or '.join(f.mirror for f in files)}, and run "
             f"`python -m stages.preprocess {self._name}` again."
         )
+
+
+def _find_file(path: Path) -> Path | None:
+    return path if path.is_file() else None
 
 
 def _match(accepted: list[DigestConfig], found: str, where: str, note: str | None) -> DigestConfig:

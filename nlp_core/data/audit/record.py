@@ -73,7 +73,6 @@ class TaskAudit(_Record):
 
 
 def find_audit(task: str, root: Path) -> Path:
-    """Return where the audit of a task is kept, under the project's root."""
     return root / FOLDER / f"{task}.json"
 
 

@@ -1,22 +1,19 @@
-"""Random changes to texts: additional unlabeled examples for a teacher to label.
+"""Augmentation: further training texts of a task, with altered copies, for a teacher to label."""
 
-In each copy of a text some tokens are masked and others replaced; then some copies are cut to a few
-tokens. The meaning may change, so a copy has only the teacher's label.
-
-Source: Tang et al. 2019 (distilling task-specific knowledge from BERT into simple neural networks),
-section 3.3. They replace a token by one with the same part of speech; we by one that follows the
-same token elsewhere in the split, which needs no tagger.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from nlp_core.config.distillation import AlterationConfig
+from nlp_core.data.soft_labels import TRAIN
 from nlp_core.data.split_column import RawText, TextColumn
-from nlp_core.data.task import Split
+from nlp_core.data.task import Split, Task
 from nlp_core.errors import DataError
+from nlp_core.kinds import GROUP
 
 MASK = "[MASK]"
 LONGEST_CUT = 5
@@ -103,3 +100,74 @@ def _build_column(rows: Sequence[list[str]]) -> TextColumn:
 def _join_raw(columns: Sequence[Rows]) -> RawText:
     first, *second = ([" ".join(row) for row in rows] for rows in columns)
     return RawText(first, second[0] if second else None)
+
+
+class Texts(NamedTuple):
+    """The rows that a teacher labels: the training texts, then each sort of further ones.
+
+    Attributes:
+        begins: the first row of each sort.
+    """
+
+    table: pa.Table
+    begins: list[int]
+
+
+def read_texts(task: Task, *, further: str | None, alteration: AlterationConfig | None) -> Texts:
+    """Read the training texts, those of a `further` split, and altered copies of the first."""
+    table, begins = pq.ParquetFile(task.folder / f"{TRAIN}.parquet").read(), [0]
+    if further:
+        begins.append(len(table))
+        more = pq.ParquetFile(task.folder / f"{further}.parquet").read()
+        table = append_split(table, more, [*task.targets])
+    if alteration:
+        begins.append(len(table))
+        altered = alter_split(task.read_split(TRAIN), alteration)
+        table = append_altered(table, altered, task.kind.texts)
+    return Texts(table, begins)
+
+
+def append_split(table: pa.Table, more: pa.Table, targets: Sequence[str]) -> pa.Table:
+    """Return a table followed by the rows of another split without the labels in `targets`."""
+
+    def build(field: pa.Field) -> pa.Array:
+        if field.name in targets:
+            return pa.nulls(len(more), field.type)
+        column = more.column(field.name).combine_chunks()
+        if field.name != GROUP:
+            return column
+        return pa.array([row + _count_groups(table) for row in column.to_pylist()], field.type)
+
+    return _append(table, build)
+
+
+def append_altered(table: pa.Table, altered: Split, texts: Sequence[str]) -> pa.Table:
+    """Return a table followed by altered texts, each in a group of its own.
+
+    `texts` are the columns of whole texts, if there are any.
+    """
+    raw = altered.raw
+    given = {} if raw is None else dict(zip(texts, [raw.first, raw.second], strict=False))
+
+    def build(field: pa.Field) -> pa.Array:
+        name = field.name
+        if name in altered.texts:
+            rows = [altered.texts[name].row(row) for row in range(len(altered))]
+            return pa.array(rows, field.type)
+        if name in given:
+            return pa.array(given[name], field.type)
+        if name in ("id", GROUP):
+            first = _count_groups(table) if name == GROUP else 0
+            return pa.array([first + row for row in range(len(altered))], field.type)
+        return pa.nulls(len(altered), field.type)
+
+    return _append(table, build)
+
+
+def _append(table: pa.Table, build: Callable[[pa.Field], pa.Array]) -> pa.Table:
+    rows = pa.Table.from_arrays([build(field) for field in table.schema], schema=table.schema)
+    return pa.concat_tables([table, rows]).combine_chunks()
+
+
+def _count_groups(table: pa.Table) -> int:
+    return max(table.column(GROUP).to_pylist(), default=-1) + 1

@@ -1,9 +1,10 @@
-"""Read column files: a token per line, its tag in the last column, blank lines after sentences."""
+"""Read tagged sentences: a token a line in a column file, or a sentence a line of three files."""
 
 from collections.abc import Collection, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -42,11 +43,9 @@ def read_conll(
     """Read the sentences of a column file.
 
     Args:
-        path: the file.
-        num_columns: columns of a line.
         separator: one "space" or one "tab".
-        source_scheme: tagging scheme of the file.
-        target_scheme: tagging scheme of the result.
+        source_scheme: of the file.
+        target_scheme: of the result.
         tags: the allowed tags in `target_scheme`.
         bare_type: type of all entities if tags are only letters; None if tags name their type.
         keep_docstart: whether a -DOCSTART- line is a sentence of one token.
@@ -64,7 +63,10 @@ def read_conll(
             found = [row[-1] for row in rows]
             if bare_type is not None:
                 found = _add_type(found, source_scheme, bare_type, path=path, start=start)
-            converted = _convert(found, source_scheme, target_scheme, path=path, start=start)
+            try:
+                converted = convert_tags(found, source_scheme, target_scheme)
+            except TagError as err:
+                raise refuse(path, start + err.index, str(err)) from err
             _check_tags(converted, tags, path=path, start=start)
             more = {name: [row[number] for row in rows] for name, number in extras.items()}
             sentences.append(Sentence(start, [row[0] for row in rows], converted, extras=more))
@@ -100,13 +102,6 @@ def _add_type(tags: list[str], scheme: str, name: str, *, path: Path, start: int
             allowed = ", ".join(letters)
             raise refuse(path, start + index, f"found the tag '{tag}', expected O, {allowed}")
     return [tag if tag == OUTSIDE else f"{tag}-{name}" for tag in tags]
-
-
-def _convert(tags: list[str], source: str, target: str, *, path: Path, start: int) -> list[str]:
-    try:
-        return convert_tags(tags, source, target)
-    except TagError as err:
-        raise refuse(path, start + err.index, str(err)) from err
 
 
 def _check_tags(tags: list[str], allowed: Collection[str], *, path: Path, start: int) -> None:
@@ -176,4 +171,93 @@ class ConllReader(SourceReader):
             bare_type=self.bare_type,
             keep_docstart=self.docstart == "keep",
             extras={SYMBOLS + name: number for name, number in self.features.items()},
+        )
+
+
+def read_parallel(
+    path: Path,
+    *,
+    tags_path: Path,
+    label_path: Path,
+    source_scheme: str,
+    target_scheme: str,
+    tags: Collection[str],
+    labels: Collection[str],
+) -> list[Sentence]:
+    """Read the sentences of three files; words and tags are separated by spaces.
+
+    Args:
+        path: the words.
+        tags_path: a tag per word.
+        label_path: a label per sentence.
+        source_scheme: of the file of tags.
+        target_scheme: of the result.
+        tags: the allowed tags in `target_scheme`.
+        labels: the allowed labels.
+
+    Raises:
+        DataError: a file has fewer lines than another, a line has no words or another number of
+            tags, or a tag or label is not allowed.
+    """
+    paths, known = (path, tags_path, label_path), set(tags)
+    sentences: list[Sentence] = []
+    for lines in zip_longest(*(read_lines(item) for item in paths)):
+        words_line, tags_line, label_line = _require_all(lines, paths)
+        words = [part for part in words_line.text.split(" ") if part]
+        found = [part for part in tags_line.text.split(" ") if part]
+        number, label = words_line.number, label_line.text.strip(" ")
+        if not words:
+            raise refuse(path, number, "found no word, expected at least one")
+        if len(found) != len(words):
+            message = f"found {len(found)} tags, expected {len(words)}, one for each word of {path}"
+            raise refuse(tags_path, number, message)
+        if label not in labels:
+            expected = ", ".join(f"'{name}'" for name in labels)
+            raise refuse(label_path, number, f"found the label '{label}', expected {expected}")
+        try:
+            converted = convert_tags(found, source_scheme, target_scheme)
+        except TagError as err:
+            raise refuse(tags_path, number, f"tag {err.index + 1}: {err}") from err
+        if strange := [tag for tag in converted if tag not in known]:
+            message = f"found the tag '{strange[0]}', expected a type among the task's slots"
+            raise refuse(tags_path, number, message)
+        sentences.append(Sentence(number, words, converted, label))
+    return sentences
+
+
+def _require_all(lines: tuple[Line | None, ...], paths: tuple[Path, ...]) -> list[Line]:
+    found = [line for line in lines if line is not None]
+    for line, path in zip(lines, paths, strict=True):
+        if line is None:
+            more = paths[lines.index(found[0])]
+            raise refuse(path, found[0].number, f"found the end of the file, but {more} goes on")
+    return found
+
+
+@READERS.register("parallel")
+class ParallelReader(SourceReader):
+    """Three files, line by line: words, their tags, and the label of the sentence."""
+
+    name: Literal["parallel"]
+    scheme: EntityScheme
+    """Tagging scheme of the file of tags."""
+    needs_side_files: ClassVar[bool] = True
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.has_tags and kind.has_label
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
+        split = task.splits[name]
+        assert task.scheme is not None
+        assert split.tags_file is not None
+        assert split.label_file is not None
+        return read_parallel(
+            path,
+            tags_path=path.with_name(split.tags_file),
+            label_path=path.with_name(split.label_file),
+            source_scheme=self.scheme,
+            target_scheme=task.scheme,
+            tags=list_tags(task.slots or [], task.scheme),
+            labels=task.labels,
         )

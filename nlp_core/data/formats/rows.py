@@ -1,4 +1,4 @@
-"""Read tab-separated files without quoting (GLUE)."""
+"""Read files of one example a line: tab-separated columns without quoting, and running text."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.name import FileName
 from nlp_core.config.reader import READERS, ColumnName, ReadTask, SourceReader
 from nlp_core.data.readers.example import NOTHING, Example
 from nlp_core.data.readers.lines import Line, parse_number, read_lines, refuse
@@ -28,7 +29,6 @@ def read_tsv(
     """Read the rows of a TSV file.
 
     Args:
-        path: the file.
         texts: names of one or two text columns.
         label: name of the label column; None without labels.
         columns: names of the columns if the file has no header.
@@ -38,7 +38,7 @@ def read_tsv(
 
     Raises:
         DataError: a column is missing, a line has another number of columns than the header, a
-            number is none, or a label of several is empty or repeated.
+            number is malformed, or a label of several is empty or repeated.
     """
     lines = read_lines(path)
     names = list(columns) if columns else next(lines).text.split("\t")
@@ -51,24 +51,21 @@ def read_tsv(
     place = {name: names.index(name) for name in wanted}
     examples = []
     for line in lines:
-        parts = split_columns(line, path, len(names))
+        parts = _split_columns(line, path, len(names))
         found = [parts[place[name]] for name in texts]
         extras: dict[str, list[str] | list[float]] = {
             key: parts[place[name]].split() for key, name in symbols.items()
         }
         for key, name in numbers.items():
             extras[key] = parse_numbers(parts[place[name]], name, line, path)
-        example = Example(
-            line.number,
-            found[0],
-            found[1] if len(found) > 1 else None,
-            parts[place[label]] if label else None,
-            extras=extras,
-        )
-        examples.append(example)
-    if label_separator is None:
-        return examples
-    return [split_labels(example, label_separator, path) for example in examples]
+        cell = parts[place[label]] if label else None
+        labels = None
+        if cell is not None and label_separator is not None:
+            labels = _split_labels(cell, label_separator, line, path)
+            cell = None
+        second = found[1] if len(found) > 1 else None
+        examples.append(Example(line.number, found[0], second, cell, labels=labels, extras=extras))
+    return examples
 
 
 def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
@@ -82,27 +79,21 @@ def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
     return numbers
 
 
-def split_labels(example: Example, separator: str, path: Path) -> Example:
-    """Return an example with its label cell split; an empty cell has no labels.
-
-    Raises:
-        DataError: a label is empty or repeated.
-    """
-    if example.label is None:
-        return example
-    cell = example.label.strip()
-    labels = tuple(part.strip() for part in cell.split(separator)) if cell else ()
+def _split_labels(cell: str, separator: str, line: Line, path: Path) -> tuple[str, ...]:
+    """Return the labels of a cell; an empty cell has none."""
+    parts = cell.strip().split(separator) if cell.strip() else []
+    labels = tuple(part.strip() for part in parts)
     if not all(labels) or len(set(labels)) < len(labels):
         raise refuse(
             path,
-            example.line,
-            f"found the labels '{example.label}', expected each once, with '{separator}' between "
-            "them, or an empty cell",
+            line.number,
+            f"found the labels '{cell}', expected each once, with '{separator}' between them, or "
+            "an empty cell",
         )
-    return example._replace(label=None, labels=labels)
+    return labels
 
 
-def split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
+def _split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
     parts = line.text.split("\t")
     if len(parts) != num_columns:
         raise refuse(
@@ -164,3 +155,93 @@ class TsvReader(SourceReader):
                 **{TOKEN_NUMBERS + name: name for name in self.token_dense},
             },
         )
+
+
+@READERS.register("lines")
+class LinesReader(SourceReader):
+    """Running text: a sentence, a paragraph or a document a line; empty lines are left out."""
+
+    name: Literal["lines"]
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.predicts_words
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        lines = read_lines(path)
+        return [Example(item.number, item.text, None, None) for item in lines if item.text.strip()]
+
+
+def read_wikiqa(path: Path) -> list[Example]:
+    """Read questions and candidates; consecutive equal questions are one group."""
+    examples: list[Example] = []
+    group = -1
+    for line in read_lines(path):
+        question, candidate, label = _split_columns(line, path, 3)
+        if not examples or question != examples[-1].text_a:
+            group += 1
+        examples.append(Example(line.number, question, candidate, label, group))
+    return examples
+
+
+@READERS.register("wikiqa")
+class WikiqaReader(SourceReader):
+    """Question, sentence and label, tab-separated; equal questions in a row are one group."""
+
+    name: Literal["wikiqa"]
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.is_grouped
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        return read_wikiqa(path)
+
+
+def read_mrpc(path: Path, *, split: str, dev_ids_path: Path) -> list[Example]:
+    """Read one split of the Microsoft Research Paraphrase Corpus, in the order of its file.
+
+    Args:
+        path: msr_paraphrase_train.txt for train and dev, msr_paraphrase_test.txt for test.
+        split: "train" returns the rows not in the list, "dev" those in it, any other name all.
+        dev_ids_path: GLUE's list of id pairs.
+
+    Raises:
+        DataError: a line is malformed, or a pair of the list is not in the file.
+    """
+    lines = read_lines(path)
+    next(lines)
+    # label, id of the first text, id of the second, first text, second text
+    rows = [_split_columns(line, path, 5) for line in lines]
+    examples = [Example(n, row[3], row[4], row[0]) for n, row in enumerate(rows, start=2)]
+    if split not in ("train", "dev"):
+        return examples
+    ids = [_split_columns(line, dev_ids_path, 2) for line in read_lines(dev_ids_path)]
+    dev_ids = {(first, second) for first, second in ids}
+    pairs = [(row[1], row[2]) for row in rows]
+    if lost := sorted(dev_ids - set(pairs)):
+        raise DataError(
+            f"{dev_ids_path}: the pair {lost[0][0]}, {lost[0][1]} is not in {path}; "
+            "expected every pair there. Fetch both files again."
+        )
+    kept = zip(pairs, examples, strict=True)
+    return [example for pair, example in kept if (pair in dev_ids) == (split == "dev")]
+
+
+@READERS.register("mrpc")
+class MrpcReader(SourceReader):
+    """The raw Microsoft paraphrase files; dev is a list of ids."""
+
+    name: Literal["mrpc"]
+    dev_ids: FileName
+    """File with the pairs of ids of dev."""
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.num_texts == 2 and kind.has_label and kind.has_classes and not kind.is_grouped
+
+    def list_members(self) -> list[str]:
+        return [self.dev_ids]
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        return read_mrpc(path, split=name, dev_ids_path=path.with_name(self.dev_ids))
