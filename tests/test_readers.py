@@ -1,17 +1,19 @@
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
 
-from nlp_core.data.formats.rows import read_mrpc, read_tsv, read_wikiqa
-from nlp_core.data.formats.tagged import read_conll, read_parallel
+from nlp_core.config.dataset import SplitConfig
+from nlp_core.config.reader import ReadTask
+from nlp_core.data.formats.rows import MrpcReader, TsvReader, WikiqaReader
+from nlp_core.data.formats.tagged import ConllReader, ParallelReader
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import Line, read_lines
-from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.data.word_vectors import read_glove
 from nlp_core.errors import DataError
 
-TAGS = list_tags(["LOC", "PER"], "BIOES")
 HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 
 
@@ -21,15 +23,36 @@ def write(folder: Path, content: str | bytes, name: str = "a.txt") -> Path:
     return path
 
 
-def read_sentences(path: Path, *, keep_docstart: bool = False) -> list[Sentence]:
-    return read_conll(
-        path,
-        num_columns=4,
-        source_scheme="IOB1",
-        target_scheme="BIOES",
-        tags=TAGS,
-        keep_docstart=keep_docstart,
+def make_task(labels: list[str] | None = None, **split: Any) -> ReadTask:  # Any: a split's fields
+    """Return what readers ask of a task, with equal splits."""
+    splits = {name: SplitConfig(file="a.txt", rows=1, **split) for name in ("train", "dev", "test")}
+    task = {"labels": labels or [], "slots": ["LOC", "PER"], "scheme": "BIOES", "splits": splits}
+    return cast(ReadTask, SimpleNamespace(**task))
+
+
+def read_tsv(
+    path: Path,
+    *,
+    texts: list[str],
+    label: str | None,
+    columns: list[str] | None = None,
+    label_separator: str | None = None,
+) -> list[Example]:
+    reader = TsvReader(
+        name="tsv", texts=texts, label=label or "label", label_separator=label_separator
     )
+    task = make_task(columns=columns, labelled=label is not None)
+    return reader.read(task, "train", path)
+
+
+def read_mrpc(path: Path, *, split: str, dev_ids_path: Path) -> list[Example]:
+    return MrpcReader(name="mrpc", dev_ids=dev_ids_path.name).read(make_task(), split, path)
+
+
+def read_sentences(path: Path, *, keep_docstart: bool = False) -> list[Sentence]:
+    docstart: Literal["keep", "drop"] = "keep" if keep_docstart else "drop"
+    reader = ConllReader(name="conll", columns=4, scheme="IOB1", docstart=docstart)
+    return reader.read(make_task(["LOC", "PER"]), "train", path)
 
 
 def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
@@ -163,16 +186,15 @@ def test_conll_refuses_malformed_lines(tmp_path: Path, content: str, message: st
 
 
 def read_bare(path: Path) -> list[Sentence]:
-    return read_conll(
-        path,
-        num_columns=2,
+    reader = ConllReader(
+        name="conll",
+        columns=2,
         separator="tab",
-        source_scheme="BIO",
-        target_scheme="BIOES",
-        tags=TAGS,
+        scheme="BIO",
         bare_type="PER",
-        keep_docstart=True,
+        docstart="keep",
     )
+    return reader.read(make_task(["LOC", "PER"]), "train", path)
 
 
 def test_conll_gives_bare_tags_the_type_of_the_file(tmp_path: Path) -> None:
@@ -198,15 +220,15 @@ def test_conll_refuses_what_is_no_bare_tag(tmp_path: Path, content: str, message
 
 
 def read_three(folder: Path, words: str, tags: str, labels: str) -> list[Sentence]:
-    return read_parallel(
-        write(folder, words, "words.txt"),
-        tags_path=write(folder, tags, "tags.txt"),
-        label_path=write(folder, labels, "labels.txt"),
-        source_scheme="BIO",
-        target_scheme="BIOES",
-        tags=TAGS,
-        labels=["ask", "book"],
-    )
+    write(folder, tags, "tags.txt")
+    write(folder, labels, "labels.txt")
+    task = make_task(["ask", "book"], tags_file="tags.txt", label_file="labels.txt")
+    reader = ParallelReader(name="parallel", scheme="BIO")
+    return reader.read(task, "train", write(folder, words, "words.txt"))
+
+
+def read_wikiqa(path: Path) -> list[Example]:
+    return WikiqaReader(name="wikiqa").read(make_task(), "train", path)
 
 
 def test_parallel_reads_three_files_line_by_line(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -108,7 +108,7 @@ class Corpus:
     """A processed corpus in data/processed/<name>."""
 
     folder: Path
-    manifest: Mapping[str, object] = field(repr=False)
+    manifest: Mapping[str, Any] = field(repr=False)  # Any: JSON
 
     @property
     def digest(self) -> str:
@@ -253,7 +253,7 @@ def read_corpus_task(folder: Path) -> CorpusTask:
         select_split=HELD_OUT,
         report_split=HELD_OUT,
         scheme=None,
-        footnotes=list_footnotes(read_mapping(folder / MANIFEST).get("source", {})),
+        footnotes=list_footnotes(corpus.manifest.get("source", {})),
         digest=corpus.digest,
         folder=folder,
     )

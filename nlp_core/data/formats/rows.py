@@ -1,7 +1,6 @@
 """Read files of one example a line: tab-separated columns without quoting, and running text."""
 
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,62 +9,10 @@ from pydantic import Field
 from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.config.name import FileName
 from nlp_core.config.reader import READERS, ColumnName, ReadTask, SourceReader
-from nlp_core.data.readers.example import NOTHING, Example
+from nlp_core.data.readers.example import Example
 from nlp_core.data.readers.lines import Line, parse_number, read_lines, refuse
 from nlp_core.errors import DataError
 from nlp_core.kinds import Kind
-
-
-def read_tsv(
-    path: Path,
-    *,
-    texts: Sequence[str],
-    label: str | None,
-    columns: Sequence[str] | None = None,
-    label_separator: str | None = None,
-    symbols: Mapping[str, str] = NOTHING,
-    numbers: Mapping[str, str] = NOTHING,
-) -> list[Example]:
-    """Read the rows of a TSV file.
-
-    Args:
-        texts: names of one or two text columns.
-        label: name of the label column; None without labels.
-        columns: names of the columns if the file has no header.
-        label_separator: separates the labels of a cell; None: one label each.
-        symbols: names of columns of symbols, separated by spaces, by the name of the result.
-        numbers: the same of columns of finite numbers.
-
-    Raises:
-        DataError: a column is missing, a line has another number of columns than the header, a
-            number is malformed, or a label of several is empty or repeated.
-    """
-    lines = read_lines(path)
-    names = list(columns) if columns else next(lines).text.split("\t")
-    wanted = [*texts, *symbols.values(), *numbers.values(), *([label] if label else [])]
-    if missing := [name for name in wanted if name not in names]:
-        raise DataError(
-            f"{path}: line 1: the header lacks {', '.join(missing)}; found {', '.join(names)}. "
-            "Fetch the official file again."
-        )
-    place = {name: names.index(name) for name in wanted}
-    examples = []
-    for line in lines:
-        parts = _split_columns(line, path, len(names))
-        found = [parts[place[name]] for name in texts]
-        extras: dict[str, list[str] | list[float]] = {
-            key: parts[place[name]].split() for key, name in symbols.items()
-        }
-        for key, name in numbers.items():
-            extras[key] = parse_numbers(parts[place[name]], name, line, path)
-        cell = parts[place[label]] if label else None
-        labels = None
-        if cell is not None and label_separator is not None:
-            labels = _split_labels(cell, label_separator, line, path)
-            cell = None
-        second = found[1] if len(found) > 1 else None
-        examples.append(Example(line.number, found[0], second, cell, labels=labels, extras=extras))
-    return examples
 
 
 def parse_numbers(cell: str, name: str, line: Line, path: Path) -> list[float]:
@@ -142,19 +89,38 @@ class TsvReader(SourceReader):
             )
 
     def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
-        split = task.splits[name]
-        return read_tsv(
-            path,
-            texts=self.texts,
-            label=self.label if split.labelled else None,
-            columns=split.columns,
-            label_separator=self.label_separator,
-            symbols={SYMBOLS + name: name for name in self.features},
-            numbers={
-                **{NUMBERS + name: name for name in self.dense},
-                **{TOKEN_NUMBERS + name: name for name in self.token_dense},
-            },
-        )
+        """Read the rows of a split; `columns` of the split are the names if there is no header."""
+        split, lines = task.splits[name], read_lines(path)
+        names = split.columns or next(lines).text.split("\t")
+        label = self.label if split.labelled else None
+        dense = {NUMBERS + key: key for key in self.dense}
+        dense |= {TOKEN_NUMBERS + key: key for key in self.token_dense}
+        wanted = [*self.texts, *self.features, *dense.values(), *([label] if label else [])]
+        if missing := [key for key in wanted if key not in names]:
+            raise DataError(
+                f"{path}: line 1: the header lacks {', '.join(missing)}; found "
+                f"{', '.join(names)}. Fetch the official file again."
+            )
+        place = {key: names.index(key) for key in wanted}
+        examples = []
+        for line in lines:
+            parts = _split_columns(line, path, len(names))
+            texts = [parts[place[key]] for key in self.texts]
+            extras: dict[str, list[str] | list[float]] = {
+                SYMBOLS + key: parts[place[key]].split() for key in self.features
+            }
+            for extra, key in dense.items():
+                extras[extra] = parse_numbers(parts[place[key]], key, line, path)
+            cell = parts[place[label]] if label else None
+            labels = None
+            if cell is not None and self.label_separator is not None:
+                labels = _split_labels(cell, self.label_separator, line, path)
+                cell = None
+            second = texts[1] if len(texts) > 1 else None
+            examples.append(
+                Example(line.number, texts[0], second, cell, labels=labels, extras=extras)
+            )
+        return examples
 
 
 @READERS.register("lines")
@@ -172,18 +138,6 @@ class LinesReader(SourceReader):
         return [Example(item.number, item.text, None, None) for item in lines if item.text.strip()]
 
 
-def read_wikiqa(path: Path) -> list[Example]:
-    """Read questions and candidates; consecutive equal questions are one group."""
-    examples: list[Example] = []
-    group = -1
-    for line in read_lines(path):
-        question, candidate, label = _split_columns(line, path, 3)
-        if not examples or question != examples[-1].text_a:
-            group += 1
-        examples.append(Example(line.number, question, candidate, label, group))
-    return examples
-
-
 @READERS.register("wikiqa")
 class WikiqaReader(SourceReader):
     """Question, sentence and label, tab-separated; equal questions in a row are one group."""
@@ -195,42 +149,19 @@ class WikiqaReader(SourceReader):
         return kind.is_grouped
 
     def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
-        return read_wikiqa(path)
-
-
-def read_mrpc(path: Path, *, split: str, dev_ids_path: Path) -> list[Example]:
-    """Read one split of the Microsoft Research Paraphrase Corpus, in the order of its file.
-
-    Args:
-        path: msr_paraphrase_train.txt for train and dev, msr_paraphrase_test.txt for test.
-        split: "train" returns the rows not in the list, "dev" those in it, any other name all.
-        dev_ids_path: GLUE's list of id pairs.
-
-    Raises:
-        DataError: a line is malformed, or a pair of the list is not in the file.
-    """
-    lines = read_lines(path)
-    next(lines)
-    # label, id of the first text, id of the second, first text, second text
-    rows = [_split_columns(line, path, 5) for line in lines]
-    examples = [Example(n, row[3], row[4], row[0]) for n, row in enumerate(rows, start=2)]
-    if split not in ("train", "dev"):
+        examples: list[Example] = []
+        group = -1
+        for line in read_lines(path):
+            question, candidate, label = _split_columns(line, path, 3)
+            if not examples or question != examples[-1].text_a:
+                group += 1
+            examples.append(Example(line.number, question, candidate, label, group))
         return examples
-    ids = [_split_columns(line, dev_ids_path, 2) for line in read_lines(dev_ids_path)]
-    dev_ids = {(first, second) for first, second in ids}
-    pairs = [(row[1], row[2]) for row in rows]
-    if lost := sorted(dev_ids - set(pairs)):
-        raise DataError(
-            f"{dev_ids_path}: the pair {lost[0][0]}, {lost[0][1]} is not in {path}; "
-            "expected every pair there. Fetch both files again."
-        )
-    kept = zip(pairs, examples, strict=True)
-    return [example for pair, example in kept if (pair in dev_ids) == (split == "dev")]
 
 
 @READERS.register("mrpc")
 class MrpcReader(SourceReader):
-    """The raw Microsoft paraphrase files; dev is a list of ids."""
+    """The raw Microsoft Research Paraphrase Corpus; dev is a list of ids."""
 
     name: Literal["mrpc"]
     dev_ids: FileName
@@ -244,4 +175,22 @@ class MrpcReader(SourceReader):
         return [self.dev_ids]
 
     def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
-        return read_mrpc(path, split=name, dev_ids_path=path.with_name(self.dev_ids))
+        """Read the rows in `dev_ids` for dev, the others for train, and all of another split."""
+        lines = read_lines(path)
+        next(lines)
+        # label, id of the first text, id of the second, first text, second text
+        rows = [_split_columns(line, path, 5) for line in lines]
+        examples = [Example(n, row[3], row[4], row[0]) for n, row in enumerate(rows, start=2)]
+        if name not in ("train", "dev"):
+            return examples
+        ids_path = path.with_name(self.dev_ids)
+        ids = [_split_columns(line, ids_path, 2) for line in read_lines(ids_path)]
+        dev_ids = {(first, second) for first, second in ids}
+        pairs = [(row[1], row[2]) for row in rows]
+        if lost := sorted(dev_ids - set(pairs)):
+            raise DataError(
+                f"{ids_path}: the pair {lost[0][0]}, {lost[0][1]} is not in {path}; "
+                "expected every pair there. Fetch both files again."
+            )
+        kept = zip(pairs, examples, strict=True)
+        return [example for pair, example in kept if (pair in dev_ids) == (name == "dev")]

@@ -1,6 +1,6 @@
 """Read tagged sentences: a token a line in a column file, or a sentence a line of three files."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from nlp_core.config.reader import (
     ReadTask,
     SourceReader,
 )
-from nlp_core.data.readers.example import NOTHING, Sentence
+from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags, list_tags
 from nlp_core.kinds import Kind
@@ -26,73 +26,6 @@ from nlp_core.kinds import Kind
 DOCUMENT_START = "-DOCSTART-"
 SEPARATORS: Mapping[str, str] = MappingProxyType({"space": " ", "tab": "\t"})
 """Column separators by name."""
-
-
-def read_conll(
-    path: Path,
-    *,
-    num_columns: int,
-    separator: str = "space",
-    source_scheme: str,
-    target_scheme: str,
-    tags: Collection[str],
-    bare_type: str | None = None,
-    keep_docstart: bool,
-    extras: Mapping[str, int] = NOTHING,
-) -> list[Sentence]:
-    """Read the sentences of a column file.
-
-    Args:
-        separator: one "space" or one "tab".
-        source_scheme: of the file.
-        target_scheme: of the result.
-        tags: the allowed tags in `target_scheme`.
-        bare_type: type of all entities if tags are only letters; None if tags name their type.
-        keep_docstart: whether a -DOCSTART- line is a sentence of one token.
-        extras: further columns by name, each with its index from 0.
-
-    Raises:
-        DataError: a line has another number of columns, or a tag that is not allowed.
-    """
-    sentences: list[Sentence] = []
-    rows: list[list[str]] = []
-    start = 1
-
-    def finish() -> None:
-        if rows and (keep_docstart or rows[0][0] != DOCUMENT_START):
-            found = [row[-1] for row in rows]
-            if bare_type is not None:
-                found = _add_type(found, source_scheme, bare_type, path=path, start=start)
-            try:
-                converted = convert_tags(found, source_scheme, target_scheme)
-            except TagError as err:
-                raise refuse(path, start + err.index, str(err)) from err
-            _check_tags(converted, tags, path=path, start=start)
-            more = {name: [row[number] for row in rows] for name, number in extras.items()}
-            sentences.append(Sentence(start, [row[0] for row in rows], converted, extras=more))
-        rows.clear()
-
-    for line in read_lines(path):
-        if not line.text.strip():
-            finish()
-            continue
-        if not rows:
-            start = line.number
-        rows.append(_split(line, path, num_columns, separator))
-    finish()
-    return sentences
-
-
-def _split(line: Line, path: Path, num_columns: int, separator: str) -> list[str]:
-    parts = line.text.split(SEPARATORS[separator])
-    if len(parts) != num_columns or not all(parts):
-        found = len([part for part in parts if part])
-        raise refuse(
-            path,
-            line.number,
-            f"found {found} columns, expected {num_columns} separated by one {separator}",
-        )
-    return parts
 
 
 def _add_type(tags: list[str], scheme: str, name: str, *, path: Path, start: int) -> list[str]:
@@ -161,68 +94,50 @@ class ConllReader(SourceReader):
 
     def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
         assert task.scheme is not None
-        return read_conll(
-            path,
-            num_columns=self.columns,
-            separator=self.separator,
-            source_scheme=self.scheme,
-            target_scheme=task.scheme,
-            tags=list_tags(task.labels, task.scheme),
-            bare_type=self.bare_type,
-            keep_docstart=self.docstart == "keep",
-            extras={SYMBOLS + name: number for name, number in self.features.items()},
-        )
+        tags = list_tags(task.labels, task.scheme)
+        sentences: list[Sentence] = []
+        for start, rows in self._read_rows(path):
+            if self.docstart == "drop" and rows[0][0] == DOCUMENT_START:
+                continue
+            found = [row[-1] for row in rows]
+            if self.bare_type is not None:
+                found = _add_type(found, self.scheme, self.bare_type, path=path, start=start)
+            try:
+                converted = convert_tags(found, self.scheme, task.scheme)
+            except TagError as err:
+                raise refuse(path, start + err.index, str(err)) from err
+            _check_tags(converted, tags, path=path, start=start)
+            extras = {
+                SYMBOLS + name: [row[number] for row in rows]
+                for name, number in self.features.items()
+            }
+            sentences.append(Sentence(start, [row[0] for row in rows], converted, extras=extras))
+        return sentences
 
+    def _read_rows(self, path: Path) -> Iterator[tuple[int, list[list[str]]]]:
+        """Yield the columns of each sentence's tokens, with the line of the first one."""
+        rows: list[list[str]] = []
+        start = 1
+        for line in read_lines(path):
+            if line.text.strip():
+                start = start if rows else line.number
+                rows.append(self._split(line, path))
+            elif rows:
+                yield start, rows
+                rows = []
+        if rows:
+            yield start, rows
 
-def read_parallel(
-    path: Path,
-    *,
-    tags_path: Path,
-    label_path: Path,
-    source_scheme: str,
-    target_scheme: str,
-    tags: Collection[str],
-    labels: Collection[str],
-) -> list[Sentence]:
-    """Read the sentences of three files; words and tags are separated by spaces.
-
-    Args:
-        path: the words.
-        tags_path: a tag per word.
-        label_path: a label per sentence.
-        source_scheme: of the file of tags.
-        target_scheme: of the result.
-        tags: the allowed tags in `target_scheme`.
-        labels: the allowed labels.
-
-    Raises:
-        DataError: a file has fewer lines than another, a line has no words or another number of
-            tags, or a tag or label is not allowed.
-    """
-    paths, known = (path, tags_path, label_path), set(tags)
-    sentences: list[Sentence] = []
-    for lines in zip_longest(*(read_lines(item) for item in paths)):
-        words_line, tags_line, label_line = _require_all(lines, paths)
-        words = [part for part in words_line.text.split(" ") if part]
-        found = [part for part in tags_line.text.split(" ") if part]
-        number, label = words_line.number, label_line.text.strip(" ")
-        if not words:
-            raise refuse(path, number, "found no word, expected at least one")
-        if len(found) != len(words):
-            message = f"found {len(found)} tags, expected {len(words)}, one for each word of {path}"
-            raise refuse(tags_path, number, message)
-        if label not in labels:
-            expected = ", ".join(f"'{name}'" for name in labels)
-            raise refuse(label_path, number, f"found the label '{label}', expected {expected}")
-        try:
-            converted = convert_tags(found, source_scheme, target_scheme)
-        except TagError as err:
-            raise refuse(tags_path, number, f"tag {err.index + 1}: {err}") from err
-        if strange := [tag for tag in converted if tag not in known]:
-            message = f"found the tag '{strange[0]}', expected a type among the task's slots"
-            raise refuse(tags_path, number, message)
-        sentences.append(Sentence(number, words, converted, label))
-    return sentences
+    def _split(self, line: Line, path: Path) -> list[str]:
+        parts = line.text.split(SEPARATORS[self.separator])
+        if len(parts) != self.columns or not all(parts):
+            found = len([part for part in parts if part])
+            raise refuse(
+                path,
+                line.number,
+                f"found {found} columns, expected {self.columns} separated by one {self.separator}",
+            )
+        return parts
 
 
 def _require_all(lines: tuple[Line | None, ...], paths: tuple[Path, ...]) -> list[Line]:
@@ -252,12 +167,31 @@ class ParallelReader(SourceReader):
         assert task.scheme is not None
         assert split.tags_file is not None
         assert split.label_file is not None
-        return read_parallel(
-            path,
-            tags_path=path.with_name(split.tags_file),
-            label_path=path.with_name(split.label_file),
-            source_scheme=self.scheme,
-            target_scheme=task.scheme,
-            tags=list_tags(task.slots or [], task.scheme),
-            labels=task.labels,
-        )
+        tags_path, label_path = path.with_name(split.tags_file), path.with_name(split.label_file)
+        tags = set(list_tags(task.slots or [], task.scheme))
+        paths = (path, tags_path, label_path)
+        sentences: list[Sentence] = []
+        for lines in zip_longest(*(read_lines(item) for item in paths)):
+            words_line, tags_line, label_line = _require_all(lines, paths)
+            words = [part for part in words_line.text.split(" ") if part]
+            found = [part for part in tags_line.text.split(" ") if part]
+            number, label = words_line.number, label_line.text.strip(" ")
+            if not words:
+                raise refuse(path, number, "found no word, expected at least one")
+            if len(found) != len(words):
+                message = (
+                    f"found {len(found)} tags, expected {len(words)}, one for each word of {path}"
+                )
+                raise refuse(tags_path, number, message)
+            if label not in task.labels:
+                expected = ", ".join(f"'{known}'" for known in task.labels)
+                raise refuse(label_path, number, f"found the label '{label}', expected {expected}")
+            try:
+                converted = convert_tags(found, self.scheme, task.scheme)
+            except TagError as err:
+                raise refuse(tags_path, number, f"tag {err.index + 1}: {err}") from err
+            if strange := [tag for tag in converted if tag not in tags]:
+                message = f"found the tag '{strange[0]}', expected a type among the task's slots"
+                raise refuse(tags_path, number, message)
+            sentences.append(Sentence(number, words, converted, label))
+        return sentences
