@@ -53,16 +53,6 @@ def is_held_out(document_id: str, config: CorpusHeldOutConfig) -> bool:
     return int.from_bytes(digest[:HASH_BYTES], "big") < config.share * 2.0 ** (8 * HASH_BYTES)
 
 
-def read_documents(path: Path) -> Iterator[Document]:
-    """Yield the documents of a JSON Lines file, one at a time.
-
-    Raises:
-        DataError: the file is missing or empty, or a line is no document; it is named.
-    """
-    for line in read_lines(path):
-        yield _parse_document(line, path)
-
-
 def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
     """Write train.parquet and held_out.parquet, one shard in memory at a time.
 
@@ -76,7 +66,8 @@ def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str,
     missing, found = set(config.left_out), 0
     with _ShardWriter(folder, TRAIN) as train, _ShardWriter(folder, HELD_OUT) as held_out:
         for name in config.files:
-            for document in read_documents(raw_dir / name):
+            for line in read_lines(raw_dir / name):
+                document = _parse_document(line, raw_dir / name)
                 found += 1
                 missing.discard(document.id)
                 if document.id in config.left_out or not document.paragraphs:
@@ -141,7 +132,7 @@ def read_corpus(folder: Path) -> Corpus:
 
     Raises:
         DataError: it is not processed.
-        ConfigError: it holds something else than documents.
+        ConfigError: it contains no documents.
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -238,12 +229,7 @@ class CorpusTask(Task):
 
 
 def read_corpus_task(folder: Path) -> CorpusTask:
-    """Read the manifest of a processed corpus.
-
-    Raises:
-        DataError: it is not processed.
-        ConfigError: it holds something else than documents.
-    """
+    """Read the manifest of a processed corpus; the errors are those of `read_corpus`."""
     corpus = read_corpus(folder)
     return CorpusTask(
         name=str(corpus.manifest["task"]),
@@ -263,7 +249,7 @@ def read_any_task(folder: Path) -> Task:
     """Read the manifest of a processed task, which may be a corpus.
 
     Raises:
-        DataError: it has not been processed, or is neither.
+        DataError: it is not processed, or has no examples.
     """
     path = folder / MANIFEST
     if not path.exists() or read_mapping(path)["kind"] != CORPUS:

@@ -35,13 +35,7 @@ class PassingError(DownloadError):
 
 @dataclass(frozen=True)
 class Patience:
-    """Timeouts and retries; seconds.
-
-    Attributes:
-        wait_s: before the second try; each further wait doubles.
-        read_s: between two chunks of a body.
-        install_s: for a whole package download.
-    """
+    """Timeouts and retries; `wait_s` doubles after each try, `install_s` is for a whole package."""
 
     num_attempts: int = 4
     wait_s: float = 1.0
@@ -71,11 +65,7 @@ def fetch_url(url: str, path: Path, *, max_bytes: int, patience: Patience) -> No
 
 
 def fetch_package(name: str, version: str, folder: Path, *, patience: Patience) -> Path:
-    """Fetch the wheel of a pinned package into an empty folder, without installing it.
-
-    Raises:
-        DownloadError: the package index lacks the package or is unreachable.
-    """
+    """Fetch the wheel of a pinned package into an empty folder, without installing it."""
     pin = f"{name}=={version}"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--quiet", "--disable-pip-version-check", "--dest", str(folder), pin]

@@ -1,10 +1,10 @@
-"""Soft labels: what teachers say of the training texts of a task, as columns of the task.
+"""Soft labels: what teachers predict for the training texts of a task, as columns of the task.
 
 train.parquet of a taught task has a column `soft.<member>.<target>` for each member of an ensemble
-and each target (label, tags): of each text a flat list of numbers: one number, one for each label,
-or one for each label of each token. They are scores as a head gives them (logits, values), of a
-conditional random field the log-probabilities of the labels of each token. The last texts may have
-no labels of their own. `soft` in the task's manifest says what the columns are and whose.
+and each target (label, tags): for each text a flat list of one number, one for each label, or one
+for each label of each token. They are scores as a head outputs them (logits, values); those of a
+conditional random field are the log-probabilities of the labels of each token. The last texts may
+have no labels of their own. `soft` in the task's manifest describes the columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,8 @@ class SoftLabels:
             names = [name_column(k, target) for k in range(len(self.teachers))]
             table = file.read(names)
             columns = [_read_column(table.column(name), target, width) for name in names]
-            found[target] = join_members(columns)
+            values = np.concatenate([column.values for column in columns])
+            found[target] = SoftColumn(values, columns[0].offsets)
         return found
 
 
@@ -109,8 +110,7 @@ def read_soft_labels(folder: Path) -> SoftLabels | None:
 def read_taught_split(task: Task, soft: SoftLabels) -> Split:
     """Read the training split of a taught task.
 
-    A text without a label has the first label that the split has, in whose place nothing may be
-    learnt.
+    A text without a label gets the first label of the split, from which nothing may be learnt.
     """
     split, own = task.read_split(TRAIN), soft.num_labelled
     if own == len(split):
@@ -148,11 +148,6 @@ def append_answers(table: pa.Table, member: int, path: Path) -> pa.Table:
     for target in answers.column_names:
         table = table.append_column(name_column(member, target), answers.column(target))
     return table
-
-
-def join_members(columns: Sequence[SoftColumn]) -> SoftColumn:
-    """Return several teachers' soft labels of the same texts as those of one ensemble."""
-    return SoftColumn(np.concatenate([column.values for column in columns]), columns[0].offsets)
 
 
 def _read_column(column: pa.ChunkedArray, target: str, width: int) -> SoftColumn:

@@ -168,11 +168,7 @@ class Task:
         return next(iter(self.targets.values()))
 
     def read_split(self, name: str) -> Split:
-        """Read one split.
-
-        Raises:
-            DataError: the task has no such split.
-        """
+        """Read one split; raise DataError if the task has none of that name."""
         path = self.folder / f"{name}.parquet"
         if not path.exists():
             splits = [item.stem for item in self.folder.glob("*.parquet")]

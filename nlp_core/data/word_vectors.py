@@ -229,7 +229,7 @@ PLACES = 4
 
 
 def read_glove(path: Path, *, dim: int) -> WordVectors:
-    """Read an official file of word vectors, of which each line must be right.
+    """Read an official file of word vectors; any malformed line is an error.
 
     Raises:
         DataError: a line has another number of numbers than `dim`, one that is not finite, or a
@@ -265,7 +265,7 @@ def read_piece_vectors(path: Path, tensor: str, pieces: Path, *, dim: int) -> Wo
         path: the weights, in safetensors.
         tensor: name of the table [V, D].
         pieces: a file of the V pieces, one per line.
-        dim: principal components, at most D.
+        dim: at most D.
 
     Raises:
         DataError: there is no such table, or its size is not that of `pieces`.

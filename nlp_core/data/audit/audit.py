@@ -84,11 +84,7 @@ def audit_task(folder: Path, *, shown: int = 0) -> Audit:
 
 
 def audit_files(paths: Sequence[Path], data: DataConfig, *, shown: int = 0) -> Audit:
-    """Audit the user's files, of which the first one is the training data.
-
-    Raises:
-        DataError: a file is missing or malformed; the line is named.
-    """
+    """Audit the user's files, of which the first one is the training data."""
     splits = {str(path): partial(read_user_rows, path, data) for path in paths}
     return audit_splits(str(paths[0]), data.kind, splits, shown=shown)
 

@@ -77,11 +77,7 @@ def find_audit(task: str, root: Path) -> Path:
 
 
 def read_audit(path: Path) -> TaskAudit:
-    """Read a kept audit.
-
-    Raises:
-        DataError: the file is not what the audit writes.
-    """
+    """Read a kept audit; raise DataError if the file is not what the audit writes."""
     try:
         return TaskAudit.model_validate_json(path.read_bytes())
     except ValidationError as err:

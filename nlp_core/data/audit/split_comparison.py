@@ -52,10 +52,7 @@ Fault = Literal[
 class Finding(NamedTuple):
     """An example of a fault: a unit, and the other unit that makes it one.
 
-    Attributes:
-        sort: of both units.
-        unit: its number in the split, from 0.
-        other: the number of the other unit in its split.
+    `unit` and `other` are their numbers in their splits, from 0.
     """
 
     fault: Fault

@@ -60,11 +60,7 @@ def _list_strings(cell: Any) -> list[str] | None:  # Any: a cell of parquet
 
 
 def read_user_rows(path: Path, data: DataConfig) -> Iterator[Row]:
-    """Yield the rows of the user's file.
-
-    Raises:
-        DataError: the file is missing or malformed; the line is named.
-    """
+    """Yield the rows of the user's file; raise DataError if it is missing or malformed."""
     if data.kind.has_passages:
         for number, question in enumerate(read_questions(path, data), start=1):
             pair = question.text, question.passage.text
@@ -86,9 +82,9 @@ class Unit(NamedTuple):
     Attributes:
         sort: such as questions, and contexts of the same rows.
         place: of its first row.
-        label: what it is labelled, as one string; None without labels.
+        label: all labels as one string; None without labels.
         classes: what is counted for the distribution of labels.
-        number: the value of a regression; None elsewhere.
+        number: the value of a regression.
     """
 
     sort: str

@@ -74,11 +74,7 @@ class BorderCheck:
 
 
 def parse_entities(cell: Any) -> list[Span]:  # Any: a cell of JSON
-    """Return the entities of a cell, by offsets; none of an empty cell.
-
-    Raises:
-        EntityError: it contains something else.
-    """
+    """Return the entities of a cell, by offsets; raise EntityError if it contains anything else."""
     if cell is None:
         return []
     if isinstance(cell, str):

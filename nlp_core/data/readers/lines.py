@@ -11,13 +11,7 @@ from nlp_core.errors import DataError
 
 
 class Line(NamedTuple):
-    """One line of a file.
-
-    Attributes:
-        number: from 1.
-        text: without its end.
-        end: LF, CR LF, or nothing at the end of a file.
-    """
+    """A line of a file, numbered from 1; its end is LF, CR LF or, at the end of a file, empty."""
 
     number: int
     text: str

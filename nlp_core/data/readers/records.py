@@ -101,11 +101,7 @@ def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
 
 
 def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of each row of a delimited file; blank lines are skipped.
-
-    Raises:
-        DataError: a quote is unbalanced.
-    """
+    """Yield line number and cells of each row of a delimited file; blank lines are skipped."""
     if not quoted:
         for line in read_lines(path):
             if line.text:
