@@ -1,8 +1,8 @@
 """Augmentation: further training texts of a task, with altered copies, for a teacher to label."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -129,16 +129,12 @@ def read_texts(task: Task, *, further: str | None, alteration: AlterationConfig 
 
 def append_split(table: pa.Table, more: pa.Table, targets: Sequence[str]) -> pa.Table:
     """Return a table followed by the rows of another split without the labels in `targets`."""
-
-    def build(field: pa.Field) -> pa.Array:
-        if field.name in targets:
-            return pa.nulls(len(more), field.type)
-        column = more.column(field.name).combine_chunks()
-        if field.name != GROUP:
-            return column
-        return pa.array([row + _count_groups(table) for row in column.to_pylist()], field.type)
-
-    return _append(table, build)
+    names = [name for name in more.column_names if name not in targets]
+    columns = {name: more.column(name).to_pylist() for name in names}
+    if GROUP in columns:
+        first = _count_groups(table)
+        columns[GROUP] = [first + group for group in columns[GROUP]]
+    return _append(table, columns, len(more))
 
 
 def append_altered(table: pa.Table, altered: Split, texts: Sequence[str]) -> pa.Table:
@@ -146,26 +142,27 @@ def append_altered(table: pa.Table, altered: Split, texts: Sequence[str]) -> pa.
 
     `texts` are the columns of whole texts, if there are any.
     """
-    raw = altered.raw
-    given = {} if raw is None else dict(zip(texts, [raw.first, raw.second], strict=False))
-
-    def build(field: pa.Field) -> pa.Array:
-        name = field.name
-        if name in altered.texts:
-            rows = [altered.texts[name].row(row) for row in range(len(altered))]
-            return pa.array(rows, field.type)
-        if name in given:
-            return pa.array(given[name], field.type)
-        if name in ("id", GROUP):
-            first = _count_groups(table) if name == GROUP else 0
-            return pa.array([first + row for row in range(len(altered))], field.type)
-        return pa.nulls(len(altered), field.type)
-
-    return _append(table, build)
+    rows = range(len(altered))
+    columns: dict[str, Sequence[Any]] = {"id": rows}
+    columns |= {name: column.list_rows() for name, column in altered.texts.items()}
+    if altered.raw is not None:
+        whole: list[Any] = [altered.raw.first, altered.raw.second]
+        columns |= zip(texts, whole, strict=False)
+    if GROUP in table.column_names:
+        first = _count_groups(table)
+        columns[GROUP] = [first + row for row in rows]
+    return _append(table, columns, len(altered))
 
 
-def _append(table: pa.Table, build: Callable[[pa.Field], pa.Array]) -> pa.Table:
-    rows = pa.Table.from_arrays([build(field) for field in table.schema], schema=table.schema)
+def _append(table: pa.Table, columns: Mapping[str, Sequence[Any]], num_rows: int) -> pa.Table:
+    """Return a table followed by further rows, which are null in columns that are not given."""
+    arrays = [
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(num_rows, field.type)
+        for field in table.schema
+    ]
+    rows = pa.Table.from_arrays(arrays, schema=table.schema)
     return pa.concat_tables([table, rows]).combine_chunks()
 
 
