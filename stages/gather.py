@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from nlp_core.config.params import read_params
-from nlp_core.data.gather import gather_tasks
+from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError, suggest
 from stages._cli import run_stage
 

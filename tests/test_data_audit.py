@@ -14,11 +14,10 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.params import read_params
 from nlp_core.data.audit.audit import Audit, audit_splits, audit_task
-from nlp_core.data.audit.ngram_index import NgramIndex
+from nlp_core.data.audit.key import NgramIndex, read_text
 from nlp_core.data.audit.record import Overlap, Repeats, TaskAudit
-from nlp_core.data.audit.row import Row
-from nlp_core.data.audit.shift import compare_labels, compare_numbers
-from nlp_core.data.audit.text_key import read_text
+from nlp_core.data.audit.split_comparison import compare_labels, compare_numbers
+from nlp_core.data.audit.unit import Row
 from nlp_core.errors import DataError
 from nlp_core.kinds import (
     CLASSIFICATION,

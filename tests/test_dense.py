@@ -9,10 +9,9 @@ import pytest
 
 from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import TaskConfig
-from nlp_core.data.feature import Numbers
-from nlp_core.data.number import NumberVocabulary
 from nlp_core.data.split_column import NumberColumn
 from nlp_core.data.task import read_task
+from nlp_core.data.vocabulary import Numbers, NumberVocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import format_json
 from nlp_core.models.features import Featurizer

@@ -13,8 +13,8 @@ import pytest
 
 from nlp_core.config.distillation import AlterationConfig
 from nlp_core.config.params import Params, read_params
-from nlp_core.data.alteration import alter_split
-from nlp_core.data.gather import gather_tasks
+from nlp_core.data.augmentation import alter_split
+from nlp_core.data.preprocess import gather_tasks
 from nlp_core.data.soft_labels import SoftLabels, read_soft_labels
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError

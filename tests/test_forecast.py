@@ -11,8 +11,7 @@ from nlp_core.cli.plan import format_time
 from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import DatasetConfig
 from nlp_core.config.params import read_params
-from nlp_core.data.availability import Available, find_available
-from nlp_core.data.source import Places
+from nlp_core.data.source import Available, Places, find_available
 from nlp_core.report.cost import Costs, RunCost
 from nlp_core.report.forecast import (
     Duration,

@@ -14,8 +14,8 @@ import torch
 from torch.nn import functional
 
 from nlp_core.config.params import ExperimentConfig, Params
-from nlp_core.data.gather import gather_tasks
 from nlp_core.data.masked_text import RULE
+from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError
 from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
 from nlp_core.metrics import Predictions, measure

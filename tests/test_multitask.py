@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from nlp_core.config.params import ExperimentConfig, Params
-from nlp_core.data.gather import gather_tasks
+from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.kinds import Kind
 from nlp_core.models.features import Featurizer

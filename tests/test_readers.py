@@ -1,20 +1,19 @@
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
 
-from nlp_core.data.formats.conll import read_conll
-from nlp_core.data.formats.mrpc import read_mrpc
-from nlp_core.data.formats.parallel import read_parallel
-from nlp_core.data.formats.tsv import read_tsv
-from nlp_core.data.formats.wikiqa import read_wikiqa
+from nlp_core.config.dataset import SplitConfig
+from nlp_core.config.reader import ReadTask
+from nlp_core.data.formats.rows import MrpcReader, TsvReader, WikiqaReader
+from nlp_core.data.formats.tagged import ConllReader, ParallelReader
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import Line, read_lines
-from nlp_core.data.readers.vectors import read_vectors
-from nlp_core.data.tagging_scheme import list_tags
+from nlp_core.data.word_vectors import read_glove
 from nlp_core.errors import DataError
 
-TAGS = list_tags(["LOC", "PER"], "BIOES")
 HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 
 
@@ -24,15 +23,36 @@ def write(folder: Path, content: str | bytes, name: str = "a.txt") -> Path:
     return path
 
 
-def read_sentences(path: Path, *, keep_docstart: bool = False) -> list[Sentence]:
-    return read_conll(
-        path,
-        num_columns=4,
-        source_scheme="IOB1",
-        target_scheme="BIOES",
-        tags=TAGS,
-        keep_docstart=keep_docstart,
+def make_task(labels: list[str] | None = None, **split: Any) -> ReadTask:  # Any: a split's fields
+    """Return what readers ask of a task, with equal splits."""
+    splits = {name: SplitConfig(file="a.txt", rows=1, **split) for name in ("train", "dev", "test")}
+    task = {"labels": labels or [], "slots": ["LOC", "PER"], "scheme": "BIOES", "splits": splits}
+    return cast(ReadTask, SimpleNamespace(**task))
+
+
+def read_tsv(
+    path: Path,
+    *,
+    texts: list[str],
+    label: str | None,
+    columns: list[str] | None = None,
+    label_separator: str | None = None,
+) -> list[Example]:
+    reader = TsvReader(
+        name="tsv", texts=texts, label=label or "label", label_separator=label_separator
     )
+    task = make_task(columns=columns, labelled=label is not None)
+    return reader.read(task, "train", path)
+
+
+def read_mrpc(path: Path, *, split: str, dev_ids_path: Path) -> list[Example]:
+    return MrpcReader(name="mrpc", dev_ids=dev_ids_path.name).read(make_task(), split, path)
+
+
+def read_sentences(path: Path, *, keep_docstart: bool = False) -> list[Sentence]:
+    docstart: Literal["keep", "drop"] = "keep" if keep_docstart else "drop"
+    reader = ConllReader(name="conll", columns=4, scheme="IOB1", docstart=docstart)
+    return reader.read(make_task(["LOC", "PER"]), "train", path)
 
 
 def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
@@ -166,16 +186,15 @@ def test_conll_refuses_malformed_lines(tmp_path: Path, content: str, message: st
 
 
 def read_bare(path: Path) -> list[Sentence]:
-    return read_conll(
-        path,
-        num_columns=2,
+    reader = ConllReader(
+        name="conll",
+        columns=2,
         separator="tab",
-        source_scheme="BIO",
-        target_scheme="BIOES",
-        tags=TAGS,
+        scheme="BIO",
         bare_type="PER",
-        keep_docstart=True,
+        docstart="keep",
     )
+    return reader.read(make_task(["LOC", "PER"]), "train", path)
 
 
 def test_conll_gives_bare_tags_the_type_of_the_file(tmp_path: Path) -> None:
@@ -201,15 +220,15 @@ def test_conll_refuses_what_is_no_bare_tag(tmp_path: Path, content: str, message
 
 
 def read_three(folder: Path, words: str, tags: str, labels: str) -> list[Sentence]:
-    return read_parallel(
-        write(folder, words, "words.txt"),
-        tags_path=write(folder, tags, "tags.txt"),
-        label_path=write(folder, labels, "labels.txt"),
-        source_scheme="BIO",
-        target_scheme="BIOES",
-        tags=TAGS,
-        labels=["ask", "book"],
-    )
+    write(folder, tags, "tags.txt")
+    write(folder, labels, "labels.txt")
+    task = make_task(["ask", "book"], tags_file="tags.txt", label_file="labels.txt")
+    reader = ParallelReader(name="parallel", scheme="BIO")
+    return reader.read(task, "train", write(folder, words, "words.txt"))
+
+
+def read_wikiqa(path: Path) -> list[Example]:
+    return WikiqaReader(name="wikiqa").read(make_task(), "train", path)
 
 
 def test_parallel_reads_three_files_line_by_line(tmp_path: Path) -> None:
@@ -260,9 +279,10 @@ def test_wikiqa_refuses_a_line_with_two_columns(tmp_path: Path) -> None:
 
 
 def test_vectors_are_read_in_file_order(tmp_path: Path) -> None:
-    words, vectors = read_vectors(write(tmp_path, "b 1 -2.5\na\u0085 0.125 3e-1\n"), dim=2)
-    assert words == ["b", "a\u0085"]
-    np.testing.assert_array_equal(vectors, np.array([[1, -2.5], [0.125, 0.3]], dtype=np.float32))
+    table = read_glove(write(tmp_path, "b 1 -2.5\na\u0085 0.125 3e-1\n"), dim=2)
+    assert table.row_of == {"b": 0, "a\u0085": 1}
+    expected = np.array([[1, -2.5], [0.125, 0.3]], dtype=np.float32)
+    np.testing.assert_array_equal(table.vectors, expected)
 
 
 @pytest.mark.parametrize(
@@ -277,4 +297,4 @@ def test_vectors_are_read_in_file_order(tmp_path: Path) -> None:
 )
 def test_vectors_refuse_malformed_lines(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        read_vectors(write(tmp_path, content), dim=2)
+        read_glove(write(tmp_path, content), dim=2)

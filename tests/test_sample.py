@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from nlp_core.config.dataset import read_dataset
-from nlp_core.data.formats.wikiqa import read_wikiqa
 from nlp_core.data.sample import GENERATORS, Dice, generate
 from nlp_core.data.tagging_scheme import read_spans
 from nlp_core.files import digest_file
+from tests.test_readers import read_wikiqa
 
 
 @pytest.mark.parametrize("name", GENERATORS.names())

@@ -11,7 +11,7 @@ from file_server import FileServer, serving
 from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import DatasetConfig, read_dataset
 from nlp_core.data import source
-from nlp_core.data.fetch import Patience
+from nlp_core.data.download import Patience
 from nlp_core.data.source import Places, is_complete, obtain_source, read_members
 from nlp_core.errors import DataError, DownloadError
 

@@ -12,7 +12,7 @@ import torch
 
 from nlp_core.blocks.character import SubwordEmbedding
 from nlp_core.data.split_column import TextColumn
-from nlp_core.data.subword import SubwordVocabulary
+from nlp_core.data.vocabulary import SubwordVocabulary
 from nlp_core.files import format_json
 from reglue_runtime.text import WORD_START
 from tests.test_features import TEXT, make_cell, preprocess, train
@@ -58,7 +58,8 @@ def test_pieces_are_the_same_in_another_process() -> None:
     letters = list("abcdefgh")
     words = ["".join(generator.choice(letters, size=6)) for _ in range(300)]
     program = (
-        "import sys, json, numpy as np; from nlp_core.data.subword import SubwordVocabulary as S;"
+        "import sys, json, numpy as np;"
+        "from nlp_core.data.vocabulary import SubwordVocabulary as S;"
         "from nlp_core.data.split_column import TextColumn as C; w = json.loads(sys.argv[1]);"
         "print(S.learn([C.build(w, np.array([0, len(w)]))], {'num_pieces': 200}, None).tokenizer)"
     )

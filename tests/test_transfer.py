@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.config.params import Params
-from nlp_core.data.gather import gather_tasks
+from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.training.cell import read_cell

@@ -7,10 +7,9 @@ from nlp_core.data.vocabulary import (
     UNKNOWN,
     CharacterVocabulary,
     WordRules,
-    WordVectors,
     WordVocabulary,
-    read_vectors,
 )
+from nlp_core.data.word_vectors import WordVectors, read_table
 from nlp_core.errors import DataError
 from tests.tiny import write_vectors
 
@@ -60,6 +59,6 @@ def test_characters_are_padded_and_unknown_ones_share_an_id() -> None:
 def test_missing_table_names_the_nearest(tmp_path: Path) -> None:
     folder = write_vectors(tmp_path)
     with pytest.raises(DataError, match=r"no vector table '8dd'. Did you mean '8d'"):
-        read_vectors(folder, "8dd", 8)
+        read_table(folder, "8dd", 8)
     with pytest.raises(DataError, match="found vectors of width 8, expected 300"):
-        read_vectors(folder, "8d", 300)
+        read_table(folder, "8d", 300)

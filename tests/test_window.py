@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nlp_core.data.masking import FIXED
 from nlp_core.data.window import (
+    FIXED,
     EncodedDocuments,
     Pairs,
     Window,

@@ -11,8 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from nlp_core.cli import main
-from nlp_core.data.vocabulary import read_vectors
-from nlp_core.data.word_vectors import TABLE, convert_vectors
+from nlp_core.data.word_vectors import TABLE, convert_vectors, read_table
 from nlp_core.errors import DataError
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
@@ -50,7 +49,7 @@ def write(path: Path, form: str) -> Path:
 @pytest.mark.parametrize("form", ["glove", "word2vec", "fasttext", "binary", "binary without ends"])
 def test_every_form_gives_the_same_table(tmp_path: Path, form: str) -> None:
     folder = convert_vectors(write(tmp_path / "v.txt", form))
-    table = read_vectors(folder, TABLE, 3)
+    table = read_table(folder, TABLE, 3)
     words = list(WORDS)
     if form.startswith("binary"):
         words[2] = "._._."
@@ -62,7 +61,7 @@ def test_a_packed_file_and_its_first_words(tmp_path: Path) -> None:
     plain = write(tmp_path / "v.txt", "word2vec")
     packed = tmp_path / "v.vec.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    table = read_vectors(convert_vectors(packed, max_rows=2), TABLE, 3)
+    table = read_table(convert_vectors(packed, max_rows=2), TABLE, 3)
     assert list(table.row_of) == ["the", "soup"]
 
 
@@ -113,7 +112,7 @@ def test_words_that_stand_twice_or_are_no_text_are_left_out(
 ) -> None:
     path = tmp_path / "v.txt"
     path.write_bytes(b"the 1 2 3\nthe 4 5 6\n\xff\xfe 7 8 9\nend 1 1 1\n")
-    table = read_vectors(convert_vectors(path), TABLE, 3)
+    table = read_table(convert_vectors(path), TABLE, 3)
     assert list(table.row_of) == ["the", "end"]
     assert table.vectors[0].tolist() == [1, 2, 3]
     assert "1 repeated words and 1 not in UTF-8" in caplog.text

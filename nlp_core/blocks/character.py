@@ -19,7 +19,7 @@ from nlp_core.blocks.embedding import draw_vectors
 from nlp_core.blocks.masking import Mask, pool_max, pool_mean, zero_padding
 from nlp_core.blocks.option import Activation, PositiveInt, Probability, build_activation
 from nlp_core.blocks.recurrent import RecurrentLayer
-from nlp_core.data.subword import MIN_COUNT, NUM_PIECES, SubwordVocabulary
+from nlp_core.data.vocabulary import MIN_COUNT, NUM_PIECES, SubwordVocabulary
 
 
 class CharacterTable(nn.Embedding):

@@ -13,8 +13,7 @@ from rich.table import Table
 from nlp_core.cli.program import Command
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params, read_params
-from nlp_core.data.availability import Available, find_available
-from nlp_core.data.source import Places
+from nlp_core.data.source import Available, Places, find_available
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.report.cost import read_costs
 from nlp_core.report.forecast import (

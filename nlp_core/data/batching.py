@@ -31,17 +31,23 @@ class Ragged:
 
     def take(self, rows: np.ndarray, padding: int = 0) -> np.ndarray:
         """Return some rows padded to the longest of them, [B, T]."""
-        lengths = self.lengths[rows]
-        steps = np.arange(max(int(lengths.max()), 1))
-        inside = steps < lengths[:, None]
-        places = np.where(inside, self.offsets[rows][:, None] + steps, 0)
+        places, inside = locate_rows(self.offsets, rows)
         return np.where(inside, self.values[places], padding)
 
     def mask(self, rows: np.ndarray) -> np.ndarray:
         """Return where `take` has real values, [B, T] bool."""
-        lengths = self.lengths[rows]
-        mask: np.ndarray = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
-        return mask
+        return _mask_lengths(self.lengths[rows])
+
+
+def locate_rows(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of some rows among flat values, and where they are real, both [B, T]."""
+    inside = _mask_lengths(np.diff(offsets)[rows])
+    return np.where(inside, offsets[rows][:, None] + np.arange(inside.shape[1]), 0), inside
+
+
+def _mask_lengths(lengths: np.ndarray) -> np.ndarray:
+    mask: np.ndarray = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
+    return mask
 
 
 @dataclass(frozen=True)
@@ -60,11 +66,9 @@ class LookedUp(Ragged):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Length of each row, [N]."""
         return self.sizes
 
     def take(self, rows: np.ndarray, padding: int = 0) -> np.ndarray:
-        """Return some rows padded to the longest of them, [B, T]."""
         mask = self.mask(rows)
         taken: np.ndarray = np.full(mask.shape, padding, dtype=self.values.dtype)
         places = self.offsets[rows][:, None] + np.arange(mask.shape[1])
@@ -83,14 +87,13 @@ def order_training_batches(
     """
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
-    if bucket_batches:
-        pool = batch_size * bucket_batches
-        pools = [order[start : start + pool] for start in range(0, len(order), pool)]
-        pools = [rows[np.argsort(lengths[rows], kind="stable")] for rows in pools]
-        batches = [batch for rows in pools for batch in _cut(rows, batch_size)]
-        generator.shuffle(batches)
-        return batches
-    return list(_cut(order, batch_size))
+    if not bucket_batches:
+        return list(_cut(order, batch_size))
+    batches: list[np.ndarray] = []
+    for pool in _cut(order, batch_size * bucket_batches):
+        batches += _cut(pool[np.argsort(lengths[pool], kind="stable")], batch_size)
+    generator.shuffle(batches)
+    return batches
 
 
 def order_training_groups(

@@ -17,12 +17,9 @@ def find_cache() -> Path:
 
 
 def keep(sort: str, key: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache, made first when it is not there.
+    """Return a folder of the cache; if it is missing, `make` writes its content.
 
-    Args:
-        sort: what is kept, a name of a folder.
-        key: digest of all that the content depends on.
-        make: writes the content into an empty folder.
+    `sort` names a folder; `key` is the digest of all that the content depends on.
     """
     folder = find_cache() / sort / key
     if not folder.is_dir():

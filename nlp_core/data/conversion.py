@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nlp_core.data.formats.conll import DOCUMENT_START
+from nlp_core.data.formats.tagged import DOCUMENT_START
 from nlp_core.data.readers.lines import Line, read_lines
 from nlp_core.data.tagging_scheme import (
     LETTERS,

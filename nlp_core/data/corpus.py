@@ -1,4 +1,4 @@
-"""Documents for pre-training, written and read in shards, so that memory holds a few of them.
+"""Documents for pre-training, in shards, so that memory holds a few of them; a corpus as a task.
 
 A shard is a row group of a parquet file: about a megabyte of text, or one longer document.
 """
@@ -8,17 +8,20 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.corpus import CorpusConfig, CorpusHeldOutConfig
-from nlp_core.data.readers.json_text import parse_json
-from nlp_core.data.readers.lines import Line, read_lines, refuse
+from nlp_core.data.readers.lines import Line, parse_json, read_lines, refuse
+from nlp_core.data.split_column import RawText
+from nlp_core.data.task import Split, Task, list_footnotes, read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json
+from nlp_core.kinds import MASKED, MASKED_LANGUAGE_MODEL
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +36,7 @@ SCHEMA = pa.schema(
 
 
 class Document(NamedTuple):
-    """A text with its parts.
-
-    Attributes:
-        id: its name in the source.
-        title: what it is called.
-        paragraphs: its text, none of them empty.
-    """
+    """A text; none of its paragraphs is empty."""
 
     id: str
     title: str
@@ -47,7 +44,6 @@ class Document(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the text."""
         return sum(len(text.encode()) for text in self.paragraphs)
 
 
@@ -57,23 +53,8 @@ def is_held_out(document_id: str, config: CorpusHeldOutConfig) -> bool:
     return int.from_bytes(digest[:HASH_BYTES], "big") < config.share * 2.0 ** (8 * HASH_BYTES)
 
 
-def read_documents(path: Path) -> Iterator[Document]:
-    """Yield the documents of a JSON Lines file, one at a time.
-
-    Raises:
-        DataError: the file is missing or empty, or a line is no document; it is named.
-    """
-    for line in read_lines(path):
-        yield _parse_document(line, path)
-
-
 def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
     """Write train.parquet and held_out.parquet, one shard in memory at a time.
-
-    Args:
-        config: which files, and what is held out.
-        raw_dir: the folder of the members.
-        folder: an empty folder to write to.
 
     Returns:
         What the manifest says of the splits.
@@ -85,7 +66,8 @@ def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str,
     missing, found = set(config.left_out), 0
     with _ShardWriter(folder, TRAIN) as train, _ShardWriter(folder, HELD_OUT) as held_out:
         for name in config.files:
-            for document in read_documents(raw_dir / name):
+            for line in read_lines(raw_dir / name):
+                document = _parse_document(line, raw_dir / name)
                 found += 1
                 missing.discard(document.id)
                 if document.id in config.left_out or not document.paragraphs:
@@ -114,15 +96,10 @@ def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str,
 
 @dataclass(frozen=True)
 class Corpus:
-    """A processed corpus.
-
-    Attributes:
-        folder: data/processed/<name>.
-        manifest: its manifest.
-    """
+    """A processed corpus in data/processed/<name>."""
 
     folder: Path
-    manifest: Mapping[str, object] = field(repr=False)
+    manifest: Mapping[str, Any] = field(repr=False)  # Any: JSON
 
     @property
     def digest(self) -> str:
@@ -134,12 +111,10 @@ class Corpus:
         return pq.ParquetFile(self.folder / f"{split}.parquet")
 
     def count_shards(self, split: str) -> int:
-        """Return the number of shards of a split."""
         with self.open(split) as file:
             return int(file.num_row_groups)
 
     def read_shard(self, split: str, shard: int) -> list[Document]:
-        """Return the documents of one shard."""
         with self.open(split) as file:
             table = file.read_row_group(shard, use_threads=False)
         return [Document(**row) for row in table.to_pylist()]
@@ -157,7 +132,7 @@ def read_corpus(folder: Path) -> Corpus:
 
     Raises:
         DataError: it is not processed.
-        ConfigError: it holds something else than documents.
+        ConfigError: it contains no documents.
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -231,3 +206,52 @@ def _parse_document(line: Line, path: Path) -> Document:
         raise refuse(path, line.number, 'expected a list of texts as "paragraphs"')
     kept = [text for text in (" ".join(text.split()) for text in paragraphs) if text]
     return Document(str(found["id"]), str(found.get("title", "")), kept)
+
+
+METRICS = ["perplexity", "accuracy"]
+
+
+@dataclass(frozen=True)
+class DocumentSplit(Split):
+    """Documents that an encoder's tokenizer has yet to cut into windows, which are the examples."""
+
+    corpus: Corpus | None = None
+
+
+@dataclass(frozen=True)
+class CorpusTask(Task):
+    """A processed corpus, whose training part trains and whose held-out part measures."""
+
+    def read_split(self, name: str) -> DocumentSplit:
+        corpus, no_texts = read_corpus(self.folder), RawText([], None)
+        targets: dict[str, list[object]] = {MASKED: []}
+        return DocumentSplit(name, np.arange(0), {}, targets, None, raw=no_texts, corpus=corpus)
+
+
+def read_corpus_task(folder: Path) -> CorpusTask:
+    """Read the manifest of a processed corpus; the errors are those of `read_corpus`."""
+    corpus = read_corpus(folder)
+    return CorpusTask(
+        name=str(corpus.manifest["task"]),
+        kind=MASKED_LANGUAGE_MODEL,
+        targets={MASKED: []},
+        metrics=METRICS,
+        select_split=HELD_OUT,
+        report_split=HELD_OUT,
+        scheme=None,
+        footnotes=list_footnotes(corpus.manifest.get("source", {})),
+        digest=corpus.digest,
+        folder=folder,
+    )
+
+
+def read_any_task(folder: Path) -> Task:
+    """Read the manifest of a processed task, which may be a corpus.
+
+    Raises:
+        DataError: it is not processed, or has no examples.
+    """
+    path = folder / MANIFEST
+    if not path.exists() or read_mapping(path)["kind"] != CORPUS:
+        return read_task(folder)
+    return read_corpus_task(folder)

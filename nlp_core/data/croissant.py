@@ -18,77 +18,52 @@ from nlp_core.config.dataset import DatasetConfig, DigestConfig, FileConfig, Mem
 from nlp_core.data.source import Places
 from nlp_core.files import MANIFEST
 
-CONTEXT = {
+TERMS = (
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format "
+    "includes isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated "
+    "replace samplingRate separator source subField transform"
+)
+CONTEXT: Mapping[str, object] = {
+    **{term: f"cr:{term}" for term in TERMS.split()},
     "@language": "en",
     "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
     "conformsTo": "dct:conformsTo",
     "cr": "http://mlcommons.org/croissant/",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
     "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
 }
 FORMATS = {
     ".json": "application/json",
     ".jsonl": "application/jsonlines",
+    ".parquet": "application/x-parquet",
     ".tsv": "text/tab-separated-values",
     ".whl": "application/zip",
     ".xz": "application/x-xz",
     ".zip": "application/zip",
 }
-PARQUET = "application/x-parquet"
 
 Entity = dict[str, Any]  # Any: JSON-LD holds texts, lists and further objects
 
 
 def describe_source(name: str, dataset: DatasetConfig, places: Places, base: Path) -> Entity:
-    """Return the Croissant description of a source.
-
-    Args:
-        name: of the source.
-        dataset: its file in sources/.
-        places: where its files are.
-        base: the folder that paths are relative to: that of the description.
-    """
+    """Return the Croissant description of a source; paths are relative to the folder `base`."""
     processed = places.data_dir / "processed" / name
     files = list(_list_files(name, dataset, places, base))
     records: list[Entity] = []
     if (processed / MANIFEST).is_file():
-        for split, digest in _list_splits(read_mapping(processed / MANIFEST)):
+        # vectors and encoders have no splits
+        splits = read_mapping(processed / MANIFEST).get("splits", {})
+        for split, facts in sorted(splits.items()):
             path = processed / f"{split}.parquet"
-            files.append(_describe_file(path.name, _relate(path, base), PARQUET, digest))
+            files.append(_describe_file(path.name, _relate(path, base), facts["sha256"]))
             records.append(_describe_records(split, path))
     note = f" {' '.join(dataset.note.split())}" if dataset.note else ""
     return {
-        "@context": CONTEXT,
+        "@context": dict(sorted(CONTEXT.items())),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": name,
@@ -106,7 +81,7 @@ def _list_files(name: str, dataset: DatasetConfig, places: Places, base: Path) -
     if dataset.generator:
         for member, sha256 in sorted(dataset.generator.sha256.items()):
             place = _relate(places.raw_dir(name) / member, base)
-            yield _describe_file(member, place, _name_format(member), sha256)
+            yield _describe_file(member, place, sha256)
     missing = {*dataset.member_names}
     for file in dataset.files:
         wanted = [member for member in file.wanted if member.name in missing]
@@ -116,7 +91,7 @@ def _list_files(name: str, dataset: DatasetConfig, places: Places, base: Path) -
         digest = _pick(file.sha256)
         if file.unpack == "none" and digest is not None:
             place = file.url or _relate(places.raw_dir(name) / file.name, base)
-            yield _describe_file(file.name, place, _name_format(file.name), digest.digest)
+            yield _describe_file(file.name, place, digest.digest)
         elif digest is not None:
             yield from _describe_archive(file, digest, wanted)
         else:
@@ -130,7 +105,7 @@ def _describe_archive(
     address = file.url or file.mirror
     if file.package:
         address = f"https://pypi.org/project/{file.package.name}/{file.package.version}/"
-    yield _describe_file(file.name, address, _name_format(file.name), digest.digest)
+    yield _describe_file(file.name, address, digest.digest)
     for member in wanted:
         yield {
             "@type": "cr:FileObject",
@@ -147,18 +122,18 @@ def _describe_member(member: MemberConfig, file: FileConfig, folder: str) -> Ent
     digest = _pick(member.sha256)
     assert digest is not None, member.name  # FileConfig pins the archive or its members
     place = f"{folder}/{member.name}"
-    found = _describe_file(member.name, place, _name_format(member.name), digest.digest)
+    found = _describe_file(member.name, place, digest.digest)
     label = f" It is {digest.label}." if digest.label else ""
     return found | {"description": f"{member.path} of {file.url or file.mirror}.{label}"}
 
 
-def _describe_file(name: str, place: str, form: str, digest: str) -> Entity:
+def _describe_file(name: str, place: str, digest: str) -> Entity:
     return {
         "@type": "cr:FileObject",
         "@id": name,
         "name": name,
         "contentUrl": place,
-        "encodingFormat": form,
+        "encodingFormat": _name_format(name),
         "sha256": digest,
     }
 
@@ -189,12 +164,6 @@ def _describe_type(form: pa.DataType) -> Entity:
     if pa.types.is_integer(form):
         return {"dataType": "sc:Integer"}
     return {"dataType": "sc:Float" if pa.types.is_floating(form) else "sc:Text"}
-
-
-def _list_splits(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield name and sha256 of each split of a processed task; vectors and encoders have none."""
-    for split, facts in sorted(manifest.get("splits", {}).items()):
-        yield split, facts["sha256"]
 
 
 def _pick(accepted: list[DigestConfig]) -> DigestConfig | None:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from nlp_core.data.batching import Ragged
-from nlp_core.data.formats.tsv import parse_numbers
+from nlp_core.data.formats.rows import parse_numbers
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.split_column import Column
 from nlp_core.data.vocabulary import Options, require_text
@@ -27,7 +27,6 @@ class GazetteerVocabulary:
     Attributes:
         entries: phrase, type and weight, sorted.
         phrases: the weights of the types of each phrase.
-        lowercase: whether case is ignored.
     """
 
     entries: list[Entry]
@@ -64,16 +63,11 @@ class GazetteerVocabulary:
             folded = (token.lower() if self.lowercase else token for token in tokens)
             return np.array([number.get(token, 0) for token in folded], dtype=np.int64)
 
-        nothing = np.zeros(len(self), dtype=np.float32)
-        return Matches(
-            require_text(column).look_up(encode),
-            {
-                tuple(map(number.__getitem__, item)): row
-                for row, item in enumerate(weights, start=1)
-            },
-            np.stack([nothing, *weights.values()]),
-            self.phrases.longest,
-        )
+        phrases = {
+            tuple(number[word] for word in item): row for row, item in enumerate(weights, start=1)
+        }
+        rows = np.stack([np.zeros(len(self), dtype=np.float32), *weights.values()])
+        return Matches(require_text(column).look_up(encode), phrases, rows, self.phrases.longest)
 
 
 @dataclass(frozen=True)

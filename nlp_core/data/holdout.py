@@ -94,12 +94,7 @@ def _rank(keys: Counter[str] | set[str], seed: int) -> list[str]:
 
 
 def draw_held_out(units: int, seed: int) -> NDArray[np.bool_]:
-    """Return which of some rows, questions or passages of the user's are held out.
-
-    Args:
-        units: how many there are.
-        seed: of the draw.
-    """
+    """Return which of the user's rows, questions or passages are held out."""
     size = min(max(round(units * USER_SHARE), 1), MOST_HELD_OUT)
     is_dev = np.zeros(units, dtype=np.bool_)
     is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True

@@ -1,18 +1,22 @@
-"""Windows of a text with masked pieces, for training and with a fixed masking for measuring."""
+"""Masked pieces: which of a batch are masked and by what, and the windows of a text with them.
+
+Shape letters: B batch, L pieces of a window, E windows, M masked pieces of a batch, V vocabulary.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from nlp_core.config.masking import MaskingConfig
-from nlp_core.data.masking import FIXED, Masked, mask_pieces
 from nlp_core.data.task import read_task
 from nlp_core.data.window import (
+    FIXED,
     NUM_SPECIAL,
     EncodedDocuments,
     Pairs,
@@ -25,6 +29,83 @@ from nlp_core.data.window import (
 )
 from nlp_core.data.word_piece import PieceSet
 from nlp_core.errors import ConfigError, DataError
+
+
+class Masked(NamedTuple):
+    """A batch with masked pieces.
+
+    Attributes:
+        ids: what the model reads, [B, L].
+        positions: where the flat batch is masked, sorted, [M].
+        targets: the pieces that were masked, [M].
+    """
+
+    ids: np.ndarray
+    positions: np.ndarray
+    targets: np.ndarray
+
+
+def mask_pieces(
+    ids_BL: np.ndarray,
+    words_BL: np.ndarray,
+    rule: MaskingConfig,
+    *,
+    mask: int,
+    ordinary: np.ndarray,
+    generator: np.random.Generator,
+) -> Masked:
+    """Choose pieces of each window and hide most of them.
+
+    Of n pieces that may be masked, max(1, round(share n)) are, and at most `most`.
+
+    Args:
+        words_BL: the number of each piece's word in its window; FIXED where it is not masked.
+        mask: id of the piece that hides another.
+        ordinary: the pieces that a random one is drawn from.
+
+    Source: Devlin et al. 2019 (BERT), section 3.1 and appendix A.1.
+    """
+    width = ids_BL.shape[1]
+    chosen = [choose_pieces(words_L, rule, generator) for words_L in words_BL]
+    positions_M = np.concatenate([row * width + np.sort(found) for row, found in enumerate(chosen)])
+    targets_M = ids_BL.ravel()[positions_M]
+    draw_M = generator.random(len(positions_M))
+    other_M = ordinary[generator.integers(len(ordinary), size=len(positions_M))]
+    is_random_M = draw_M < rule.hidden_prob + rule.random_prob
+    read_M = np.where(is_random_M, other_M, targets_M)
+    read_M = np.where(draw_M < rule.hidden_prob, mask, read_M)
+    masked_BL = ids_BL.copy()
+    masked_BL.ravel()[positions_M] = read_M
+    return Masked(masked_BL, positions_M, targets_M)
+
+
+def choose_pieces(
+    words_L: np.ndarray, rule: MaskingConfig, generator: np.random.Generator
+) -> np.ndarray:
+    """Return the positions of a window that are masked; none where nothing may be.
+
+    With whole words a word that would be too much is passed over, so that a few pieces less than
+    the share may be masked; the first word drawn is taken as long as it has at most `most` pieces.
+    """
+    (candidates,) = np.nonzero(words_L != FIXED)
+    if not len(candidates):
+        return candidates
+    wanted = min(max(1, round(rule.share * len(candidates))), rule.most)
+    if not rule.whole_words:
+        return generator.permutation(candidates)[:wanted]
+    begins = np.flatnonzero(np.diff(words_L[candidates], prepend=FIXED))
+    words = np.split(candidates, begins[1:])
+    taken: list[np.ndarray] = []
+    num_taken = 0
+    for idx in generator.permutation(len(words)):
+        limit = wanted if taken else max(wanted, rule.most)
+        if num_taken + len(words[idx]) <= limit:
+            taken.append(words[idx])
+            num_taken += len(words[idx])
+        if num_taken >= wanted:
+            break
+    return np.concatenate(taken) if taken else candidates[:0]
+
 
 LENGTH = 128
 RULE = MaskingConfig(share=0.15, most=LENGTH, hidden_prob=1.0, random_prob=0.0, whole_words=False)
@@ -41,10 +122,8 @@ class MaskedText:
 
     Attributes:
         name: what the text is called in history and table.
-        encoded: the text as pieces.
         windows: for each window the numbers of `Window` in their order, [E, 5].
         numbers: the number of each window in the whole text, which seeds its masking, [E].
-        pieces: the tokenizer.
     """
 
     name: str
@@ -58,7 +137,7 @@ class MaskedText:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Pieces of each window, the special ones among them, [E]."""
+        """Pieces of each window, including the special ones, [E]."""
         sizes = self.windows[:, [1, 3]] - self.windows[:, [0, 2]]
         special = np.where(sizes[:, 1] > 0, NUM_SPECIAL[2], NUM_SPECIAL[1])
         lengths: np.ndarray = sizes.sum(1) + special
@@ -70,7 +149,7 @@ class MaskedText:
         return self.windows[:, 4]
 
     def thin(self, most: int) -> "MaskedText":
-        """Return at most `size` windows, spread evenly; each is masked as before."""
+        """Return at most `most` windows, spread evenly; each is masked as before."""
         if len(self) <= most:
             return self
         kept = np.arange(most) * len(self) // most
@@ -81,10 +160,7 @@ class MaskedText:
     ) -> tuple[WindowBatch, Masked]:
         """Return some windows, and the same with their pieces masked.
 
-        Args:
-            rows: which windows.
-            rule: how their pieces are masked.
-            key: with the number of a window the seed of its masking.
+        `key` and the number of a window seed its masking.
         """
         chosen = [
             Window((first, middle), (second, end), answer)
@@ -121,9 +197,6 @@ def cut_text(
     """Cut encoded documents into windows to train on.
 
     Args:
-        name: what the text is called.
-        encoded: the documents.
-        pieces: the tokenizer.
         length: most pieces of a window.
         seed: draws what is random of the windows.
         pairs: what is predicted of two segments; None: a window is one segment.
@@ -150,12 +223,9 @@ def cut_text(
 def mask_text(
     name: str, documents: Iterable[Sequence[str]], pieces: PieceSet, *, length: int
 ) -> MaskedText:
-    """Cut documents into windows that are measured.
+    """Cut documents, each a list of paragraphs, into windows that are measured.
 
     Args:
-        name: what the text is called.
-        documents: the paragraphs of each.
-        pieces: the tokenizer.
         length: the most pieces that the encoder reads; above LENGTH it makes no difference.
 
     Raises:
@@ -174,11 +244,7 @@ def read_running_text(folder: Path, unknown: str) -> Iterator[Sequence[str]]:
 
     A document begins at each heading of an article, as WikiText marks them. The signs that WikiText
     puts around hyphens and points in numbers are taken out; a word that it left out becomes the
-    tokenizer's unknown piece, which is never masked.
-
-    Args:
-        folder: data/processed/<task>.
-        unknown: that piece.
+    piece `unknown`, which is never masked.
 
     Raises:
         DataError: the task is not processed.

@@ -55,7 +55,6 @@ def draw_batches(
 
     Args:
         order: returns the batches of a pass, given its number from 1; no two passes are alike.
-        number: the batches that the epoch needs.
         epoch: from 1.
         epochs: of the run: a second pass within an epoch has a number after them all.
     """

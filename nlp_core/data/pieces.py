@@ -50,7 +50,7 @@ class Pieces:
     parts: Ragged | None = None
 
     def outline(self) -> Ragged:
-        """Return the lengths of the examples in places."""
+        """Return rows as long as the examples, in places."""
         return self.ids if self.places is None else self.places
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -66,15 +66,11 @@ class Pieces:
         if self.places is None:
             places = np.where(inside, np.arange(inside.size).reshape(inside.shape), 0)
         else:
-            window, position = np.divmod(self.places.take(rows), self._stretch)
+            window, position = np.divmod(self.places.take(rows), int(self.ids.lengths.max()))
             places = (first[:, None] + window) * width + position
             places = np.where(self.places.mask(rows), places, 0)
         ids = self.ids.take(windows, padding=self.padding)
         return ids.astype(np.int64), self.segments.take(windows).astype(np.int64), inside, places
-
-    @property
-    def _stretch(self) -> int:
-        return int(self.ids.lengths.max())
 
 
 class _Windows(NamedTuple):
@@ -95,7 +91,7 @@ class PieceVocabulary:
         config: the encoder's configuration, as `transformers` writes it.
         max_length: the most pieces of a window.
         stride: the pieces that consecutive windows of a long text share.
-        weights: folder with the pretrained weights; None for a model that is trained already.
+        weights: folder of the pretrained weights; None for a trained model.
     """
 
     tokenizer: str
@@ -203,7 +199,7 @@ class PieceVocabulary:
         for row in range(len(column.offsets) - 1):
             yield cut_words(column.row(row)[: self.max_length // 4], tokenizer, most)
 
-    # Both are read once: that takes 30 ms, longer than a sentence.
+    # Read once: that takes 30 ms, longer than to encode a sentence.
     @cached_property
     def _loaded(self) -> "Tokenizer":
         return _load(self.tokenizer)
@@ -240,6 +236,6 @@ def _load(tokenizer_json: str) -> "Tokenizer":
 def count_positions(config: Mapping[str, Any]) -> int:
     """Return the most pieces that an encoder reads at once."""
     positions = int(config.get("max_position_embeddings", 512))
-    # these count their positions from behind the id of padding
+    # these count their positions from the id of padding on
     begins_late = config["model_type"] in ("camembert", "mpnet", "roberta", "xlm-roberta")
     return positions - (int(config.get("pad_token_id") or 0) + 1 if begins_late else 0)

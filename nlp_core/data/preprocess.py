@@ -7,26 +7,21 @@ import json
 import logging
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.config.column import NUMBERS
-from nlp_core.config.dataset import (
-    HELD_OUT,
-    DatasetConfig,
-    HeldOutConfig,
-    TaskConfig,
-)
+from nlp_core.config.dataset import HELD_OUT, DatasetConfig, HeldOutConfig, TaskConfig
 from nlp_core.data.columns import write_rows
-from nlp_core.data.corpus import write_corpus
+from nlp_core.data.corpus import read_any_task, write_corpus
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.readers.lines import refuse
-from nlp_core.data.readers.vectors import read_piece_vectors, read_vectors
 from nlp_core.data.source import read_members
 from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.data.tokenization import TOKENIZERS
-from nlp_core.data.vocabulary import write_vectors
+from nlp_core.data.word_vectors import read_glove, read_piece_vectors, write_table
 from nlp_core.errors import DataError
 from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
 from nlp_core.kinds import SPAN_LABELS
@@ -43,11 +38,6 @@ class _Split(NamedTuple):
 
 def preprocess_source(name: str, dataset: DatasetConfig, data_dir: Path = Path("data")) -> None:
     """Write data/processed/<name>/ from data/raw/<name>/.
-
-    Args:
-        name: the source, which is also the task.
-        dataset: its file in sources/.
-        data_dir: the folder that holds raw/ and processed/.
 
     Raises:
         DataError: a member is missing or was changed, a line is malformed, or a split has another
@@ -107,20 +97,17 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, obje
             "labels": _count_labels(rows, task),
         }
         log.info("preprocess split split=%s rows=%d", split, len(rows))
+    manifest = _name_targets(task) | {
+        "splits": entries,
+        "select_split": task.select_split,
+        "report_split": task.report_split,
+        "metrics": task.metrics,
+        "scheme": task.scheme,
+    }
     # A key that a task lacks would change the digest of what its cells were trained on.
-    further = task.further_report_splits
-    named = {"further_report_splits": further} if further else {}
-    return (
-        _name_targets(task)
-        | named
-        | {
-            "splits": entries,
-            "select_split": task.select_split,
-            "report_split": task.report_split,
-            "metrics": task.metrics,
-            "scheme": task.scheme,
-        }
-    )
+    if task.further_report_splits:
+        manifest["further_report_splits"] = task.further_report_splits
+    return manifest
 
 
 def _name_targets(task: TaskConfig) -> dict[str, object]:
@@ -154,8 +141,7 @@ def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
 
 def _fit_for_training(train: _Split, task: TaskConfig) -> _Split:
     """Leave out the rows that nothing can be learnt from, and cut long passages."""
-    pairs = zip(train.ids, train.rows, strict=True)
-    fitted = [(number, task.reader.fit(row)) for number, row in pairs]
+    fitted = zip(train.ids, map(task.reader.fit, train.rows), strict=True)
     kept = [(number, row) for number, row in fitted if row is not None]
     if left_out := len(train.rows) - len(kept):
         log.warning("preprocess left out of train questions=%d", left_out)
@@ -193,7 +179,7 @@ def _check_extras(row: Example, tokens: list[str], path: Path) -> None:
 
 
 def _check_widths(task: TaskConfig, splits: dict[str, _Split], raw_dir: Path) -> None:
-    """Refuse a row with more or fewer numbers in a column than the first row of train has."""
+    """Raise if a row has more or fewer numbers in a column than the first row of train."""
     widths: dict[str, int] = {}
     for split in sorted(splits, key=lambda name: name != "train"):
         for row in splits[split].rows:
@@ -261,21 +247,40 @@ def _write_vectors(dataset: DatasetConfig, raw_dir: Path, folder: Path) -> dict[
     tables: dict[str, object] = {}
     for name, config in sorted((dataset.vectors or {}).items()):
         file, pieces = raw_dir / config.file, config.pieces
-        words, vectors = (
-            read_vectors(file, dim=config.dim)
+        found = (
+            read_glove(file, dim=config.dim)
             if pieces is None
             else read_piece_vectors(file, pieces.tensor, raw_dir / pieces.words, dim=config.dim)
         )
-        tables[name] = write_vectors(folder, name, words, vectors)
-        log.info("preprocess table table=%s rows=%d", name, len(words))
+        tables[name] = write_table(folder, name, found)
+        log.info("preprocess table table=%s rows=%d", name, len(found.row_of))
     return {"tables": tables}
 
 
 def _write_encoder(members: list[str], raw_dir: Path, folder: Path) -> dict[str, object]:
-    """Copy the encoder's files, so that a model starts from data/processed/ like any other."""
+    """Copy the encoder's files, so that all models start from data/processed/."""
     for member in members:
         shutil.copyfile(raw_dir / member, folder / member)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     return {"files": {member: digest_file(folder / member) for member in sorted(members)}} | {
         "model_type": str(config.get("model_type"))
     }
+
+
+log = logging.getLogger(__name__)
+
+
+def gather_tasks(group: str, members: Sequence[str], data_dir: Path = Path("data")) -> None:
+    """Write data/processed/<group>/ with a folder for each task, and a manifest of them.
+
+    Raises:
+        DataError: a task is not processed, or has no examples.
+    """
+    processed = data_dir / "processed"
+    tasks = [read_any_task(processed / name) for name in members]
+    with replacing_folder(processed / group) as folder:
+        for task in tasks:
+            shutil.copytree(task.folder, folder / task.name)
+        digests = {task.name: f"sha256:{task.digest}" for task in tasks}
+        write_json(folder / MANIFEST, {"task": group, "kind": "group", "tasks": digests})
+    log.info("gather done group=%s tasks=%s", group, ",".join(members))

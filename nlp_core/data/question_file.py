@@ -29,14 +29,12 @@ def read_questions(
     """Read the questions of a file.
 
     Args:
-        path: the file.
-        data: how it is read.
-        targets: what a model was trained to predict; None: what the file has will be.
+        targets: what a model was trained to predict; None: it will be trained on this file.
         labelled: whether the answers are read, and must be there.
 
     Raises:
-        DataError: the file is missing or malformed, or has a question without an answer, which no
-            question was in training.
+        DataError: the file is missing or malformed, or has a question without an answer, although
+            every question in training had one.
     """
     check_file(path)
     found = read_squad(path, locate=LOCATORS.get(data.tokens), labelled=labelled, unanswerable=True)
@@ -54,7 +52,7 @@ def read_questions(
 
 
 def list_answers(questions: Sequence[Question]) -> Targets:
-    """Return what can be learnt of questions: only answers, or also that there is none."""
+    """Return the targets of questions: only answers, or also that there is none."""
     has_none = any(not question.answers for question in questions)
     return {ANSWERS: SPAN_LABELS if has_none else SPAN_LABELS[:1]}
 
@@ -88,11 +86,10 @@ def build_question_split(name: str, questions: Sequence[Question], data: DataCon
 def read_question_splits(
     files: Mapping[str, Path], data: DataConfig, seed: int
 ) -> tuple[dict[str, Split], Targets]:
-    """Return the splits by name, and what can be learnt of them.
+    """Return the splits by name, and their targets: answers, or also that there is none.
 
     Args:
         files: "train", and where they are given "dev" and "test".
-        data: how they are read.
         seed: of the passages that are held out where there is no "dev".
 
     Raises:
@@ -118,7 +115,7 @@ def read_question_splits(
 def _hold_out_passages(
     questions: list[Question], path: Path, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """Cut the questions on a tenth of the passages off."""
+    """Return the questions without those on a tenth of the passages, and the latter."""
     numbers = sorted({question.passage.number for question in questions})
     dev = {numbers[idx] for idx in np.flatnonzero(draw_held_out(len(numbers), seed))}
     if not 0 < len(dev) < len(numbers):

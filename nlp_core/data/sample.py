@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.data import sample_words
 from nlp_core.files import write_text
 from nlp_core.registry import Registry
 
@@ -20,6 +19,58 @@ UNANSWERED_PROB = 0.1
 PLACE_SURNAME_PROB = 0.25
 NO_VECTOR_PROB = 0.08
 CLASS_WEIGHT = 0.45
+
+
+def _split(words: str) -> list[str]:
+    return words.split()
+
+
+GOOD = _split(
+    "bright charming clever crisp fresh funny generous gentle graceful honest inventive joyful "
+    "lively moving original playful polished rich sharp sincere splendid tender thrilling warm "
+    "witty wonderful heartfelt radiant assured nimble"
+)
+BAD = _split(
+    "awkward bland boring careless clumsy cold confused crude dull empty flat forced gloomy "
+    "hollow lazy limp messy muddled noisy pointless shallow shrill sloppy stale tedious thin "
+    "tired ugly weak wooden"
+)
+PLAIN = _split("old new long short early late first second local recent usual quiet large small")
+NOUNS = _split(
+    "acting camera cast dialogue direction drama ending film humor idea joke lighting look movie "
+    "mood music opening pace performance picture plot scene score script song staging story style "
+    "theme voice"
+)
+DEGREES = _split("very rather quite truly really always often mostly")
+NEGATIONS = _split("not never hardly")
+FIRST_NAMES = _split(
+    "Adele Anton Bela Boris Carla Clara Dario Edith Elsa Emil Fabio Felix Greta Hanna Hugo Ida "
+    "Inga Ivan Jana Jonas Karl Lena Lukas Marta Milo Nadia Nils Olga Oskar Paula Petra Rosa Rufus "
+    "Silva Tilda Tomas Ursula Vera Viktor Yara"
+)
+NAME_STARTS = _split(
+    "Ald Ber Bran Cal Dor Elm Fal Gor Hal Har Kal Kes Lam Lin Mar Mel Nor Old Pel Ren Ros Sal "
+    "Stan Tar Thor Val Wen Wim Yor Zan"
+)
+PERSON_ENDS = _split("son man sen ski er ley")
+PLACE_ENDS = _split("ford burg ton dale stad mouth")
+COMPANY_ENDS = _split("Bank Motors Steel Foods Airways United Holdings Press")
+DAYS = _split("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
+MONTHS = _split("January March April June July October November")
+THINGS = _split(
+    "bridge castle canal church factory fountain garden hall harbor hospital hotel library market "
+    "mill museum palace school stadium station theater tower tunnel university zoo"
+)
+FUNCTION_WORDS = _split(
+    "the a an of in on at by to for and but although with from is was were are has had have it "
+    "its this that , . ? who when where how many which what whose person year number place near "
+    "does do did there while after before said told beat won lost against percent shares rose "
+    "fell match people reporters officials visitors rooms seats stands opened built designed "
+    "architect drew located site found take hold holds open first made plans planned dates since "
+    "about city river lake hill north south old some all part both most cup league talks minister "
+    "chairman coach player company team town police met visit left met arrived signed deal world "
+    "final season"
+)
 
 Writer = Callable[["Dice", int], str]
 GENERATORS: Registry[Writer] = Registry("generator")
@@ -87,25 +138,18 @@ def _write_review(dice: Dice, is_good: bool) -> str:
         return f"{other} , but {clause} ."
     if kind == 3:
         return f"although {other} , {clause} ."
-    return f"{dice.pick(sample_words.PLAIN)} or {dice.pick(sample_words.PLAIN)} , {clause} ."
+    return f"{dice.pick(PLAIN)} or {dice.pick(PLAIN)} , {clause} ."
 
 
 def _write_opinion(dice: Dice, is_good: bool) -> str:
-    noun = (
-        f"the {dice.pick(sample_words.PLAIN)} {dice.pick(sample_words.NOUNS)}"
-        if dice.chance(0.3)
-        else dice.pick(sample_words.NOUNS)
-    )
-    noun = noun if noun.startswith("the ") else f"the {noun}"
+    kind = f"{dice.pick(PLAIN)} " if dice.chance(0.3) else ""
+    noun = f"the {kind}{dice.pick(NOUNS)}"
     if dice.chance(0.25):
-        word = dice.pick_skewed(sample_words.BAD if is_good else sample_words.GOOD)
-        return f"{noun} is {dice.pick(sample_words.NEGATIONS)} {word}"
-    word = dice.pick_skewed(sample_words.GOOD if is_good else sample_words.BAD)
-    return (
-        f"{noun} is {dice.pick(sample_words.DEGREES)} {word}"
-        if dice.chance(0.5)
-        else f"{noun} is {word}"
-    )
+        word = dice.pick_skewed(BAD if is_good else GOOD)
+        return f"{noun} is {dice.pick(NEGATIONS)} {word}"
+    word = dice.pick_skewed(GOOD if is_good else BAD)
+    degree = f"{dice.pick(DEGREES)} " if dice.chance(0.5) else ""
+    return f"{noun} is {degree}{word}"
 
 
 class _Piece(NamedTuple):
@@ -127,7 +171,7 @@ def write_news(dice: Dice, size: int) -> str:
 
 
 def _write_sentence(dice: Dice) -> list[_Piece]:
-    day = _Piece(dice.pick(sample_words.DAYS))
+    day = _Piece(dice.pick(DAYS))
     score = _Piece(f"{dice.number(0, 6)} - {dice.number(0, 6)}")
     forms: list[list[_Piece]] = [
         [_person(dice), _Piece("told reporters in"), _place(dice), _Piece("on"), day],
@@ -151,17 +195,17 @@ def _subject(dice: Dice) -> _Piece:
 
 
 def _person(dice: Dice) -> _Piece:
-    first = dice.pick_skewed(sample_words.FIRST_NAMES)
+    first = dice.pick_skewed(FIRST_NAMES)
     return _Piece(f"{first} {_surname(dice)}" if dice.chance(0.8) else _surname(dice), "PER")
 
 
 def _surname(dice: Dice) -> str:
-    ends = sample_words.PLACE_ENDS if dice.chance(PLACE_SURNAME_PROB) else sample_words.PERSON_ENDS
-    return dice.pick(sample_words.NAME_STARTS) + dice.pick(ends)
+    ends = PLACE_ENDS if dice.chance(PLACE_SURNAME_PROB) else PERSON_ENDS
+    return dice.pick(NAME_STARTS) + dice.pick(ends)
 
 
 def _town(dice: Dice) -> str:
-    return dice.pick(sample_words.NAME_STARTS) + dice.pick(sample_words.PLACE_ENDS)
+    return dice.pick(NAME_STARTS) + dice.pick(PLACE_ENDS)
 
 
 def _place(dice: Dice) -> _Piece:
@@ -169,7 +213,7 @@ def _place(dice: Dice) -> _Piece:
 
 
 def _company(dice: Dice) -> _Piece:
-    end = dice.pick(sample_words.COMPANY_ENDS)
+    end = dice.pick(COMPANY_ENDS)
     return _Piece(f"{_surname(dice) if dice.chance(0.5) else _town(dice)} {end}", "ORG")
 
 
@@ -203,7 +247,7 @@ def write_questions(dice: Dice, size: int) -> str:
     lines: list[str] = []
     while len(seen) < size:
         kind = dice.pick(FACTS)
-        topic = f"{dice.pick(sample_words.PLAIN)} {dice.pick(sample_words.THINGS)} of {_town(dice)}"
+        topic = f"{dice.pick(PLAIN)} {dice.pick(THINGS)} of {_town(dice)}"
         question = dice.pick(QUESTIONS[kind]).format(topic=topic)
         if question in seen:
             continue
@@ -239,13 +283,13 @@ def _write_candidates(dice: Dice, kind: str, topic: str) -> list[tuple[str, str]
 
 def _change_topic(dice: Dice, topic: str) -> str:
     thing = topic.split()[1]
-    others = [item for item in sample_words.THINGS if item != thing]
-    return f"{dice.pick(sample_words.PLAIN)} {dice.pick(others)} of {_town(dice)}"
+    others = [item for item in THINGS if item != thing]
+    return f"{dice.pick(PLAIN)} {dice.pick(others)} of {_town(dice)}"
 
 
 def _write_fact(dice: Dice, kind: str, topic: str) -> str:
-    person = f"{dice.pick_skewed(sample_words.FIRST_NAMES)} {_surname(dice)}"
-    month, year = dice.pick(sample_words.MONTHS), dice.number(1701, 1999)
+    person = f"{dice.pick_skewed(FIRST_NAMES)} {_surname(dice)}"
+    month, year = dice.pick(MONTHS), dice.number(1701, 1999)
     facts = {
         "who": (f"{person} drew plans for the {topic}", f"the {topic} was made by {person}"),
         "when": (f"the {topic} dates from {year}", f"in {month} {year} the {topic} was first open"),
@@ -276,30 +320,14 @@ def write_vectors(dice: Dice, dim: int) -> str:
 
 def _list_meanings() -> list[list[str]]:
     """Return the lowercase words of each meaning; a word belongs to the first that has it."""
-    surnames = [
-        start + end for start in sample_words.NAME_STARTS for end in sample_words.PERSON_ENDS
-    ]
-    towns = [start + end for start in sample_words.NAME_STARTS for end in sample_words.PLACE_ENDS]
+    surnames = [start + end for start in NAME_STARTS for end in PERSON_ENDS]
+    towns = [start + end for start in NAME_STARTS for end in PLACE_ENDS]
     years = [str(year) for year in range(1701, 2000)]
     numbers = [str(number) for number in range(100)]
-    groups: list[Sequence[str]] = [
-        sample_words.GOOD,
-        sample_words.BAD,
-        sample_words.PLAIN,
-        sample_words.NOUNS,
-        sample_words.DEGREES,
-        sample_words.NEGATIONS,
-        sample_words.THINGS,
-    ]
-    groups += [
-        sample_words.FIRST_NAMES,
-        surnames,
-        towns,
-        [f"{town}ian" for town in towns],
-        sample_words.COMPANY_ENDS,
-    ]
-    groups += [[*sample_words.DAYS, *sample_words.MONTHS], years, numbers]
-    groups += [[word] for word in sample_words.FUNCTION_WORDS]
+    groups = [GOOD, BAD, PLAIN, NOUNS, DEGREES, NEGATIONS, THINGS]
+    groups += [FIRST_NAMES, surnames, towns, [f"{town}ian" for town in towns], COMPANY_ENDS]
+    groups += [[*DAYS, *MONTHS], years, numbers]
+    groups += [[word] for word in FUNCTION_WORDS]
     seen: set[str] = set()
     meanings: list[list[str]] = []
     for group in groups:

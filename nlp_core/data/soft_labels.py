@@ -1,10 +1,10 @@
-"""Soft labels: what teachers say of the training texts of a task, as columns of the task.
+"""Soft labels: what teachers predict for the training texts of a task, as columns of the task.
 
 train.parquet of a taught task has a column `soft.<member>.<target>` for each member of an ensemble
-and each target (label, tags): of each text a flat list of numbers: one number, one for each label,
-or one for each label of each token. They are scores as a head gives them (logits, values), of a
-conditional random field the log-probabilities of the labels of each token. The last texts may have
-no labels of their own. `soft` in the task's manifest says what the columns are and whose.
+and each target (label, tags): for each text a flat list of one number, one for each label, or one
+for each label of each token. They are scores as a head outputs them (logits, values); those of a
+conditional random field are the log-probabilities of the labels of each token. The last texts may
+have no labels of their own. `soft` in the task's manifest describes the columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
+from nlp_core.data.batching import locate_rows
 from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.task import Answers, Split, Task
 from nlp_core.files import MANIFEST, replacing
@@ -43,10 +44,7 @@ class SoftColumn:
         if self.offsets is None:
             found: np.ndarray = self.values[:, rows]
             return found
-        lengths = np.diff(self.offsets)[rows]
-        steps = np.arange(max(int(lengths.max()), 1))
-        inside = steps < lengths[:, None]
-        places = np.where(inside, self.offsets[rows][:, None] + steps, 0)
+        places, inside = locate_rows(self.offsets, rows)
         return np.where(inside[..., None], self.values[:, places], np.float32(0))
 
     def __deepcopy__(self, memo: object) -> "SoftColumn":
@@ -81,36 +79,22 @@ class SoftLabels:
     def describe(self) -> dict[str, Any]:
         """Return the manifest's `soft`."""
         teachers = [[str(one.cell), one.seed, one.digest] for one in self.teachers]
-        return {
-            "num_labelled": self.num_labelled,
-            "widths": self.widths,
-            "marginals": self.marginals,
-            "teachers": teachers,
-        }
+        return vars(self) | {"teachers": teachers}
 
     def read(self, folder: Path) -> dict[str, SoftColumn]:
-        """Return the numbers of all members, by target.
-
-        Args:
-            folder: of the task.
-        """
-        names = [
-            name_column(k, target) for k in range(len(self.teachers)) for target in self.widths
-        ]
-        table = pq.ParquetFile(folder / f"{TRAIN}.parquet").read(names)
-        return {
-            target: join_members(
-                [
-                    _read_column(table, name_column(k, target), target, width)
-                    for k in range(len(self.teachers))
-                ]
-            )
-            for target, width in self.widths.items()
-        }
+        """Return the numbers of all members, by target."""
+        file = pq.ParquetFile(folder / f"{TRAIN}.parquet")
+        found: dict[str, SoftColumn] = {}
+        for target, width in self.widths.items():
+            names = [name_column(k, target) for k in range(len(self.teachers))]
+            table = file.read(names)
+            columns = [_read_column(table.column(name), target, width) for name in names]
+            values = np.concatenate([column.values for column in columns])
+            found[target] = SoftColumn(values, columns[0].offsets)
+        return found
 
 
 def name_column(member: int, target: str) -> str:
-    """Return the name of a column of soft labels."""
     return f"{SOFT}.{member}.{target}"
 
 
@@ -126,8 +110,7 @@ def read_soft_labels(folder: Path) -> SoftLabels | None:
 def read_taught_split(task: Task, soft: SoftLabels) -> Split:
     """Read the training split of a taught task.
 
-    A text without a label has the first label that the split has, in whose place nothing may be
-    learnt.
+    A text without a label gets the first label of the split, from which nothing may be learnt.
     """
     split, own = task.read_split(TRAIN), soft.num_labelled
     if own == len(split):
@@ -148,12 +131,7 @@ def _fill(target: str, rows: Answers, split: Split, own: int) -> Answers:
 
 
 def write_answers(path: Path, scores: Mapping[str, Sequence[np.ndarray]]) -> None:
-    """Write what one member of an ensemble says, a column for each target.
-
-    Args:
-        path: the file.
-        scores: by target the numbers of each text, in any shape.
-    """
+    """Write by target what one member of an ensemble says of each text, in any shape."""
     columns = {
         target: pa.array(
             [np.asarray(row, dtype=np.float32).ravel() for row in rows], pa.list_(pa.float32())
@@ -172,13 +150,8 @@ def append_answers(table: pa.Table, member: int, path: Path) -> pa.Table:
     return table
 
 
-def join_members(columns: Sequence[SoftColumn]) -> SoftColumn:
-    """Return several teachers' soft labels of the same texts as those of one ensemble."""
-    return SoftColumn(np.concatenate([column.values for column in columns]), columns[0].offsets)
-
-
-def _read_column(table: pa.Table, name: str, target: str, width: int) -> SoftColumn:
-    lists = table.column(name).combine_chunks()
+def _read_column(column: pa.ChunkedArray, target: str, width: int) -> SoftColumn:
+    lists = column.combine_chunks()
     values = np.asarray(lists.flatten().to_pylist(), dtype=np.float32)
     if target == TAGS:
         offsets = np.asarray(lists.offsets.to_pylist()) // width

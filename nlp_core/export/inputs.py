@@ -17,10 +17,13 @@ from torch import nn
 from nlp_core.config.column import SINGLE_TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
 from nlp_core.data.gazetteer import GazetteerVocabulary
-from nlp_core.data.number import NumberVocabulary
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.data.subword import SubwordVocabulary
-from nlp_core.data.vocabulary import CharacterVocabulary, WordVocabulary
+from nlp_core.data.vocabulary import (
+    CharacterVocabulary,
+    NumberVocabulary,
+    SubwordVocabulary,
+    WordVocabulary,
+)
 from nlp_core.errors import ConfigError
 from nlp_core.export.reading import (
     ReadIds,

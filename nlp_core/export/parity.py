@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nlp_core.data.batching import order_evaluation_batches
-from nlp_core.data.passage import NO_ANSWER
+from nlp_core.data.stored_column import NO_ANSWER
 from nlp_core.data.task import Split
 from nlp_core.errors import ExportError
 from nlp_core.export.real_examples import list_examples

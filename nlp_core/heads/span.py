@@ -14,7 +14,7 @@ from torch.nn import functional
 from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import Mask, pool_max, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
-from nlp_core.data.passage import NO_ANSWER
+from nlp_core.data.stored_column import NO_ANSWER
 from nlp_core.heads.base import HEADS, Decoded, Head, hide_classes
 
 

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from nlp_core.data.batching import Ragged
-from nlp_core.data.feature import Feature
 from nlp_core.data.split_column import Rows
 from nlp_core.data.task import Split
-from nlp_core.data.vocabulary import UNKNOWN
+from nlp_core.data.vocabulary import UNKNOWN, Feature
 from nlp_core.kinds import NEXT_WORD
 
 IGNORED = -1

@@ -1,7 +1,6 @@
 """A split as arrays: of examples by their columns, of documents by windows of their pieces."""
 
-from nlp_core.data.corpus import TRAIN
-from nlp_core.data.corpus_task import DocumentSplit
+from nlp_core.data.corpus import TRAIN, DocumentSplit
 from nlp_core.data.masked_text import cut_text, mask_text
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.task import Split

@@ -14,11 +14,16 @@ from nlp_core.blocks.base import CHARACTERS, WORDS
 from nlp_core.config.column import PIECES, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
 from nlp_core.data.batching import Ragged
-from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
 from nlp_core.data.split_column import Column, TextColumn
 from nlp_core.data.task import Split, Task
-from nlp_core.data.vocabulary import UNKNOWN, CharacterVocabulary, Vocabulary, WordVocabulary
+from nlp_core.data.vocabulary import (
+    UNKNOWN,
+    CharacterVocabulary,
+    Feature,
+    Vocabulary,
+    WordVocabulary,
+)
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.kinds import NEXT_WORD
 from nlp_core.models.batch import IGNORED, EncodedSplit

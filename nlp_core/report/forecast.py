@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.data.availability import FETCHED, Available
+from nlp_core.data.source import FETCHED, Available
 from nlp_core.report.cost import Costs
 
 Basis = Literal["recorded", "similar cells", "unknown", "no training"]

@@ -8,7 +8,7 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.config.name import name_folder
 from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
-from nlp_core.data.corpus_task import read_any_task
+from nlp_core.data.corpus import read_any_task
 from nlp_core.data.gazetteer import require_file
 from nlp_core.data.task import Task, list_footnotes
 from nlp_core.errors import ConfigError, DataError, suggest

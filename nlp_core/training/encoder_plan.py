@@ -7,7 +7,7 @@ from typing import Any
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import GRID, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.data.corpus_task import CorpusTask, read_corpus_task
+from nlp_core.data.corpus import CorpusTask, read_corpus_task
 from nlp_core.data.task import read_task
 from nlp_core.encoders.architecture import read_architecture
 from nlp_core.errors import ConfigError, DataError, suggest

@@ -9,20 +9,24 @@ from pathlib import Path
 import numpy as np
 
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.audit.ngram_index import NgramIndex
+from nlp_core.data.audit.key import NgramIndex, SplitKeys, read_text
 from nlp_core.data.audit.record import TRAIN, SplitAudit, TaskAudit
-from nlp_core.data.audit.row import Row, read_processed_rows, read_user_rows
 from nlp_core.data.audit.split_comparison import Finding, Reference, SplitComparison
-from nlp_core.data.audit.split_keys import SplitKeys
-from nlp_core.data.audit.text_key import read_text
-from nlp_core.data.audit.unit import Unit, list_sorts, list_units
+from nlp_core.data.audit.unit import (
+    Row,
+    Unit,
+    list_sorts,
+    list_units,
+    read_processed_rows,
+    read_user_rows,
+)
 from nlp_core.data.task import read_task
 from nlp_core.kinds import Kind
 
 HELD_OUT = "held_out"
 Splits = Mapping[str, Callable[[], Iterator[Row]]]
-"""By name what reads the rows of a split, which may be called twice. Train comes first, what was
-held out of it next."""
+"""By name what reads the rows of a split, which may be called twice: train, then what was held out
+of it, then the others."""
 Place = tuple[str, str, int]
 """A unit: its sort, its split and its number in the split."""
 
@@ -32,9 +36,7 @@ class Audit:
     """What was found in the splits of a task.
 
     Attributes:
-        name: of the task.
-        data: digest of a processed task; empty of the user's files.
-        splits: what was audited.
+        data: digest of a processed task; empty for the user's files.
         units: counts by natural unit and split.
         findings: a few examples of each fault.
     """
@@ -67,11 +69,7 @@ class Audit:
 
 
 def audit_task(folder: Path, *, shown: int = 0) -> Audit:
-    """Audit a processed task.
-
-    Args:
-        folder: the task's, in data/processed/.
-        shown: how many examples of each fault are kept.
+    """Audit a processed task, and keep `shown` examples of each fault.
 
     Raises:
         DataError: it is not processed yet, or is no task with examples.
@@ -86,30 +84,13 @@ def audit_task(folder: Path, *, shown: int = 0) -> Audit:
 
 
 def audit_files(paths: Sequence[Path], data: DataConfig, *, shown: int = 0) -> Audit:
-    """Audit the user's files.
-
-    Args:
-        paths: the first one is the training data; a split is called as its file is.
-        data: how they are read.
-        shown: how many examples of each fault are kept.
-
-    Raises:
-        DataError: a file is missing or malformed; the line is named.
-    """
+    """Audit the user's files, of which the first one is the training data."""
     splits = {str(path): partial(read_user_rows, path, data) for path in paths}
     return audit_splits(str(paths[0]), data.kind, splits, shown=shown)
 
 
 def audit_splits(name: str, kind: Kind, splits: Splits, *, data: str = "", shown: int = 0) -> Audit:
-    """Compare the units of all splits.
-
-    Args:
-        name: of the task.
-        kind: of the task.
-        splits: what reads them; the first one is train, and `held_out` a part of it.
-        data: digest of the task.
-        shown: how many examples of each fault are kept.
-    """
+    """Compare the units of all splits; `data` is the digest of the task."""
     sorts = list_sorts(kind)
     ngrams = {sort: NgramIndex() for sort in sorts}
     keys = {sort: {split: SplitKeys() for split in splits} for sort in sorts}

@@ -73,16 +73,11 @@ class TaskAudit(_Record):
 
 
 def find_audit(task: str, root: Path) -> Path:
-    """Return where the audit of a task is kept, under the project's root."""
     return root / FOLDER / f"{task}.json"
 
 
 def read_audit(path: Path) -> TaskAudit:
-    """Read a kept audit.
-
-    Raises:
-        DataError: the file is not what the audit writes.
-    """
+    """Read a kept audit; raise DataError if the file is not what the audit writes."""
     try:
         return TaskAudit.model_validate_json(path.read_bytes())
     except ValidationError as err:

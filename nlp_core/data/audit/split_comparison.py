@@ -1,4 +1,4 @@
-"""Compare the units of a split with each other and with train: counts, and examples of them."""
+"""Compare the units of a split with each other and with train: counts, shifts and examples."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,9 +7,42 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nlp_core.data.audit.record import Overlap, Repeats, SplitAudit
-from nlp_core.data.audit.shift import compare_labels, compare_numbers
-from nlp_core.data.audit.split_keys import Mask, SplitKeys, find_repeated
+from nlp_core.data.audit.key import Mask, SplitKeys, find_repeated
+from nlp_core.data.audit.record import Overlap, Repeats, Shift, SplitAudit
+
+LEAST_EXPECTED = 5
+"""Below it the chi-squared test is wrong; rarer labels are counted as one (Cochran 1954)."""
+
+
+def compare_labels(train: Mapping[str, int], other: Mapping[str, int]) -> Shift | None:
+    """Compare counts of labels with those of train; None without labels, or with only one."""
+    from scipy.stats import chi2_contingency  # a second to load, which only an audit needs
+
+    names = sorted({*train, *other})
+    if not train or not other or len(names) == 1:
+        return None
+    counts = np.array([[found.get(name, 0) for name in names] for found in (train, other)], float)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    distance = float(np.abs(shares[0] - shares[1]).sum() / 2)
+    smallest = counts.sum(axis=0) * min(counts.sum(axis=1)) / counts.sum()
+    rare = smallest < LEAST_EXPECTED
+    pooled = np.column_stack([counts[:, ~rare], counts[:, rare].sum(axis=1)])
+    pooled = pooled[:, pooled.any(axis=0)]
+    p = 1.0
+    if pooled.shape[1] > 1:
+        p = float(chi2_contingency(pooled, correction=False).pvalue)
+    return Shift(distance=distance, p=p)
+
+
+def compare_numbers(train: NDArray[np.float64], other: NDArray[np.float64]) -> Shift | None:
+    """Compare values or lengths with those of train; None if one of them has none."""
+    from scipy.stats import ks_2samp
+
+    if not len(train) or not len(other):
+        return None
+    found = ks_2samp(train, other, method="asymp")
+    return Shift(distance=float(found.statistic), p=float(found.pvalue))
+
 
 Fault = Literal[
     "repeated", "conflicting label", "in train", "in train, other label", "13 words in train"
@@ -19,12 +52,7 @@ Fault = Literal[
 class Finding(NamedTuple):
     """An example of a fault: a unit, and the other unit that makes it one.
 
-    Attributes:
-        sort: of both units.
-        split: of the unit.
-        unit: its number in the split, from 0.
-        other_split: of the other unit.
-        other: its number.
+    `unit` and `other` are their numbers in their splits, from 0.
     """
 
     fault: Fault
@@ -37,12 +65,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Reference:
-    """The units of train, followed by those held out of it.
-
-    Attributes:
-        keys: of all of them.
-        sizes: how many each split has, in this order.
-    """
+    """The units of train, followed by those held out of it; `sizes` counts those of each."""
 
     keys: SplitKeys
     sizes: Mapping[str, int]
@@ -61,9 +84,6 @@ class SplitComparison:
     """The units of one sort in one split, next to those of train.
 
     Attributes:
-        sort: of the units.
-        split: its name.
-        keys: of its units.
         train: what it is compared with; None: the split is train.
         shared: for each unit the first one of train with a 13-gram of it, or -1; [N].
         is_long: whether a unit has a 13-gram, [N].

@@ -15,7 +15,7 @@ import numpy as np
 from nlp_core.config.number import Count
 from nlp_core.config.reader import READERS, ReadTask, SourceReader
 from nlp_core.data.readers.example import Passage, Question
-from nlp_core.data.readers.json_text import parse_json
+from nlp_core.data.readers.lines import parse_json
 from nlp_core.data.tokenization import LOCATORS, Locator
 from nlp_core.errors import DataError
 from nlp_core.kinds import SPAN_LABELS, Kind
@@ -39,7 +39,6 @@ def read_squad(
     answer in the paragraph keeps its answers without a place. Both are counted and logged.
 
     Args:
-        path: the file.
         locate: returns the offsets of a paragraph's tokens.
         labelled: whether to read the answers.
         unanswerable: whether a question may have no answer.

@@ -74,11 +74,7 @@ class BorderCheck:
 
 
 def parse_entities(cell: Any) -> list[Span]:  # Any: a cell of JSON
-    """Return the entities of a cell, by offsets; none of an empty cell.
-
-    Raises:
-        EntityError: it contains something else.
-    """
+    """Return the entities of a cell, by offsets; raise EntityError if it contains anything else."""
     if cell is None:
         return []
     if isinstance(cell, str):
@@ -113,10 +109,7 @@ def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
 def find_tokens(text: str, offsets: Sequence[Offsets], entities: list[Span]) -> TaggedSpans:
     """Return entities by the tokens that they cover; white space at their borders does not count.
 
-    Args:
-        text: the whole text.
-        offsets: offsets of its tokens.
-        entities: by offsets, in any order.
+    `offsets` are those of the tokens; the entities have offsets too, and any order.
 
     Raises:
         EntityError: one ends after the text, covers no token, or shares one with another.

@@ -18,11 +18,10 @@ class Example(NamedTuple):
     Attributes:
         line: in the file, from 1.
         text_a: the text, the first text or the question.
-        text_b: the second text or the candidate; None for one text.
+        text_b: the second text or the candidate.
         label: as the file spells it; None without labels, and for several.
         group: number of the question in a ranking; None elsewhere.
         labels: several labels, in the order of the file; None elsewhere.
-        extras: further columns by name.
     """
 
     line: int
@@ -39,8 +38,8 @@ class Sentence(NamedTuple):
 
     Attributes:
         line: of its first token in the file, from 1.
-        label: the intent of the sentence; None without.
-        extras: further columns by name, a symbol per word.
+        label: the intent of the sentence.
+        extras: a symbol per word.
     """
 
     line: int
@@ -74,7 +73,7 @@ class Question(NamedTuple):
         key: its id in the file.
         answers: right answers, as text; empty if the passage does not answer it; None in a file
             without answers.
-        first: first token of the first answer found; None without.
+        first: first token of the first answer that is found.
         last: its last token.
     """
 

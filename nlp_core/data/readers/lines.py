@@ -1,22 +1,17 @@
-"""Read a text file line by line, with line numbers for error messages."""
+"""Read a text file line by line, with line numbers for error messages; parse numbers and JSON."""
 
 import codecs
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlp_core.errors import DataError
 
 
 class Line(NamedTuple):
-    """One line of a file.
-
-    Attributes:
-        number: from 1.
-        text: without its end.
-        end: LF, CR LF, or nothing at the end of a file.
-    """
+    """A line of a file, numbered from 1; its end is LF, CR LF or, at the end of a file, empty."""
 
     number: int
     text: str
@@ -70,3 +65,26 @@ def parse_number(text: str) -> float:
     except ValueError:
         return math.nan
     return value if math.isfinite(value) else math.nan
+
+
+def parse_json(text: str) -> Any:  # Any: JSON holds anything
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is no JSON, or has a lone surrogate, a number of thousands of digits, or too
+            deep nesting. The message says which, and where.
+    """
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            # json.loads accepts lone surrogates
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as err:
+        place = f"line {err.lineno}, column {err.colno}" if "\n" in text else f"column {err.colno}"
+        raise ValueError(f"{err.msg} at {place}") from err
+    except UnicodeEncodeError as err:
+        half = err.object[err.start : err.end].encode("ascii", "backslashreplace").decode()
+        raise ValueError(f"half a character, {half}, which is no Unicode text") from err
+    except RecursionError as err:
+        raise ValueError("lists or objects in one another too deep to be read") from err
+    return value

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.formats.conll import DOCUMENT_START
-from nlp_core.data.readers.json_text import parse_json
-from nlp_core.data.readers.lines import Line, read_lines
+from nlp_core.data.formats.tagged import DOCUMENT_START
+from nlp_core.data.readers.lines import Line, parse_json, read_lines
 from nlp_core.errors import DataError, suggest
 
 ROWS_A_BATCH = 8192
@@ -42,11 +41,7 @@ class FileRecord:
         return refuse(self.path, self.lines[min(token, len(self.lines) - 1)], found)
 
     def get(self, column: str) -> Any:  # Any: a cell of JSON or parquet
-        """Return a cell.
-
-        Raises:
-            DataError: the column does not exist; the nearest name is suggested.
-        """
+        """Return a cell; raise DataError with the nearest name if the column does not exist."""
         if column not in self.cells:
             found = f"found no column '{column}'. {suggest(column, self.cells)}"
             raise self.refuse(f"{found} See data.texts and data.label")
@@ -106,11 +101,7 @@ def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
 
 
 def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of each row of a delimited file; blank lines are skipped.
-
-    Raises:
-        DataError: a quote is unbalanced.
-    """
+    """Yield line number and cells of each row of a delimited file; blank lines are skipped."""
     if not quoted:
         for line in read_lines(path):
             if line.text:

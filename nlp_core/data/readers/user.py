@@ -27,8 +27,7 @@ class UserExample(NamedTuple):
     Attributes:
         lines: line of the row; of each token in a column file.
         texts: the tokens of each text; for multiple choice of the question and each candidate.
-        targets: strings by target (label, labels, tags): one label or number, labels, or tags;
-            empty if they are not read.
+        targets: strings by target (label, labels, tags); empty if they are not read.
         group: id of the question of a candidate; None elsewhere.
         raw: the texts before tokenization; empty if the file contains tokens.
         extras: by input name (features.pos) a symbol or number per token, or the row's numbers.
@@ -171,7 +170,7 @@ def _find_entities(
 
 
 def name_label(cell: Any) -> str:  # Any: a cell of JSON
-    """Return a label as text; true and false as in JSON."""
+    """Return a label as text; true and false are written as in JSON."""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 

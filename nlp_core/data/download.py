@@ -1,11 +1,19 @@
-"""Fetch one file from a URL or the package index, with resumption and retries."""
+"""Download a file from a URL or the package index, and unpack members of an archive."""
 
+import hashlib
 import logging
+import lzma
 import re
+import stat
 import subprocess
 import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import IO, Literal, NamedTuple
 
 import requests
 from rich.console import Console
@@ -15,6 +23,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from nlp_core.errors import DownloadError
 
 log = logging.getLogger(__name__)
+
 CHUNK = 1 << 16
 # 408, 425 and 429 ask for a retry; every 5xx may be temporary.
 PASSING_STATUS = frozenset({408, 425, 429, *range(500, 600)})
@@ -26,15 +35,7 @@ class PassingError(DownloadError):
 
 @dataclass(frozen=True)
 class Patience:
-    """Timeouts and retries; seconds.
-
-    Attributes:
-        num_attempts: tries per file.
-        wait_s: before the second try; each further wait doubles.
-        connect_s: for a connection.
-        read_s: between two chunks of a body.
-        install_s: for a whole package download.
-    """
+    """Timeouts and retries; `wait_s` doubles after each try, `install_s` is for a whole package."""
 
     num_attempts: int = 4
     wait_s: float = 1.0
@@ -64,11 +65,7 @@ def fetch_url(url: str, path: Path, *, max_bytes: int, patience: Patience) -> No
 
 
 def fetch_package(name: str, version: str, folder: Path, *, patience: Patience) -> Path:
-    """Fetch the wheel of a pinned package into an empty folder, without installing it.
-
-    Raises:
-        DownloadError: the package index lacks the package or is unreachable.
-    """
+    """Fetch the wheel of a pinned package into an empty folder, without installing it."""
     pin = f"{name}=={version}"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--quiet", "--disable-pip-version-check", "--dest", str(folder), pin]
@@ -132,3 +129,105 @@ def _name_cause(err: BaseException) -> str:
     text = str(err.args[0]) if err.args else type(err).__name__
     reason = getattr(err.args[0] if err.args else None, "reason", None)
     return re.sub(r"<[^>]* at 0x[0-9a-f]+>:? ?", "", str(reason or text))
+
+
+UNPACK_ERRORS = (
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    NotImplementedError,  # a compression method that zipfile does not know
+    RuntimeError,  # an encrypted member
+    OSError,
+)
+
+
+class Unpacked(NamedTuple):
+    sha256: str
+    num_bytes: int
+
+
+def unpack_members(
+    archive_path: Path,
+    members: Mapping[str, Path],
+    *,
+    form: Literal["none", "zip", "xz"],
+    max_bytes: int,
+) -> dict[str, Unpacked]:
+    """Write members of an archive to their paths; return their digests and sizes.
+
+    Args:
+        archive_path: with form "none" the one member itself.
+        members: path to write, by path in the archive.
+        max_bytes: cap on the bytes of all members together.
+
+    Raises:
+        DownloadError: the archive is damaged, lacks a member, has a link or a path outside its
+            folder, or unpacks to more than the cap. Then no member remains.
+    """
+    unpacked: dict[str, Unpacked] = {}
+    try:
+        with _opening(archive_path, members, form) as open_member:
+            for member, path in members.items():
+                left = max_bytes - sum(item.num_bytes for item in unpacked.values())
+                with open_member(member) as stream:
+                    unpacked[member] = _copy(stream, path, left, f"{archive_path}: {member}")
+    except (DownloadError, *UNPACK_ERRORS) as err:
+        for path in members.values():
+            path.unlink(missing_ok=True)
+        if isinstance(err, DownloadError):
+            raise
+        raise DownloadError(
+            f"{archive_path}: cannot be unpacked ({err or type(err).__name__}); expected a "
+            f"complete {form} archive. Fetch it again."
+        ) from err
+    return unpacked
+
+
+@contextmanager
+def _opening(
+    archive_path: Path, members: Collection[str], form: str
+) -> Iterator[Callable[[str], IO[bytes]]]:
+    """Yield a function that opens a member by name."""
+    if form != "zip":
+        yield lambda member: (lzma.open if form == "xz" else open)(archive_path, "rb")
+        return
+    with zipfile.ZipFile(archive_path) as archive:
+        for info in archive.infolist():
+            _check_safe(info, archive_path)
+        names = archive.namelist()
+        if missing := [member for member in members if member not in names]:
+            raise DownloadError(
+                f"{archive_path}: has no member '{missing[0]}', but {len(names)} others; it is not "
+                "the expected archive."
+            )
+        yield archive.open
+
+
+def _check_safe(info: zipfile.ZipInfo, archive_path: Path) -> None:
+    parts = PurePosixPath(info.filename.replace("\\", "/")).parts
+    fault = ""
+    if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0]:
+        fault = "is outside the archive's folder"
+    elif stat.S_ISLNK(info.external_attr >> 16):
+        fault = "is a link, expected plain files"
+    if fault:
+        raise DownloadError(
+            f"{archive_path}: the member '{info.filename}' {fault}; fetch the archive from its "
+            "official URL."
+        )
+
+
+def _copy(stream: IO[bytes], path: Path, max_bytes: int, where: str) -> Unpacked:
+    sha, num_bytes = hashlib.sha256(), 0
+    with path.open("wb") as target:
+        while chunk := stream.read(CHUNK):
+            num_bytes += len(chunk)
+            if num_bytes > max_bytes:
+                raise DownloadError(
+                    f"{where}: unpacks to more than the {max_bytes} bytes left of the cap. If that "
+                    "size is right, raise max_bytes in its file in sources/."
+                )
+            sha.update(chunk)
+            target.write(chunk)
+    return Unpacked(sha.hexdigest(), num_bytes)

@@ -1,22 +1,19 @@
-"""Random changes to texts: additional unlabeled examples for a teacher to label.
+"""Augmentation: further training texts of a task, with altered copies, for a teacher to label."""
 
-In each copy of a text some tokens are masked and others replaced; then some copies are cut to a few
-tokens. The meaning may change, so a copy has only the teacher's label.
-
-Source: Tang et al. 2019 (distilling task-specific knowledge from BERT into simple neural networks),
-section 3.3. They replace a token by one with the same part of speech; we by one that follows the
-same token elsewhere in the split, which needs no tagger.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from nlp_core.config.distillation import AlterationConfig
+from nlp_core.data.soft_labels import TRAIN
 from nlp_core.data.split_column import RawText, TextColumn
-from nlp_core.data.task import Split
+from nlp_core.data.task import Split, Task
 from nlp_core.errors import DataError
+from nlp_core.kinds import GROUP
 
 MASK = "[MASK]"
 LONGEST_CUT = 5
@@ -103,3 +100,71 @@ def _build_column(rows: Sequence[list[str]]) -> TextColumn:
 def _join_raw(columns: Sequence[Rows]) -> RawText:
     first, *second = ([" ".join(row) for row in rows] for rows in columns)
     return RawText(first, second[0] if second else None)
+
+
+class Texts(NamedTuple):
+    """The rows that a teacher labels: the training texts, then each sort of further ones.
+
+    Attributes:
+        begins: the first row of each sort.
+    """
+
+    table: pa.Table
+    begins: list[int]
+
+
+def read_texts(task: Task, *, further: str | None, alteration: AlterationConfig | None) -> Texts:
+    """Read the training texts, those of a `further` split, and altered copies of the first."""
+    table, begins = pq.ParquetFile(task.folder / f"{TRAIN}.parquet").read(), [0]
+    if further:
+        begins.append(len(table))
+        more = pq.ParquetFile(task.folder / f"{further}.parquet").read()
+        table = append_split(table, more, [*task.targets])
+    if alteration:
+        begins.append(len(table))
+        altered = alter_split(task.read_split(TRAIN), alteration)
+        table = append_altered(table, altered, task.kind.texts)
+    return Texts(table, begins)
+
+
+def append_split(table: pa.Table, more: pa.Table, targets: Sequence[str]) -> pa.Table:
+    """Return a table followed by the rows of another split without the labels in `targets`."""
+    names = [name for name in more.column_names if name not in targets]
+    columns = {name: more.column(name).to_pylist() for name in names}
+    if GROUP in columns:
+        first = _count_groups(table)
+        columns[GROUP] = [first + group for group in columns[GROUP]]
+    return _append(table, columns, len(more))
+
+
+def append_altered(table: pa.Table, altered: Split, texts: Sequence[str]) -> pa.Table:
+    """Return a table followed by altered texts, each in a group of its own.
+
+    `texts` are the columns of whole texts, if there are any.
+    """
+    rows = range(len(altered))
+    columns: dict[str, Sequence[Any]] = {"id": rows}
+    columns |= {name: column.list_rows() for name, column in altered.texts.items()}
+    if altered.raw is not None:
+        whole: list[Any] = [altered.raw.first, altered.raw.second]
+        columns |= zip(texts, whole, strict=False)
+    if GROUP in table.column_names:
+        first = _count_groups(table)
+        columns[GROUP] = [first + row for row in rows]
+    return _append(table, columns, len(altered))
+
+
+def _append(table: pa.Table, columns: Mapping[str, Sequence[Any]], num_rows: int) -> pa.Table:
+    """Return a table followed by further rows, which are null in columns that are not given."""
+    arrays = [
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(num_rows, field.type)
+        for field in table.schema
+    ]
+    rows = pa.Table.from_arrays(arrays, schema=table.schema)
+    return pa.concat_tables([table, rows]).combine_chunks()
+
+
+def _count_groups(table: pa.Table) -> int:
+    return max(table.column(GROUP).to_pylist(), default=-1) + 1
