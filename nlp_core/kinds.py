@@ -1,9 +1,9 @@
-"""The definition of a kind of task: its columns and targets.
+"""The kinds of task: the columns of their examples, and what is predicted.
 
 Configuration files are checked against kinds, so nothing heavy is imported here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from nlp_core.registry import Registry
@@ -18,7 +18,6 @@ GROUP = "group"
 Form = Literal["count", "flag", "number", "text", "texts", "places"]
 """An integer, yes or no, a number, a text, several texts, several small integers."""
 ROW_CUTS = ("row",)
-TEXT_CUTS = ("row", "text_a", "phrase_root")
 TABLES = ("tsv", "csv", "jsonl", "parquet")
 
 
@@ -42,8 +41,7 @@ class Target(NamedTuple):
 
     Attributes:
         name: of its column, if it has one.
-        answer: form of a prediction.
-        right: form of the right answer.
+        answer, right: forms of a prediction and of the right answer.
         source: the key of a manifest that lists the possible predictions.
     """
 
@@ -88,13 +86,9 @@ class Kind:
     """A kind of task.
 
     Attributes:
-        name: in configuration files and manifests.
         columns: of the processed parquet files, in order.
-        targets: what is predicted for an example.
         texts: the columns of text that a model may read whole.
         cuts: by what a part of train can be held out.
-        user_file: the form of a user's file.
-        has_confusion: whether it has a confusion matrix.
         is_auxiliary: whether it only helps to train other tasks and is never predicted.
     """
 
@@ -102,7 +96,7 @@ class Kind:
     columns: tuple[Column, ...]
     targets: tuple[Target, ...]
     texts: tuple[str, ...] = ()
-    cuts: tuple[str, ...] = TEXT_CUTS
+    cuts: tuple[str, ...] = ("row", "text_a", "phrase_root")
     user_file: UserFile = NO_FILE
     has_confusion: bool = False
     is_auxiliary: bool = False
@@ -175,3 +169,148 @@ def register(kind: Kind) -> Kind:
 def list_user_kinds() -> list[str]:
     """Return the names of the kinds that a user's file can have, sorted."""
     return [name for name in KINDS.names() if KINDS.get(name).user_file.formats]
+
+
+CLASSIFICATION = register(
+    Kind(
+        name="classification",
+        columns=(*TEXT_COLUMNS, Column(LABEL, "text")),
+        targets=(Target(LABEL, "text", "text"),),
+        texts=("text",),
+        user_file=UserFile(("accuracy", "macro_f1")),
+        has_confusion=True,
+    )
+)
+
+PAIR_CLASSIFICATION = register(
+    replace(
+        CLASSIFICATION,
+        name="pair_classification",
+        columns=(*PAIR_COLUMNS, Column(LABEL, "text")),
+        texts=PAIR_TEXTS,
+        user_file=CLASSIFICATION.user_file._replace(texts=PAIR_TEXTS),
+    )
+)
+
+REGRESSION = register(
+    Kind(
+        name="regression",
+        columns=(*TEXT_COLUMNS, Column(LABEL, "number")),
+        targets=(Target(LABEL, "number", "number"),),
+        texts=("text",),
+        user_file=UserFile(("pearson", "spearman")),
+    )
+)
+
+PAIR_REGRESSION = register(
+    replace(
+        REGRESSION,
+        name="pair_regression",
+        columns=(*PAIR_COLUMNS, Column(LABEL, "number")),
+        texts=PAIR_TEXTS,
+        user_file=REGRESSION.user_file._replace(texts=PAIR_TEXTS),
+    )
+)
+
+RANKING = register(
+    Kind(
+        name="ranking",
+        columns=(*PAIR_COLUMNS, Column(LABEL, "text"), Column(GROUP, "count")),
+        targets=(Target(LABEL, "text", "text"),),
+        texts=PAIR_TEXTS,
+        user_file=UserFile(
+            ("map", "mrr"), texts=PAIR_TEXTS, keys=(GROUP, "choices", "choice_labels")
+        ),
+    )
+)
+
+MULTI_LABEL = register(
+    Kind(
+        name="multi_label",
+        columns=(*TEXT_COLUMNS, Column(LABELS, "texts")),
+        targets=(Target(LABELS, "texts", "texts"),),
+        texts=("text",),
+        user_file=UserFile(
+            ("micro_f1", "macro_f1", "exact_match"), label=LABELS, keys=("label_separator",)
+        ),
+    )
+)
+
+TAGGING = register(
+    Kind(
+        name="tagging",
+        columns=(Column("id", "count"), Column("tokens", "texts"), Column(TAGS, "texts")),
+        targets=(Target(TAGS, "texts", "texts"),),
+        cuts=ROW_CUTS,
+        user_file=UserFile(
+            ("f1", "accuracy"),
+            texts=("tokens",),
+            label=TAGS,
+            formats=(*TABLES, "conll"),
+            plain_metrics=("accuracy",),
+        ),
+    )
+)
+
+INTENT_SLOTS = register(
+    Kind(
+        name="intent_slots",
+        columns=(
+            Column("id", "count"),
+            Column("tokens", "texts"),
+            Column(TAGS, "texts"),
+            Column(LABEL, "text"),
+        ),
+        targets=(Target(LABEL, "text", "text"), Target(TAGS, "texts", "texts", source="tags")),
+        cuts=ROW_CUTS,
+        user_file=UserFile(
+            ("frame_accuracy", "intent_accuracy", "slot_f1"),
+            texts=("tokens",),
+            tags=TAGS,
+            plain_metrics=("frame_accuracy", "intent_accuracy"),
+        ),
+    )
+)
+
+SPAN_LABELS = ["answerable", "unanswerable"]
+"""Sorts of questions; a task has the first, or both."""
+
+SPAN = register(
+    Kind(
+        name="span",
+        columns=(
+            PAIR_COLUMNS[0],
+            Column("key", "text"),
+            *PAIR_COLUMNS[1:],
+            Column("starts_b", "places"),
+            Column("ends_b", "places"),
+            Column(ANSWERS, "texts"),
+            Column("answerable", "flag"),
+            Column("first", "count"),
+            Column("last", "count"),
+        ),
+        targets=(Target(ANSWERS, "text", "texts"),),
+        cuts=("row", "article", "paragraph"),
+        user_file=UserFile(
+            ("f1", "exact_match"), texts=("question", "context"), label=ANSWERS, formats=("squad",)
+        ),
+    )
+)
+
+LANGUAGE_MODEL = register(
+    Kind(
+        name="language_model",
+        columns=TEXT_COLUMNS,
+        targets=(Target(NEXT_WORD, "number", "number"),),
+    )
+)
+
+MASKED_LANGUAGE_MODEL = register(
+    Kind(
+        name="masked_language_model",
+        columns=(Column("text", "text"), Column("tokens", "texts")),
+        targets=(Target(MASKED, "number", "number"),),
+        texts=("text",),
+        is_auxiliary=True,
+    )
+)
