@@ -1,9 +1,13 @@
-"""The registry of metrics, and the predictions that they measure.
+"""The registry of metrics, the predictions that they measure, and their names with parameters.
+
+`auc@spam` is the area of the label `spam`, `recall_at_precision@0.9` the recall at a precision of
+at least 0.9, and `auc@0.5` of a regression the area of the targets of at least 0.5.
 
 The functions import scikit-learn, SciPy and seqeval when they are called: these take more than a
 second, and many commands measure nothing.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +15,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.kinds import KINDS
 
 LABEL = "@LABEL"
 PRECISION = "@PRECISION"
@@ -94,3 +101,130 @@ def is_lower_better(metric: str) -> bool:
 
 def is_better(metric: str, score: float, other: float) -> bool:
     return score < other if is_lower_better(metric) else score > other
+
+
+class MetricCall(NamedTuple):
+    """A parsed name of a metric.
+
+    Attributes:
+        pattern: its name in the registry, such as `auc@LABEL`.
+        number: the precision or threshold in the name.
+        label: the label in the name.
+    """
+
+    pattern: str
+    number: float | None
+    label: str | None
+
+
+def parse_metric(
+    kind: str, name: str, *, labels: Sequence[str] | None = None, where: str = "metrics"
+) -> MetricCall:
+    """Parse a metric's name.
+
+    Args:
+        labels: those of the task; None: any label is allowed.
+        where: the file and key that an error message begins with.
+
+    Raises:
+        ConfigError: the kind, the metric or its label is unknown, its precision is not in (0, 1] or
+            its threshold not finite.
+    """
+    has_tags, patterns = KINDS.get(kind).has_tags, METRICS[kind]
+    base, at, rest = name.partition("@")
+    precision: float | None = None
+    if at and f"{base}{PRECISION}" in patterns:
+        number, at, rest = rest.partition("@")
+        precision = _read_number(number)
+        if not 0.0 < precision <= 1.0:
+            raise ConfigError(
+                f"{where}: {name}: found the precision '{number}', expected a number above 0 and "
+                "at most 1, such as 0.9."
+            )
+    if at and f"{base}{THRESHOLD}" in patterns:
+        threshold = _read_number(rest)
+        if not math.isfinite(threshold):
+            raise ConfigError(
+                f"{where}: {name}: found the threshold '{rest}', expected a number such as 0.5."
+            )
+        return MetricCall(f"{base}{THRESHOLD}", threshold, None)
+    label = rest if at else None
+    pattern = base + (PRECISION if precision is not None else "") + (LABEL if at else "")
+    if pattern not in patterns:
+        hint = suggest(name, sorted(patterns))
+        raise ConfigError(f"{where}: unknown metric '{name}' of the kind '{kind}'. {hint}")
+    if labels is not None and has_tags:
+        labels = list_types(labels)
+    if label is not None and labels is not None and label not in labels:
+        raise ConfigError(
+            f"{where}: {name}: found the label '{label}', which the task does not have. "
+            f"{suggest(label, labels)}"
+        )
+    return MetricCall(pattern, precision, label)
+
+
+def _read_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def list_types(tags: Sequence[str]) -> list[str]:
+    """Return the entity types of tags, sorted: PER of B-PER and I-PER."""
+    return sorted({tag.partition("-")[2] for tag in tags if "-" in tag})
+
+
+def check_metrics(
+    kind: str,
+    metrics: Sequence[str],
+    *,
+    labels: Sequence[str] | None = None,
+    where: str = "metrics",
+) -> None:
+    """Raise ConfigError if the kind of task does not have a metric; see `parse_metric`."""
+    for name in metrics:
+        parse_metric(kind, name, labels=labels, where=where)
+
+
+def check_selecting_metric(metric: str, *, where: str) -> None:
+    """Raise ConfigError if a metric cannot select an epoch."""
+    found = find_metric(metric)
+    if found is not None and found.better is None:
+        raise ConfigError(
+            f"{where}: metrics: found '{metric}' first, which selects the epoch, but no value of "
+            "it is better than another; put another metric first."
+        )
+
+
+def has_metric(kind: str, name: str) -> bool:
+    try:
+        parse_metric(kind, name)
+    except ConfigError:
+        return False
+    return True
+
+
+def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict[str, float]:
+    """Return the value of each metric, in points or in its own unit, not rounded.
+
+    Raises:
+        ConfigError: the kind, a metric or its label is unknown.
+        DataError: there are no examples, or a metric is not defined on them.
+    """
+    calls = {name: parse_metric(kind, name, labels=predictions.labels) for name in metrics}
+    size = len(predictions.target)
+    for part in (predictions.prediction, predictions.score, predictions.group):
+        assert part is None or len(part) == size, (len(part), size)
+    if size == 0:
+        raise DataError("metrics: found no examples, expected at least one with a label.")
+    return {name: _compute(kind, name, call, predictions) for name, call in calls.items()}
+
+
+def _compute(kind: str, name: str, call: MetricCall, predictions: Predictions) -> float:
+    metric = METRICS[kind][call.pattern]
+    try:
+        value = metric.compute(predictions, *(item for item in call[1:] if item is not None))
+    except DataError as err:
+        raise DataError(f"metrics: {name}: {err}") from err
+    return 100.0 * value if metric.in_points else value

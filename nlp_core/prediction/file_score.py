@@ -6,7 +6,7 @@ from typing import NamedTuple
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.user_task import build_user_task, read_user_split
 from nlp_core.metrics import measure
-from nlp_core.metrics.confusion import Confusion, count_confusions
+from nlp_core.metrics.classification import Confusion, count_confusions
 from nlp_core.models.features import Featurizer, list_piece_columns
 from nlp_core.models.graph import GraphModel
 from nlp_core.prediction.split_prediction import describe_predictions, predict

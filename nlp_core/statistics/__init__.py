@@ -12,21 +12,3 @@ from nlp_core.statistics.resampling import (
     swap_examples,
 )
 from nlp_core.statistics.score import AreaScore, SumScore, WeightedScore, build_score
-
-__all__ = [
-    "CONFIDENCE",
-    "AreaScore",
-    "Interval",
-    "Pair",
-    "Resamples",
-    "SumScore",
-    "WeightedScore",
-    "add_variances",
-    "build_score",
-    "correct_holm",
-    "find_p_value",
-    "measure_spread",
-    "name_groups",
-    "resample",
-    "swap_examples",
-]
