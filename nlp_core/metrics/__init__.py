@@ -11,6 +11,7 @@ from nlp_core.metrics.base import (
     measure,
     register,
 )
+from nlp_core.metrics.classification import Confusion, count_confusions
 from nlp_core.registry import import_modules
 
 import_modules(__name__, __path__)
