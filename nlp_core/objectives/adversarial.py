@@ -15,8 +15,14 @@ from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.adversarial import FgmConfig, FreeLBConfig
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives.objective import AdversarialObjective
-from nlp_core.objectives.perturbation import Ball, Noise, Perturbed, intercept, repeat_pass
+from nlp_core.objectives.objective import (
+    AdversarialObjective,
+    Ball,
+    Noise,
+    Perturbed,
+    intercept,
+    repeat_pass,
+)
 
 Perturb = Callable[[int, Tensor, Tensor], Perturbed]
 """From the number of a call of a word table, its vectors and the mask of its real words to their
