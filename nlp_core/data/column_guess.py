@@ -67,9 +67,7 @@ class Look:
     """Statistics of the values of a column.
 
     Attributes:
-        distinct: number of distinct values.
         words: words of a value, on average.
-        is_number: whether every value is a number.
         is_count: whether every value is a whole number and none is repeated.
     """
 
@@ -125,11 +123,7 @@ def _are_entities(values: list[Any]) -> bool:  # Any: cells of JSON
 
 
 def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) -> Roles:
-    """Return the roles of columns, given the column of entities by offsets.
-
-    Raises:
-        GuessError: there is no text, or no label for intents.
-    """
+    """Return the roles of columns, given the column of entities by offsets."""
     names = [name for name in columns if name != entities]
     looks = {name: Look(columns[name]) for name in names}
     if len(names) < 1 + kind.has_label:
@@ -246,11 +240,7 @@ def _find_pair(names: list[str]) -> list[str]:
 
 
 def assign_choices(columns: dict[str, list[Any]]) -> Roles:
-    """Return the columns of the candidates, of the question and of the right candidate.
-
-    Raises:
-        GuessError: no columns have numbered names, or none marks the right candidate.
-    """
+    """Return the columns of the candidates, of the question and of the right candidate."""
     choices = _find_choices(list(columns))
     rest = [name for name in columns if name not in choices]
     if not rest:

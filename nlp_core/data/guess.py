@@ -114,11 +114,7 @@ def _guess_scheme(guess: Guess, path: Path) -> None:
 
 
 def guess_texts(path: Path) -> DataConfig:
-    """Guess how a file of unlabelled texts is read; .txt has a text per line.
-
-    Raises:
-        DataError: the file is missing, empty or malformed, or has no column of texts.
-    """
+    """Guess how a file of unlabelled texts is read; .txt has a text per line."""
     check_file(path)
     if path.suffix.lower() == ".txt":
         # a text never contains this separator

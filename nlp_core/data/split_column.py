@@ -27,8 +27,6 @@ class Rows(Protocol):
 
 
 class RowMaker:
-    """Rows that a function makes when they are asked for."""
-
     def __init__(self, make: Callable[[np.ndarray], np.ndarray]) -> None:
         self._make = make
 
@@ -59,12 +57,7 @@ class TextColumn:
 
     @classmethod
     def build(cls, tokens: Sequence[str], offsets: np.ndarray) -> "TextColumn":
-        """Number the words of a column.
-
-        Args:
-            tokens: all tokens of all examples, in order.
-            offsets: where each example begins, and the end, [N + 1].
-        """
+        """Number the words of a column; `offsets` are the bounds of its examples, [N + 1]."""
         number = {word: idx for idx, word in enumerate(dict.fromkeys(tokens))}
         numbers = np.array([number[word] for word in tokens], dtype=np.int32)
         return cls(list(number), numbers, offsets[:-1], np.diff(offsets))

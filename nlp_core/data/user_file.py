@@ -83,7 +83,6 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
 
 
 def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
-    """Write a file's examples and their manifest into an empty folder."""
     rows, target = _FileRows(path, data), folder / f"{EXAMPLES}.parquet"
     schema = build_schema(data.kind, data.extras)
     num_rows = write_columns(target, schema, rows, ROWS_A_GROUP)

@@ -31,8 +31,8 @@ class Predictions:
     Attributes:
         labels: all labels or tags of the task, in the order of its manifest; empty for regression.
         target: the right answer of each example: a label, a number, a list of tags or labels, a
-            mapping with "label" and "tags" for intents and slots, the number of predicted words or
-            masked pieces for language models, a list of right texts for spans.
+            mapping with "label" and "tags", the number of predicted words or masked pieces, or a
+            list of right texts.
         prediction: the model's answer, in the same form; the sum of log probabilities for language
             models, one text for spans.
         score: probability of each label, [examples, labels]; for masked pieces the share of a text
@@ -85,10 +85,7 @@ def register(
 
 
 def find_metric(name: str) -> Metric | None:
-    """Return the metric of a name with parameters, or of a result such as `dev.rmse`, of any kind.
-
-    Its `compute` may be that of another kind.
-    """
+    """Return the metric of a name with parameters, or of a result such as `dev.rmse`."""
     base = name.partition("@")[0].removesuffix(".paper").rpartition(".")[2]
     items = (pair for metrics in METRICS.values() for pair in metrics.items())
     return next((metric for known, metric in items if known.partition("@")[0] == base), None)
@@ -104,13 +101,7 @@ def is_better(metric: str, score: float, other: float) -> bool:
 
 
 class MetricCall(NamedTuple):
-    """A parsed name of a metric.
-
-    Attributes:
-        pattern: its name in the registry, such as `auc@LABEL`.
-        number: the precision or threshold in the name.
-        label: the label in the name.
-    """
+    """A parsed name of a metric; `pattern` is its name in the registry, such as `auc@LABEL`."""
 
     pattern: str
     number: float | None
@@ -127,8 +118,7 @@ def parse_metric(
         where: the file and key that an error message begins with.
 
     Raises:
-        ConfigError: the kind, the metric or its label is unknown, its precision is not in (0, 1] or
-            its threshold not finite.
+        ConfigError: the kind, the metric or its label is unknown, or its number out of range.
     """
     has_tags, patterns = KINDS.get(kind).has_tags, METRICS[kind]
     base, at, rest = name.partition("@")

@@ -23,13 +23,7 @@ NOTHING = 1.000001
 
 
 class Decision(NamedTuple):
-    """A yes-no question about many examples.
-
-    Attributes:
-        what: the label or labels, for error messages.
-        target: whether yes is right.
-        score: of yes.
-    """
+    """A yes-no question about many examples; `what` names it in error messages."""
 
     what: str
     target: NDArray[np.bool_]
@@ -41,12 +35,7 @@ class Decision(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """A confusion matrix.
-
-    Attributes:
-        labels: all labels of the task, in the order of its manifest.
-        counts: examples with the label of a row and the prediction of a column, [L, L].
-    """
+    """The examples with the label of a row and the prediction of a column, [L, L]."""
 
     labels: list[str]
     counts: NDArray[np.int64]
@@ -129,11 +118,7 @@ def _score(score: str, target: Indicator, prediction: Indicator, **options: str)
 
 
 def compute_auc(decision: Decision) -> float:
-    """Return the area under the ROC curve: the share of pairs (yes, no) in the right order.
-
-    Raises:
-        DataError: all examples are of one class.
-    """
+    """Return the area under the ROC curve: the share of pairs (yes, no) in the right order."""
     from sklearn.metrics import roc_auc_score
 
     if not decision.has_both:
@@ -268,7 +253,6 @@ def _texts(values: Sequence[object]) -> NDArray[np.str_]:
 
 
 def _compare(predictions: Predictions) -> NDArray[np.bool_]:
-    """Return whether each example's one label is right."""
     right: NDArray[np.bool_] = _texts(predictions.target) == _texts(predictions.prediction)
     return right
 

@@ -27,10 +27,7 @@ Compare = Callable[[str, str], float]
 
 
 def normalise_answer(text: str) -> str:
-    """Return an answer as it is compared: `The "Golden" Gate.` gives `golden gate`.
-
-    Only ASCII punctuation is dropped, and an article becomes a gap.
-    """
+    """Return an answer as it is compared: `The "Golden" Gate.` gives `golden gate`."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
@@ -55,8 +52,7 @@ def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
 
     Args:
         compare: returns the score of two normalised answers.
-        targets: the right answers; none, or only ones that are empty when normalised, for a
-            question without an answer.
+        targets: the right answers; empty for a question without an answer.
         found: the model's answer; empty for none.
     """
     right = [text for text in map(normalise_answer, targets) if text] or [""]

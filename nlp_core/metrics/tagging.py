@@ -27,10 +27,6 @@ def measure_entities(
         label: the entity type to count; None: all.
         strict: whether a sequence that breaks the rules of the scheme is no entity.
 
-    Raises:
-        ConfigError: the scheme does not mark entities.
-        DataError: a tag is not of the scheme.
-
     Source: Tjong Kim Sang and De Meulder 2003 (CoNLL-2003 shared task), its program conlleval.
     """
     import seqeval.metrics

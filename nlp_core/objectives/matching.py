@@ -59,11 +59,7 @@ class Matching:
         return len(batch.features[self.config.layer][2])
 
     def compare(self, plan: ModelPlan, batch: Batch, passes: list[Recorded]) -> Tensor:
-        """Return what the layers of a pass add to its loss.
-
-        Args:
-            passes: what `watch` recorded of one pass over the batch.
-        """
+        """Return what the layers of a pass, recorded by `watch`, add to its loss."""
         layers = {layer.name: layer for layer in plan.layers}
         own = layers[self.config.layer]
         sharing = [layer.name for layer in plan.layers if layer.owner == own.owner]
@@ -140,7 +136,7 @@ def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, w
     maps: dict[str, Mapping[int, int]] = {"hidden": config.hidden, "attention": config.attention}
     sides = ((own, student), (where, teacher))
     for name, pairs in maps.items():
-        for (place, block), numbers in zip(sides, (pairs.keys(), pairs.values()), strict=True):
+        for (place, block), numbers in zip(sides, ([*pairs], [*pairs.values()]), strict=True):
             if pairs and max(numbers) > block.num_layers:
                 raise ConfigError(
                     f"{place}: found {block.num_layers} transformer layers, but the recipe's "

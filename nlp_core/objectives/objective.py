@@ -33,12 +33,7 @@ vectors that the model goes on with."""
 
 
 class Perturbed(NamedTuple):
-    """A perturbation of one call of a word table.
-
-    Attributes:
-        delta: what is added to the vectors, [B, T, D]; zeros at padding.
-        mask: True at real words, [B, T].
-    """
+    """A perturbation of one call of a word table: `delta` [B, T, D], 0 at padding."""
 
     delta: Tensor
     mask: Tensor

@@ -36,9 +36,6 @@ FORMS = (".npy", ".jsonl")
 def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
     """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`.
 
-    Args:
-        source: a file of texts, which says how such files are read.
-
     Raises:
         DataError: the folder holds no encoder, or the file no texts.
     """

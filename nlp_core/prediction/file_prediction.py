@@ -38,8 +38,8 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
     """Write a file with the predictions of another one, in the same form; return its rows.
 
     Args:
-        source: what to predict; a column of labels may be there, and is not read.
-        target: what to write, whole or not at all.
+        source: what to predict; labels are not read.
+        target: written whole or not at all.
         confidence_of: labels whose probabilities become columns.
 
     Raises:
@@ -118,7 +118,7 @@ def _predict_rows(predictor: Predictor, source: Path, places: dict[str, int]) ->
 def read_chunks(
     predictor: Predictor, source: Path
 ) -> Iterator[tuple[list[FileRecord], list[UserExample]]]:
-    """Yield the rows of a file some at a time, with what a model reads of them."""
+    """Yield the rows of a file in chunks, with what a model reads of them."""
     data = predictor.data
     for records in _cut(read_records(source, data)):
         examples = [
@@ -185,7 +185,7 @@ def _join_tokens(record: FileRecord, columns: Columns) -> str:
 def _write_parquet(
     rows: Iterable[Row], source: Path, target: Path, item: pa.DataType = TEXT
 ) -> int:
-    """Write rows, whose lists of labels, tags or entities hold `item`s; return their number."""
+    """Write rows; `item` is what their lists of labels, tags or entities hold."""
     chunks = _cut(rows)
     first = next(chunks, [])
     if not first:

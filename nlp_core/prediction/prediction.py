@@ -32,13 +32,12 @@ class Prediction(NamedTuple):
     Attributes:
         prediction: the label, the labels, the number, a tag for each token, or the text of an
             answer, empty where there is none.
-        confidence: probability of the label or the answer, or of each of the labels or tags; None
-            for a number.
+        confidence: probability of the prediction, or of each label or tag; None for a number.
         probability: of each label, in the order of `Predictor.labels`: [L], or [T, L] for tags;
             None for a number.
-        tags: a tag for each token where a model predicts a label and tags; else None.
-        entities: where a model learnt stretches of texts, those that it finds, by letters; else
-            None. Without a label, each has the least confidence of its tokens.
+        tags: a tag for each token where a model predicts a label and tags.
+        entities: of a model trained on entities by offsets. Without a label, each has the least
+            confidence of its tokens.
     """
 
     prediction: str | float | list[str]
@@ -49,7 +48,7 @@ class Prediction(NamedTuple):
 
 
 def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:
-    """Return a prediction with the stretches of the text that its tags are of."""
+    """Return a prediction with the entities that its tags mark in the text."""
     places = example.offsets
     if places is None:  # tokens were given
         return prediction
@@ -83,12 +82,7 @@ def choose_labels(
 def predict_batch(
     model: GraphModel, batch: Batch, targets: Mapping[str, list[str]]
 ) -> list[Prediction]:
-    """Return the predictions for the examples of a batch, in its order.
-
-    Args:
-        model: the model, in evaluation mode.
-        targets: by column all labels that can be predicted.
-    """
+    """Return the predictions for a batch; `targets` has by column all labels."""
     found: dict[str, list[Prediction]] = {}
     for name, (scores, mask) in model(batch).items():
         head = model.heads[name]
@@ -138,7 +132,7 @@ def read_input(
 
 
 def read_question(example: UserExample, data: DataConfig) -> Question:
-    """Return the question of an example; a passage without words raises ConfigError."""
+    """Return the question of an example; a passage without words is a ConfigError."""
     (number,), (text, context) = example.lines, example.raw
     stretches = np.array(LOCATORS.get(data.tokens)(context), dtype=np.int32)
     if not len(stretches):

@@ -56,8 +56,7 @@ class Predictor:
     """A trained model, ready to predict.
 
     Args:
-        data: how files are read; None: as the model's own data section or its task says. The kind
-            of data, and the texts that the model reads, are those that it was trained for.
+        data: how files are read; None: as the model's own data section or its task says.
     """
 
     def __init__(self, trained: TrainedModel, data: DataConfig | None = None) -> None:
@@ -72,9 +71,8 @@ class Predictor:
         """Predict a list of inputs; batching does not change a prediction.
 
         Args:
-            inputs: texts; pairs of texts where the model compares two; a question and its
-                candidates where it chooses one; a question and a context where it finds the
-                answer; texts or lists of tokens where each token gets a tag.
+            inputs: texts; pairs of texts; a question and its candidates; a question and a context;
+                or, where each token gets a tag, texts or lists of tokens.
 
         Raises:
             ConfigError: the inputs are no list, one has not as many texts as the model reads, or a
@@ -104,7 +102,6 @@ class Predictor:
         return found
 
     def _choose_candidates(self, examples: Sequence[UserExample]) -> list[Prediction]:
-        """Return for each question which candidate is the right one."""
         candidates = [list(list_candidates(example, self.data)) for example in examples]
         predicted = iter(self._predict_all(list(chain.from_iterable(candidates))))
         found = []
@@ -132,17 +129,13 @@ class Predictor:
         return [found[row] for row in range(len(examples))]
 
     def embed(self, inputs: Sequence[Input], layer: str | None = None) -> list[np.ndarray]:
-        """Return the vectors that a layer has for inputs; batching does not change a vector.
+        """Return a layer's vectors of inputs; batching does not change a vector.
 
         Args:
-            inputs: as in `predict`.
-            layer: its name; None: the layer that the first head reads.
+            inputs, layer: see `predict` and `find_layer`.
 
         Returns:
             For each input float32 [D], or [T, D] from a layer with a vector for each place of it.
-
-        Raises:
-            ConfigError: see `predict` and `find_layer`.
         """
         return self.embed_examples(self._read_all(inputs), self.find_layer(layer))
 
@@ -153,11 +146,11 @@ class Predictor:
         return self._map_batches(examples, partial(self._embed_batch, layer=layer))
 
     def find_layer(self, name: str | None = None) -> str:
-        """Return the layer whose output is asked for; None: the one that the first head reads.
+        """Return the layer whose output is wanted; None: the one that the first head reads.
 
         Raises:
-            ConfigError: there is no such layer, it has a grid for each input, or the model reads
-                several texts of which none is the input: a passage, or candidates.
+            ConfigError: there is no such layer, it has a grid for each input, or no single input is
+                the model's: it reads passages or candidates.
         """
         if self.data.kind.has_passages or self.data.choices:
             raise ConfigError(

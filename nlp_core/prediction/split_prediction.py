@@ -32,8 +32,7 @@ class SplitPredictions:
 
     Attributes:
         answers: by target a label, a value, tags, several labels or a text for each.
-        score: probability of each label, [N, L], or of an answer and of none; None where no head
-            gives any.
+        score: probability of each label, [N, L], or of an answer and of none.
     """
 
     split: Split

@@ -47,9 +47,6 @@ class TrainedFolder(NamedTuple):
         """Return the model with its weights, and what reads the texts of each of its tasks.
 
         The one task of a model whose heads name no tasks is None.
-
-        Raises:
-            DataError: a file is missing or broken, or the weights are those of another model.
         """
         kinds: dict[str | None, Kind] = {
             name if self.plan.tasks else None: KINDS.get(note["kind"])
@@ -68,12 +65,7 @@ def is_trained(folder: Path) -> bool:
 def read_trained_folder(
     folder: Path, seed: int | None = None, plugins: Sequence[Path] = ()
 ) -> TrainedFolder:
-    """Read the description of a trained model; see `TrainedModel.open`.
-
-    Raises:
-        ConfigError: the cell has no such seed, or a plug-in is missing.
-        DataError: the folder is no trained model, or of another version.
-    """
+    """Read the description of a trained model; see `TrainedModel.open`."""
     if _is_cell(folder):
         return _read_cell_folder(folder, seed)
     if not (folder / RUN).is_file():

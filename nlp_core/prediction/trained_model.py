@@ -27,7 +27,6 @@ class TrainedModel:
     Attributes:
         folder: of its weights: of a cell, that of the seed.
         name: of the cell, or of the folder.
-        task: what it predicts, and how that is measured.
         data: how the user's files are read; None for a cell, see `describe_data`.
     """
 
@@ -50,15 +49,15 @@ class TrainedModel:
         """Open a folder; of a cell, the weights of the epoch that was chosen honestly.
 
         Args:
-            folder: what `reglue train` made, or, in the project's root, the folder of a cell
-                (artifacts/cells/TABLE/CELL) or of one of its seeds.
+            folder: what `reglue train` made, or, in the project's root, the folder of a cell or of
+                one of its seeds.
             seed: of a cell; None: the first one.
             task: of a multi-task cell.
             plugins: the plug-ins that the model was trained with; no other one is run.
 
         Raises:
             ConfigError: an argument does not fit the folder.
-            DataError: the folder is no trained model, or not a whole one.
+            DataError: the folder has no trained model, or not a whole one.
         """
         folder = Path(folder)
         found = read_trained_folder(folder, seed, plugins)

@@ -49,12 +49,9 @@ class Resamples(NamedTuple):
     """The mean over seeds of a metric, and how the chance of examples and of seeds moves it.
 
     Attributes:
-        mean: over the seeds, on the examples as they are.
-        rounds: the mean over the same seeds on resampled examples, [R]; resamples of the same
-            `seed` and number of units share their examples, so differences of two cells are paired
-            by example.
+        rounds: the mean over seeds on resampled examples, [R]; the same `seed` and number of units
+            draw the same examples, so differences of two cells are paired by example.
         seed_variance: the variance of the mean that comes from the seeds.
-        num_seeds: S.
     """
 
     mean: float
@@ -87,10 +84,6 @@ def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Re
     Seeds are not drawn: three of them, resampled, show less than their spread. A seed's number has
     noise of the examples, which resampling them doubles; so the variance of the seeds is twice the
     observed one less the resampled one.
-
-    Args:
-        rounds: R.
-        seed: of the examples drawn.
     """
     num_seeds, num_units = score.shape
     values_RS = np.concatenate(
@@ -146,11 +139,7 @@ def swap_examples(scores: Mapping[str, WeightedScore], *, seed: int = 1) -> dict
 
     Of sums, an approximate randomisation test: in each round the answers of the two cells are
     swapped for a random half of the examples of each pair of seeds. Of areas, DeLong's test,
-    clustered by question.
-
-    Args:
-        scores: a metric by cell; cells with other examples are not paired.
-        seed: of the swaps.
+    clustered by question. Cells with other examples are not paired.
 
     Source: Noreen 1989 (computer-intensive methods for testing hypotheses), chapter 2; Yeh 2000
         (more accurate tests for the statistical significance of result differences).

@@ -49,12 +49,7 @@ class WeightedScore(ABC):
 
 @dataclass(frozen=True)
 class SumScore(WeightedScore):
-    """A metric of sums over examples.
-
-    Attributes:
-        summands: of each seed and unit, [S, N, K].
-        combine: the metric as a function of the sums.
-    """
+    """A metric of sums over examples; `summands` are those of each seed and unit, [S, N, K]."""
 
     summands: Numbers
     combine: Combine
@@ -111,8 +106,6 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     """Return a metric of several seeds, or None if it has no form that can be resampled quickly.
 
     Args:
-        kind: the task's kind.
-        metric: its name, such as accuracy or f1.
         runs: what each seed predicted, for the same examples in the same order.
     """
     if metric in QUESTION_SCORES and KINDS.get(kind).is_grouped:
