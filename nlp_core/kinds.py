@@ -56,11 +56,9 @@ class UserFile(NamedTuple):
 
     Attributes:
         metrics: the default metrics.
-        texts: default names of the columns of texts.
-        label: default name of the column of the label, or of the tags in tagging.
-        tags: default name of the column of tags, if there is a label too.
+        texts, label, tags: default names of columns. In tagging `label` is that of the tags.
         formats: possible formats; none if only sources/ can describe such tasks.
-        keys: keys of `data` that this kind has and others do not.
+        keys: keys of `data` that only this kind has.
         plain_metrics: the default metrics if tags mark no entities.
     """
 
@@ -71,11 +69,6 @@ class UserFile(NamedTuple):
     formats: tuple[str, ...] = TABLES
     keys: tuple[str, ...] = ()
     plain_metrics: tuple[str, ...] = ()
-
-    @property
-    def num_columns(self) -> int:
-        """The columns that a row needs."""
-        return len(self.texts) + 1 + (self.tags is not None)
 
 
 NO_FILE = UserFile(formats=())
@@ -124,7 +117,7 @@ class Kind:
 
     @property
     def has_classes(self) -> bool:
-        """Whether a task lists the possible predictions: labels, tags, sorts of answers."""
+        """Whether there is a list of possible predictions: labels, tags, sorts of answers."""
         return self.targets[0].answer != "number"
 
     @property

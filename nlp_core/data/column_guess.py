@@ -86,7 +86,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     Raises:
         GuessError: there are too few columns, or no numbers for a regression.
     """
-    wanted = kind.user_file.num_columns
+    wanted = len(kind.user_file.texts) + 1 + (kind.user_file.tags is not None)
     if len(columns) < wanted:
         raise GuessError(
             f"found {len(columns)} column{'s' * (len(columns) != 1)} ({', '.join(columns)}), "

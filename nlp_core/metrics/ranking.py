@@ -67,7 +67,7 @@ def _restore_order(score: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return numbers in the order of the candidates' scores.
 
     Near 1 the probability of the right label is rounded to few values, or to 1; the small one of
-    the wrong label still has all digits.
+    the wrong label still has all its digits.
     """
     wrong, right = score[:, 0], score[:, -1]
     with np.errstate(divide="ignore"):  # no probability at all: before all others

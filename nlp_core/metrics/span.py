@@ -61,8 +61,9 @@ def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
 
 
 def measure_score(compare: Compare, predictions: Predictions) -> float:
-    pairs = zip(predictions.target, predictions.prediction, strict=True)
-    return float(np.mean([score_answer(compare, _read(right), str(text)) for right, text in pairs]))
+    targets = cast(Sequence[Sequence[str]], predictions.target)
+    pairs = zip(targets, predictions.prediction, strict=True)
+    return float(np.mean([score_answer(compare, right, str(text)) for right, text in pairs]))
 
 
 def measure_label(compare: Compare, predictions: Predictions, label: str) -> float:
@@ -76,10 +77,6 @@ def measure_label(compare: Compare, predictions: Predictions, label: str) -> flo
         )
     target, prediction = zip(*kept, strict=True)
     return measure_score(compare, Predictions(predictions.labels, target, prediction))
-
-
-def _read(answer: object) -> Sequence[str]:
-    return cast(Sequence[str], answer)
 
 
 for name, compare in (("exact_match", compare_exactly), ("f1", compare_words)):

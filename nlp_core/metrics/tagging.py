@@ -32,7 +32,8 @@ def measure_entities(
     import seqeval.metrics
     import seqeval.scheme
 
-    name = predictions.scheme or _guess_scheme(predictions.labels)
+    closes = any(label.startswith(("E-", "S-")) for label in predictions.labels)
+    name = predictions.scheme or ("BIOES" if closes else "BIO")
     if name not in SCHEMES:
         raise ConfigError(f"metrics: unknown tagging scheme '{name}'. {suggest(name, SCHEMES)}")
     target, prediction = _tags(predictions.target), _tags(predictions.prediction)
@@ -79,10 +80,6 @@ def _check_tags(tags: set[str], scheme: str) -> None:
             f"found the tag '{strange[0]}', which the scheme {scheme} does not have. Check the "
             "task's scheme."
         )
-
-
-def _guess_scheme(labels: Sequence[str]) -> str:
-    return "BIOES" if any(label.startswith(("E-", "S-")) for label in labels) else "BIO"
 
 
 def _keep_type(sentences: list[list[str]], label: str) -> list[list[str]]:
