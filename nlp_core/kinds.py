@@ -103,7 +103,6 @@ class Kind:
 
     @property
     def tokens(self) -> list[str]:
-        """The columns of the tokens of its texts."""
         return [name for name in self.column_names if name.startswith("tokens")]
 
     @property
@@ -160,7 +159,6 @@ def register(kind: Kind) -> Kind:
 
 
 def list_user_kinds() -> list[str]:
-    """Return the names of the kinds that a user's file can have, sorted."""
     return [name for name in KINDS.names() if KINDS.get(name).user_file.formats]
 
 

@@ -81,11 +81,7 @@ class Look:
 
 
 def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
-    """Return the roles of columns, given some values of each.
-
-    Raises:
-        GuessError: there are too few columns, or no numbers for a regression.
-    """
+    """Return the roles of columns, given some values of each; too few columns are a GuessError."""
     wanted = len(kind.user_file.texts) + 1 + (kind.user_file.tags is not None)
     if len(columns) < wanted:
         raise GuessError(
@@ -109,7 +105,6 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
 
 
 def find_entities(columns: dict[str, list[Any]]) -> str | None:
-    """Return the first column whose values are entities by offsets, if any."""
     names = [*ENTITY_NAMES.split(), *columns]
     return next((name for name in names if name in columns and _are_entities(columns[name])), None)
 
@@ -123,7 +118,6 @@ def _are_entities(values: list[Any]) -> bool:  # Any: cells of JSON
 
 
 def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) -> Roles:
-    """Return the roles of columns, given the column of entities by offsets."""
     names = [name for name in columns if name != entities]
     looks = {name: Look(columns[name]) for name in names}
     if len(names) < 1 + kind.has_label:
@@ -240,7 +234,6 @@ def _find_pair(names: list[str]) -> list[str]:
 
 
 def assign_choices(columns: dict[str, list[Any]]) -> Roles:
-    """Return the columns of the candidates, of the question and of the right candidate."""
     choices = _find_choices(list(columns))
     rest = [name for name in columns if name not in choices]
     if not rest:

@@ -96,7 +96,6 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
 
 
 def _guess_scheme(guess: Guess, path: Path) -> None:
-    """Add the tagging scheme, or check the offsets of entities."""
     doubt, first = "", islice(read_examples(path, guess.data), SAMPLE)
     if guess.data.has_spans:
         borders = BorderCheck()
@@ -173,11 +172,7 @@ def _guess_questions(path: Path) -> Guess:
 
 
 def guess_format(path: Path, kind: Kind) -> Format:
-    """Guess the format of a file from its name and its first lines; SQuAD is not among them.
-
-    Raises:
-        DataError: no format fits.
-    """
+    """Guess the format of a file from its name and its first lines; SQuAD is not among them."""
     check_file(path)
     known = SUFFIXES.get(path.suffix.lower())
     if known in ("parquet", "jsonl") or (known == "conll" and known in kind.user_file.formats):
@@ -267,11 +262,7 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
 def _read_sample(
     path: Path, values: dict[str, Any]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Return some values of each flat column, and of each nested one.
-
-    Args:
-        values: the format; how the file was read is added.
-    """
+    """Return values of each flat and each nested column; add to `values` how they were read."""
     if values["format"] in ("tsv", "csv"):
         columns = _read_delimited(path, values)
     else:
@@ -341,7 +332,6 @@ def _is_quoted(path: Path) -> bool:
 def _explain(
     data: DataConfig, roles: Roles, columns: dict[str, list[Any]]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what was seen and what is not sure, by key of the section."""
     reasons, doubts = {}, dict(roles.doubts)
     if data.format in ("tsv", "csv"):
         reasons["header"] = "the first line names the columns" if data.header else "no header line"

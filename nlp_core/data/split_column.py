@@ -64,7 +64,6 @@ class TextColumn:
 
     @cached_property
     def tokens(self) -> list[str]:
-        """All tokens of all examples, in order."""
         return list(chain.from_iterable(self.list_rows()))
 
     @property
@@ -117,7 +116,6 @@ class TextColumn:
         return LookedUp(values, self.starts, self.lengths, self.numbers)
 
     def _read(self, start: int) -> np.ndarray:
-        """Return the numbers of a chunk of rows."""
         chunk = slice(start, start + ROWS_A_CHUNK)
         found: np.ndarray = self.numbers[_list_places(self.starts[chunk], self.lengths[chunk])]
         return found
@@ -170,11 +168,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class RawText:
-    """The text, or both texts, of each example, for a model's own tokenizer.
-
-    Attributes:
-        second: None if an example has one text.
-    """
+    """The text, or both texts, of each example, for a model's own tokenizer."""
 
     first: Sequence[str]
     second: Sequence[str] | None
@@ -214,8 +208,7 @@ class LabelColumn(Sequence[Any]):
 
     Attributes:
         target: label, labels or tags.
-        words: the labels.
-        where: the file that they come from, for error messages.
+        where: the file, for error messages.
         lines: first line of each label in the user's file.
     """
 
@@ -248,11 +241,7 @@ class LabelColumn(Sequence[Any]):
         return tuple(found) if self.target == LABELS else found
 
     def encode(self, labels: list[str]) -> Ragged | Rows:
-        """Return label ids, or of several labels 1 at each; `labels` are all of the task, by id.
-
-        Raises:
-            DataError: a label that the task does not have; its line is named.
-        """
+        """Return label ids, or of several labels 1 at each; an unknown label is a DataError."""
         number = {label: idx for idx, label in enumerate(labels)}
         for label in self.words.lexicon:
             if label not in number:

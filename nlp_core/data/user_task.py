@@ -65,9 +65,6 @@ def read_user_task(
         files: "train", and perhaps "dev" and "test".
         pieces: see `read_user_file`.
         seed: of the part of train that is held out if there is no "dev".
-
-    Raises:
-        DataError: a file is missing or malformed, or too small.
     """
     splits: Mapping[str, Split]
     if data.kind.has_passages:
@@ -104,15 +101,7 @@ def build_user_task(
 def read_user_split(
     path: Path, data: DataConfig, name: str, targets: Targets, pieces: Collection[str] = ()
 ) -> Split:
-    """Read a file with labels that a model is measured on.
-
-    Args:
-        targets: by target what the model was trained to predict.
-        pieces: see `read_user_file`.
-
-    Raises:
-        DataError: the file is missing or malformed.
-    """
+    """Read a file with labels; `targets` has by target what the model was trained to predict."""
     if not data.kind.has_passages:
         return read_user_file(path, data, name, pieces)
     return build_question_split(name, read_questions(path, data, targets=targets), data)

@@ -55,7 +55,7 @@ class Metric(NamedTuple):
     Attributes:
         compute: returns the value of `predictions`, and of the number and label in its name.
         better: whether a higher or a lower value is better; None: neither.
-        in_points: whether it is reported in points, 100 times the value; if not, in its own unit.
+        in_points: whether it is reported as 100 times the value.
     """
 
     compute: Callable[..., float]
@@ -196,12 +196,7 @@ def has_metric(kind: str, name: str) -> bool:
 
 
 def measure(kind: str, metrics: Sequence[str], predictions: Predictions) -> dict[str, float]:
-    """Return the value of each metric, in points or in its own unit, not rounded.
-
-    Raises:
-        ConfigError: the kind, a metric or its label is unknown.
-        DataError: there are no examples, or a metric is not defined on them.
-    """
+    """Return the value of each metric, in points or in its own unit, not rounded."""
     calls = {name: parse_metric(kind, name, labels=predictions.labels) for name in metrics}
     size = len(predictions.target)
     for part in (predictions.prediction, predictions.score, predictions.group):

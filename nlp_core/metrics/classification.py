@@ -103,7 +103,6 @@ def measure_label(score: str, predictions: Predictions, label: str) -> float:
 
 
 def measure_average(score: str, average: str, predictions: Predictions) -> float:
-    """Return precision, recall or F1 over all labels of the task."""
     target, prediction = _indicate_both(predictions)
     if len(predictions.labels) == 1:  # scikit-learn takes one column for two classes
         return _score(score, target[:, 0], prediction[:, 0])
@@ -141,8 +140,7 @@ def measure_auc(predictions: Predictions, label: str | None = None) -> float:
 def measure_mean_auc(predictions: Predictions, *, weighted: bool = False) -> float:
     """Return the mean area under the ROC curves of the labels that some, not all, examples have.
 
-    Args:
-        weighted: weigh each label by how many examples have it.
+    With `weighted`, a label counts as many times as examples have it.
     """
     decisions = _decide_each(predictions)
     defined = [item for item in decisions if item.has_both] or decisions[-1:]

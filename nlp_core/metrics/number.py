@@ -49,11 +49,7 @@ def measure_auc(predictions: Predictions, threshold: float) -> float:
 
 @register("perplexity", "language_model", "masked_language_model", better="lower", in_points=False)
 def measure_perplexity(predictions: Predictions) -> float:
-    """Return exp(-sum of log p(word) / number of words), over all predicted words.
-
-    Raises:
-        DataError: no word is predicted, or their mean probability is almost 0.
-    """
+    """Return exp(-sum of log p(word) / number of words), over all predicted words."""
     count = sum(cast(float, value) for value in predictions.target)
     if count == 0:
         raise DataError("found no word to predict, expected at least one.")
@@ -68,10 +64,7 @@ def measure_perplexity(predictions: Predictions) -> float:
 
 @register("accuracy", "masked_language_model")
 def measure_masked_accuracy(predictions: Predictions) -> float:
-    """Return the share of all masked pieces that are predicted right.
-
-    The score of a text is its share of such pieces.
-    """
+    """Return the share of all masked pieces that are right; a score is the share of a text."""
     counts = [cast(float, value) for value in predictions.target]
     assert predictions.score is not None, "the share of each text"
     if sum(counts) == 0:

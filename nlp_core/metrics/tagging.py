@@ -64,7 +64,6 @@ def measure_frames(predictions: Predictions) -> float:
 
 @register("accuracy", "tagging")
 def measure_accuracy(predictions: Predictions) -> float:
-    """Return the share of tokens whose tag is right."""
     from sklearn.metrics import accuracy_score
 
     target = list(chain.from_iterable(_tags(predictions.target)))
@@ -87,7 +86,6 @@ def _keep_type(sentences: list[list[str]], label: str) -> list[list[str]]:
 
 
 def _select(predictions: Predictions, name: str) -> Predictions:
-    """Return only the labels, or only the tags, of intents and slots."""
     target, prediction = (
         [cast(Mapping[str, Any], answer)[name] for answer in answers]
         for answers in (predictions.target, predictions.prediction)

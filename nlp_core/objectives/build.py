@@ -26,11 +26,9 @@ def build_objective(
     rank: int = 0,
     copies: dict[int, object] | None = None,
 ) -> Objective:
-    """Build what a step trains on.
+    """Build what a step trains on: without a config, the loss as it is.
 
     Args:
-        config: how word vectors are perturbed; None: the loss as it is.
-        model: one that `check_model` accepts.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
         copies: see Average; the same for all tasks of a run.

@@ -189,7 +189,6 @@ class Student(GraphModel):
 
 
 def select_rows(scores: Scores, batch: Batch, rows: Tensor) -> tuple[Scores, Batch]:
-    """Return the scores and the targets of some examples of a batch."""
     kept = {
         name: (score[rows], None if mask is None else mask[rows])
         for name, (score, mask) in scores.items()

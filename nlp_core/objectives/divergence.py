@@ -24,7 +24,7 @@ def compare_rows(
 
     Args:
         name: which divergence of distributions; values are compared by their squared error.
-        first: logits [N, L] or values [N]; of `kl` the distribution that the mean is taken over.
+        first: logits [N, L] or values [N]; `kl` is a mean over its distribution.
     """
     assert first.shape == second.shape, (first.shape, second.shape)
     if first.ndim == 1:

@@ -82,7 +82,6 @@ def repeat_pass(model: nn.Module, random_state: Tensor) -> Iterator[None]:
 
 @contextmanager
 def freeze(model: nn.Module) -> Iterator[None]:
-    """Build no gradients of weights in the passes inside."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in trained:
         parameter.requires_grad_(False)
@@ -172,7 +171,6 @@ class Noise:
             self.generator.manual_seed(int(stream.generate_state(1)[0]))
 
     def draw_normal(self, like_BTD: Tensor, mask_BT: Tensor, *, std: float) -> Perturbed:
-        """Return normal numbers at real words, and zeros at padding."""
         drawn_BTD = self._draw(torch.randn, like_BTD)
         return Perturbed(zero_padding(std * drawn_BTD, mask_BT), mask_BT)
 
@@ -213,11 +211,6 @@ class Objective:
         """Prepare for a step of the run, whichever task it trains."""
 
     def backward(self, batch: Batch, step: int) -> float:
-        """Add the gradients of a batch's loss to those of the weights, and return the loss.
-
-        Args:
-            step: updates of the weights that were made before, from 0.
-        """
         return self.add_gradients(self.model.loss(batch))
 
     def add_gradients(self, loss: Tensor) -> float:

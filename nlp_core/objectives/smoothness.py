@@ -88,8 +88,7 @@ class CleanPass(NamedTuple):
     """The pass over the batch as it is.
 
     Attributes:
-        vectors: of each call of a word table, [B, T, D].
-        masks: of each call, True at real words, [B, T].
+        vectors, masks: of each call of a word table, [B, T, D], and where it reads real words.
         outputs: by head logits [N, L] or values [N].
         random_state: of torch's global generator, before the pass.
         is_rounded: whether most of the pass was computed in 16 bits.
@@ -138,7 +137,6 @@ class SmoothObjective(AdversarialObjective, ABC):
         return self._compare(batch, self.choose_reference(clean), outputs)
 
     def _compute_exactly(self, batch: Batch, clean: CleanPass) -> CleanPass:
-        """Return the clean pass with outputs of float32."""
         if not clean.is_rounded:
             return clean
         vectors = [item.detach() for item in clean.vectors]
@@ -147,7 +145,6 @@ class SmoothObjective(AdversarialObjective, ABC):
             return clean._replace(outputs=self._pass_perturbed(batch, clean, vectors, nothing))
 
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        """Return a perturbation for each call of a word table."""
         starts = zip(clean.vectors, clean.masks, strict=True)
         found = [self.start_perturbation(vectors, mask) for vectors, mask in starts]
         for step in range(self.steps):
@@ -174,7 +171,6 @@ class SmoothObjective(AdversarialObjective, ABC):
     def find_gradients(
         self, batch: Batch, clean: CleanPass, perturbed: Sequence[Perturbed]
     ) -> tuple[Tensor, ...]:
-        """Return the gradient of the divergence by each perturbation."""
         deltas = [item.delta.detach().requires_grad_() for item in perturbed]
         vectors = [item.detach() for item in clean.vectors]
         reference = {name: item.detach() for name, item in clean.outputs.items()}

@@ -34,11 +34,7 @@ FORMS = (".npy", ".jsonl")
 
 
 def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
-    """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`.
-
-    Raises:
-        DataError: the folder holds no encoder, or the file no texts.
-    """
+    """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`."""
     size = read_size(folder)
     length = min(size.positions, LONGEST)
     encoder = {"block": "pretrained_encoder", "dim": size.dim, "max_length": length}

@@ -151,7 +151,6 @@ def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:
 
 
 def _join_cells(cells: list[Any], data: DataConfig) -> str:  # Any: texts, numbers, or lists
-    """Return a line of a TSV or CSV."""
     texts = [_name_cell(cell, data.label_separator or " ") for cell in cells]
     separator = data.separator_or_usual
     assert separator is not None

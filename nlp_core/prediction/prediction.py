@@ -48,7 +48,6 @@ class Prediction(NamedTuple):
 
 
 def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:
-    """Return a prediction with the entities that its tags mark in the text."""
     places = example.offsets
     if places is None:  # tokens were given
         return prediction
@@ -109,11 +108,7 @@ def predict_batch(
 def read_input(
     item: Input, idx: int, data: DataConfig, tokenize: Callable[[str], list[str]]
 ) -> UserExample:
-    """Return the example of an input.
-
-    Raises:
-        ConfigError: it does not have as many texts as the model reads.
-    """
+    """Return the example of an input; a wrong number of texts is a ConfigError."""
     texts = [item] if isinstance(item, str) else list(item)
     if data.has_spans and isinstance(item, str):
         return locate_text([idx], item, data)
@@ -142,7 +137,6 @@ def read_question(example: UserExample, data: DataConfig) -> Question:
 
 
 def build_split(examples: Sequence[UserExample], data: DataConfig, targets: Iterable[str]) -> Split:
-    """Return examples without labels as a split."""
     size = len(examples)
     words = {
         name: [example.texts[idx] for example in examples]

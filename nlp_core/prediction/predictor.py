@@ -41,23 +41,14 @@ Value = TypeVar("Value")
 
 
 class FileScores(NamedTuple):
-    """How well a model predicts a file with labels.
-
-    Attributes:
-        metrics: by name, in points.
-        confusion: which label was taken for which; None unless each row has one label.
-    """
+    """The metrics in points, and which label was taken for which if each row has one label."""
 
     metrics: dict[str, float]
     confusion: Confusion | None
 
 
 class Predictor:
-    """A trained model, ready to predict.
-
-    Args:
-        data: how files are read; None: as the model's own data section or its task says.
-    """
+    """A trained model, ready to predict; without `data` it reads files as in its training."""
 
     def __init__(self, trained: TrainedModel, data: DataConfig | None = None) -> None:
         self.data = data or trained.describe_data()
@@ -168,11 +159,7 @@ class Predictor:
         return name
 
     def find_places(self, labels: Sequence[str]) -> dict[str, int]:
-        """Return by new column the place of its label among the probabilities.
-
-        Raises:
-            ConfigError: the model does not have one of the labels.
-        """
+        """Return by new column the place of its label among the probabilities."""
         for label in labels:
             if label not in self.labels:
                 raise ConfigError(
@@ -182,11 +169,7 @@ class Predictor:
         return {f"confidence_of_{label}": self.labels.index(label) for label in labels}
 
     def measure(self, path: Path) -> dict[str, float]:
-        """Return the metrics of a file with labels, in points.
-
-        Raises:
-            DataError: the file is malformed, or has a label that the model does not know.
-        """
+        """Return the metrics of a file with labels, in points."""
         return self.compare(path).metrics
 
     def compare(self, path: Path) -> FileScores:

@@ -75,7 +75,6 @@ def predict(
 
 
 def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, float]:
-    """Measure the task's metrics, in points."""
     return measure(task.kind.name, task.metrics, describe_predictions(task, predictions))
 
 

@@ -65,7 +65,6 @@ def is_trained(folder: Path) -> bool:
 def read_trained_folder(
     folder: Path, seed: int | None = None, plugins: Sequence[Path] = ()
 ) -> TrainedFolder:
-    """Read the description of a trained model; see `TrainedModel.open`."""
     if _is_cell(folder):
         return _read_cell_folder(folder, seed)
     if not (folder / RUN).is_file():

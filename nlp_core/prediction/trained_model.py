@@ -97,7 +97,6 @@ class TrainedModel:
 
         Raises:
             ConfigError: no user's file can hold the kind of the cell.
-            DataError: the file is missing or empty.
         """
         if self.data is not None:
             return self.data

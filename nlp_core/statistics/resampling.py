@@ -115,7 +115,6 @@ def measure_spread(first: Resamples, second: Resamples) -> float:
 
 
 def _measure_error(first: Resamples, second: Resamples) -> Error:
-    """Return the error of a difference: of its paired examples and of both cells' seeds."""
     seeds = [(item.seed_variance, item.num_seeds - 1) for item in (first, second)]
     return add_variances([(float(np.nanvar(first.rounds - second.rounds)), math.inf), *seeds])
 
@@ -171,7 +170,6 @@ class _Swap:
         self.observed = self.compare(np.zeros((1, *self.first.shape)))[0]
 
     def compare(self, moved_RSK: Numbers) -> Numbers:
-        """Return the absolute difference of the means over seeds, [R]."""
         first = self.combine(self.first + moved_RSK).mean(1)
         found: Numbers = np.abs(first - self.combine(self.second - moved_RSK).mean(1))
         return found
@@ -203,7 +201,7 @@ def _compare_areas(first: AreaScore, second: AreaScore) -> float:
 
 
 def _draw_weights(num_units: int, rounds: int, seed: int) -> Iterator[Numbers]:
-    """Yield how often each unit is drawn, some rounds at a time."""
+    """Yield how often each unit is drawn, [r, N], for some rounds r at a time."""
     draw = np.random.default_rng([seed, num_units])
     for start in range(0, rounds, CHUNK):
         size = min(CHUNK, rounds - start)

@@ -69,8 +69,7 @@ class AreaScore(WeightedScore):
     Attributes:
         wins: how many pairs of a positive example of one unit and a negative one of another are
             ordered correctly, [S, N, N].
-        positives: positive examples of each unit, [N].
-        negatives: negative examples of each unit, [N].
+        positives, negatives: the numbers of such examples in each unit, [N].
     """
 
     wins: Numbers
@@ -103,11 +102,7 @@ class AreaScore(WeightedScore):
 
 
 def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> WeightedScore | None:
-    """Return a metric of several seeds, or None if it has no form that can be resampled quickly.
-
-    Args:
-        runs: what each seed predicted, for the same examples in the same order.
-    """
+    """Return a metric of several seeds, or None if it has no form that can be resampled quickly."""
     if metric in QUESTION_SCORES and KINDS.get(kind).is_grouped:
         values = np.stack([score_questions(metric, run) for run in runs])
         return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
