@@ -15,7 +15,6 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
 from nlp_core.data.columns import Values, build_schema, write_columns
 from nlp_core.data.readers.entities import BorderCheck
-from nlp_core.data.readers.lines import parse_number
 from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
 from nlp_core.data.scheme_detection import suggest_scheme
@@ -166,7 +165,10 @@ class _FileRows:
         return labels[0] if name == LABEL else labels
 
     def _parse(self, label: str, line: int) -> float:
-        value = parse_number(label)
+        try:
+            value = float(label)
+        except ValueError:
+            value = math.nan
         if not math.isfinite(value):
             found = f"found '{label}' in '{self._data.label}', expected a number for the kind"
             raise refuse(self._path, line, f"{found} {self._data.kind}")
