@@ -145,11 +145,9 @@ def test_a_dataset_is_a_source_and_a_name(root: Path) -> None:
     assert note["splits"]["train"]["rows"] == 18
 
 
-def test_a_kind_is_three_files(root: Path) -> None:
+def test_a_kind_is_two_files(root: Path) -> None:
     kind, _, metric = TOY_KIND.partition("\n\n@metrics")
-    kind = kind.replace("from nlp_core import metrics\n", "")
-    (root / "nlp_core/kinds/toy.py").write_text(kind)
-    append(root / "nlp_core/kinds/__init__.py", "from nlp_core.kinds.toy import PAIR_MULTI_LABEL\n")
+    append(root / "nlp_core/kinds.py", kind.partition("import metrics\n")[2])
     begin = "from nlp_core.metrics import base as metrics\n\n@metrics"
     (root / "nlp_core/metrics/toy.py").write_text(begin + metric)
     assert_touched(root, "kind")

@@ -19,7 +19,7 @@ from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, Regressi
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead
 from nlp_core.models.batch import Batch
-from nlp_core.objectives.perturbation import Perturbed
+from nlp_core.objectives.objective import Perturbed
 from nlp_core.objectives.smoothness import Average, CleanPass, SmoothObjective
 from nlp_core.training.cell import Cell
 from nlp_core.training.loop import Trainer

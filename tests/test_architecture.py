@@ -20,7 +20,7 @@ MOST_FILES = {
     "dataset": 2,
     "cell": 1,
     "table": 3,
-    "kind": 3,
+    "kind": 2,
     "metric": 1,
     "block": 2,
     "head": 2,

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from nlp_core.data.label_column import LabelColumn
-from nlp_core.data.split_column import TextColumn
+from nlp_core.data.split_column import LabelColumn, TextColumn
 from nlp_core.errors import DataError
 
 

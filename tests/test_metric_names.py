@@ -13,8 +13,7 @@ from nlp_core.metrics import (
     is_lower_better,
     measure,
 )
-from nlp_core.metrics.base import find_metric
-from nlp_core.metrics.measurement import parse_metric
+from nlp_core.metrics.base import find_metric, parse_metric
 
 LABELS = ["b@d", "good"]
 

@@ -8,9 +8,11 @@ from sklearn.metrics import average_precision_score, classification_report, roc_
 
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.metrics import Predictions, measure
-from nlp_core.metrics.binary import NOTHING
-from nlp_core.metrics.classification import compute_calibration_error
-from nlp_core.metrics.confusion import count_confusions
+from nlp_core.metrics.classification import (
+    NOTHING,
+    compute_calibration_error,
+    count_confusions,
+)
 from nlp_core.report.markdown import render_confusion
 
 AVERAGES = ("macro", "micro", "weighted")

@@ -15,7 +15,7 @@ from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.blocks.masking import MaskedBatchNorm
 from nlp_core.config.adversarial import Level, Norm
 from nlp_core.models.graph import find_word_tables
-from nlp_core.objectives.perturbation import (
+from nlp_core.objectives.objective import (
     Ball,
     Noise,
     Perturbed,

@@ -13,9 +13,8 @@ from torch.nn import functional
 
 from nlp_core.config.base import read_config
 from nlp_core.config.model import ModelConfig
-from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.data.split_column import RawText
+from nlp_core.data.split_column import LabelColumn, RawText
 from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError
 from nlp_core.heads.stochastic_answer import SANClassificationHead, SANRegressionHead, choose_steps

@@ -12,7 +12,7 @@ from nlp_core.cli.trained_argument import add_trained, build_predictor, open_pre
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
-from nlp_core.prediction.trained_model import is_trained
+from nlp_core.prediction.trained_folder import is_trained
 
 COMMAND = Command(
     group="train on your own file",

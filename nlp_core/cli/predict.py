@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
     """Ask for each text of an input until `exit` or the end of the terminal."""
-    places = {f"confidence_of_{label}": predictor.find_label(label) for label in confidence_of}
+    places = predictor.find_places(confidence_of)
     names = ["text" if name.isdecimal() else name for name in predictor.data.input_columns]
     console = Console(highlight=False)
     console.print(escape(f"'{END}' or Ctrl-D ends."))

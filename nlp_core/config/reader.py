@@ -11,7 +11,7 @@ from nlp_core.config.base import ClosedModel, parse_config
 from nlp_core.config.name import FileName
 from nlp_core.config.number import Count
 from nlp_core.errors import ConfigError
-from nlp_core.kinds.base import Kind
+from nlp_core.kinds import Kind
 from nlp_core.registry import Registry
 
 ColumnName = Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")]

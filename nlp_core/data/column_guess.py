@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from nlp_core.data.readers.entities import EntityError, parse_entities
@@ -34,7 +35,6 @@ LONGEST_LABEL = 3
 NUMBERED = re.compile(r"(.*?)[ _-]?(\d+|[A-Ea-e])")
 STEMS = ("choice", "option", "ending", "candidate", "answer", "sol", "alternative")
 RIGHT_NAMES = f"{LABEL_NAMES} answer answerkey answer_key correct right solution"
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class GuessError(Exception):
@@ -46,11 +46,10 @@ class Roles:
     """Which column has which role.
 
     Attributes:
-        texts: one or two columns.
         label: the label; the tags of tagging.
-        tags: the tags of intent_slots, or None.
-        group: the question of a candidate, or None.
-        choices: the candidates of a row; empty without.
+        tags: the tags of intent_slots.
+        group: the question of a candidate.
+        choices: the candidates of a row.
         choice_labels: the label of each candidate; None for 0, 1, 2 ...
         doubts: what was not clear, by key of the `data` section.
     """
@@ -68,9 +67,7 @@ class Look:
     """Statistics of the values of a column.
 
     Attributes:
-        distinct: number of distinct values.
         words: words of a value, on average.
-        is_number: whether every value is a number.
         is_count: whether every value is a whole number and none is repeated.
     """
 
@@ -84,20 +81,16 @@ class Look:
 
 
 def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
-    """Return the roles of columns, given some values of each.
-
-    Raises:
-        GuessError: there are too few columns, or no numbers for a regression.
-    """
-    wanted = kind.user_file.num_columns
+    """Return the roles of columns, given some values of each; too few columns are a GuessError."""
+    wanted = len(kind.user_file.texts) + 1 + (kind.user_file.tags is not None)
     if len(columns) < wanted:
         raise GuessError(
             f"found {len(columns)} column{'s' * (len(columns) != 1)} ({', '.join(columns)}), "
             f"expected {wanted} at least"
         )
-    looks = {name: Look(values) for name, values in columns.items()}
     if kind.has_tags:
-        return _assign_tags(columns, looks, kind)
+        return _assign_tags(columns, kind)
+    looks = {name: Look(values) for name, values in columns.items()}
     group = find_name(GROUP_NAMES, columns) if kind.is_grouped else None
     rest = [name for name in columns if name != group]
     pair = _find_pair(rest) if kind.num_texts > 1 else []
@@ -112,7 +105,6 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
 
 
 def find_entities(columns: dict[str, list[Any]]) -> str | None:
-    """Return the first column whose values are entities by offsets, if any."""
     names = [*ENTITY_NAMES.split(), *columns]
     return next((name for name in names if name in columns and _are_entities(columns[name])), None)
 
@@ -126,11 +118,6 @@ def _are_entities(values: list[Any]) -> bool:  # Any: cells of JSON
 
 
 def assign_entities(columns: dict[str, list[Any]], kind: Kind, entities: str) -> Roles:
-    """Return the roles of columns, given the column of entities by offsets.
-
-    Raises:
-        GuessError: there is no text, or no label for intents.
-    """
     names = [name for name in columns if name != entities]
     looks = {name: Look(columns[name]) for name in names}
     if len(names) < 1 + kind.has_label:
@@ -168,7 +155,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     return False
 
 
-def _assign_tags(columns: dict[str, list[Any]], looks: dict[str, Look], kind: Kind) -> Roles:
+def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     names = list(columns)
     usual = SLOT_NAMES if kind.has_label else TAG_NAMES
     outside = [name for name in names if any("O" in _split(value) for value in columns[name])]
@@ -180,8 +167,12 @@ def _assign_tags(columns: dict[str, list[Any]], looks: dict[str, Look], kind: Ki
     names.remove(text)
     if not kind.has_label:
         return Roles([text], tags)
-    label = find_name(LABEL_NAMES, names) or min(names, key=lambda name: looks[name].distinct)
+    label = find_name(LABEL_NAMES, names) or _find_fewest(columns, names)
     return Roles([text], label, tags)
+
+
+def _find_fewest(columns: dict[str, list[Any]], names: list[str]) -> str:
+    return min(names, key=lambda name: Look(columns[name]).distinct)
 
 
 def _split(value: Any) -> list[str]:  # Any: a cell of JSON
@@ -191,8 +182,7 @@ def _split(value: Any) -> list[str]:  # Any: a cell of JSON
 def _choose_label(
     looks: dict[str, Look], names: list[str], kind: Kind, doubts: dict[str, str]
 ) -> str:
-    is_number = kind.is_number
-    if is_number:
+    if kind.is_number:
         numbers = [name for name in names if looks[name].is_number]
         if not numbers:
             raise GuessError(f"found no column of numbers among {', '.join(names)}")
@@ -202,11 +192,12 @@ def _choose_label(
         fitting = [name for name in short if not looks[name].is_count] or names
     if named := find_name(LABEL_NAMES, names if kind.has_several_labels else fitting):
         return named
-    label = fitting[-1] if is_number else min(fitting, key=lambda name: looks[name].distinct)
-    others = [
-        n for n in fitting if n != label and (is_number or looks[n].words <= LONGEST_LABEL / 2)
-    ]
-    if others:
+    if kind.is_number:
+        label, alike = fitting[-1], fitting
+    else:
+        label = min(fitting, key=lambda name: looks[name].distinct)
+        alike = [name for name in fitting if looks[name].words <= LONGEST_LABEL / 2]
+    if others := [name for name in alike if name != label]:
         doubts["label"] = f"could also be {', '.join(others)}"
     return label
 
@@ -239,34 +230,26 @@ def _find_pair(names: list[str]) -> list[str]:
     by_lower = {name.strip().lower(): name for name in names}
     wanted = PAIR_NAMES.split()
     pairs = zip(wanted[::2], wanted[1::2], strict=True)
-    found = [pair for pair in pairs if set(pair) <= set(by_lower)]
-    return [by_lower[name] for name in found[0]] if found else []
+    return next(([by_lower[a], by_lower[b]] for a, b in pairs if {a, b} <= {*by_lower}), [])
 
 
 def assign_choices(columns: dict[str, list[Any]]) -> Roles:
-    """Return the columns of the candidates, of the question and of the right candidate.
-
-    Raises:
-        GuessError: no columns have numbered names, or none marks the right candidate.
-    """
     choices = _find_choices(list(columns))
-    looks = {name: Look(values) for name, values in columns.items()}
     rest = [name for name in columns if name not in choices]
     if not rest:
         raise GuessError(
             f"found the candidates {', '.join(choices)} and nothing else, expected a column of the "
             "question, and one that says which of them is right"
         )
-    label = find_name(RIGHT_NAMES, rest) or min(rest, key=lambda name: looks[name].distinct)
+    label = find_name(RIGHT_NAMES, rest) or _find_fewest(columns, rest)
     texts = [name for name in rest if name != label]
     if not texts:
         raise GuessError(f"found no question column among {label} and {choices[0]} ...")
     doubts: dict[str, str] = {}
-    question = choose_texts(looks, texts, 1, doubts)
+    question = choose_texts({name: Look(columns[name]) for name in texts}, texts, 1, doubts)
     seen = {str(value).strip() for value in columns[label]}
-    roles = Roles(question, label, doubts=doubts, choices=choices)
-    roles.choice_labels = _find_labels(label, seen, choices)
-    return roles
+    labels = _find_labels(label, seen, choices)
+    return Roles(question, label, choices=choices, choice_labels=labels, doubts=doubts)
 
 
 def _find_choices(names: list[str]) -> list[str]:
@@ -282,18 +265,17 @@ def _find_choices(names: list[str]) -> list[str]:
             f"found no columns of candidates among {', '.join(names)}, expected two at least with "
             "names in a header such as choice1 and choice2, and one that says which is right"
         )
-    usual = [stem for stem in STEMS if stem in several]
-    return several[usual[0]] if usual else max(several.values(), key=len)
+    usual = next((several[stem] for stem in STEMS if stem in several), None)
+    return usual or max(several.values(), key=len)
 
 
 def _find_labels(label: str, seen: set[str], choices: list[str]) -> list[str] | None:
     """Return the column's name for each candidate; None for 0, 1, 2 ..."""
-    from_zero = [str(number) for number in range(len(choices))]
-    from_one = [str(number + 1) for number in range(len(choices))]
-    if seen <= set(from_zero):
+    numbers = [str(number) for number in range(len(choices) + 1)]
+    if seen <= set(numbers[:-1]):
         return None
-    upper = list(LETTERS[: len(choices)])
-    for names in (from_one, upper, [letter.lower() for letter in upper], choices):
+    upper, lower = (list(letters[: len(choices)]) for letters in (ascii_uppercase, ascii_lowercase))
+    for names in (numbers[1:], upper, lower, choices):
         if seen <= set(names):
             return names
     raise GuessError(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.column import SYMBOLS
-from nlp_core.data.readers.example import Example, Passage, Question, Rows, Sentence
+from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
 from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, Form, Kind
 
@@ -58,19 +58,15 @@ def write_columns(path: Path, schema: pa.Schema, rows: Iterable[Values], rows_a_
 
 
 def write_rows(path: Path, kind: Kind, ids: Sequence[int], rows: Rows, tokenize: Tokenizer) -> None:
-    """Write what a reader of a source gives to a parquet file.
+    """Write what a reader of a source returns to a parquet file.
 
     The tokens of a language model begin and end with the boundary `<eos>`: what it reads before the
-    first word, and predicts after the last. Questions have both texts and their tokens, and
-    where each token of the passage begins and ends, and which of them are the answer: its `first`
-    and `last` token, both null where there is none.
+    first word, and predicts after the last. Of a question, `first` and `last` are the tokens of the
+    passage at the ends of the answer, both null if there is none.
 
     Args:
-        path: the file.
-        kind: of the task.
         ids: row number of each row in its official file.
         rows: all examples, all sentences or all questions.
-        tokenize: turns a text into tokens.
     """
     extras = sorted(rows[0].extras) if rows and not isinstance(rows[0], Question) else []
     values = _build_rows(ids, rows, kind, tokenize)
@@ -84,7 +80,9 @@ def _build_rows(
     for number, row in zip(ids, rows, strict=True):
         if isinstance(row, Question):
             if row.passage is not passage:  # all questions on it share one list of its tokens
-                passage, tokens = row.passage, _cut_tokens(row.passage)
+                passage = row.passage
+                bounds = zip(passage.starts.tolist(), passage.ends.tolist(), strict=True)
+                tokens = [passage.text[start:end] for start, end in bounds]
             yield {"id": number, **_build_question(row, tokens, tokenize)}
         elif isinstance(row, Sentence):
             found = {"tokens": row.tokens, TAGS: row.tags, LABEL: row.label}
@@ -123,8 +121,3 @@ def _build_question(row: Question, tokens: list[str], tokenize: Tokenizer) -> Va
         "first": row.first,
         "last": row.last,
     }
-
-
-def _cut_tokens(passage: Passage) -> list[str]:
-    bounds = zip(passage.starts.tolist(), passage.ends.tolist(), strict=True)
-    return [passage.text[start:end] for start, end in bounds]

@@ -29,13 +29,10 @@ class _Row(NamedTuple):
     """A token's line, split around its tag."""
 
     line: Line
-    columns: list[str]
+    columns: int
     before: str
+    tag: str
     after: str
-
-    @property
-    def tag(self) -> str:
-        return self.columns[-1]
 
 
 @dataclass
@@ -84,8 +81,8 @@ class Conversion:
                 continue
             row = self._cut(line, path)
             first = first or row
-            if len(row.columns) != len(first.columns):
-                fault = f"found {len(row.columns)} columns, expected {len(first.columns)}"
+            if row.columns != first.columns:
+                fault = f"found {row.columns} columns, expected {first.columns}"
                 raise _refuse(path, line.number, f"{fault} as in line {first.line.number}")
             rows.append(row)
         yield from self._finish(rows, path)
@@ -110,8 +107,8 @@ class Conversion:
             raise _refuse(path, line.number, "found 1 column, expected a token and its tag")
         if not all(column.strip() for column in columns):
             raise _refuse(path, line.number, "found an empty column")
-        end = len(text)
-        return _Row(line, columns, text[: end - len(columns[-1])], line.text[end:])
+        before = text.removesuffix(columns[-1])
+        return _Row(line, len(columns), before, columns[-1], line.text[len(text) :])
 
     def _finish(self, rows: list[_Row], path: Path) -> Iterator[str]:
         numbers = [row.line.number for row in rows]

@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
@@ -75,16 +76,15 @@ class Guess:
 def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     """Guess format, separator, header, columns and tagging scheme of a training file.
 
-    `has_choices`: whether a row contains all candidates of its question.
+    Args:
+        has_choices: whether a row contains all candidates of its question.
 
     Raises:
         DataError: the file is missing, empty or malformed, or lacks columns for the kind.
     """
-    check_file(path)
     if kind.has_passages:
         return _guess_questions(path)
-    if path.suffix.lower() != ".parquet":
-        _check_rows(path)
+    _check_rows(path)
     found = guess_format(path, kind)
     if found == "conll":
         guess = _guess_columns(path)
@@ -96,17 +96,15 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
 
 
 def _guess_scheme(guess: Guess, path: Path) -> None:
-    """Add the tagging scheme, or check the offsets of entities."""
-    doubt = ""
+    doubt, first = "", islice(read_examples(path, guess.data), SAMPLE)
     if guess.data.has_spans:
         borders = BorderCheck()
-        for example in islice(read_examples(path, guess.data), SAMPLE):
+        for example in first:
             borders.add(example.borders, example.line())
         doubt = borders.describe()
     else:
         scheme = detect_scheme(read_examples(path, guess.data), path)
         guess.data = guess.data.model_copy(update={"scheme": scheme})
-        first = islice(read_examples(path, guess.data), SAMPLE)
         if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):
             doubt = "the tags are numbers; entities need names, such as B-PER"
     guess.reasons["scheme"] = SCHEMES[guess.data.scheme or "plain"]
@@ -115,18 +113,13 @@ def _guess_scheme(guess: Guess, path: Path) -> None:
 
 
 def guess_texts(path: Path) -> DataConfig:
-    """Guess how a file of unlabelled texts is read; .txt has a text per line.
-
-    Raises:
-        DataError: the file is missing, empty or malformed, or has no column of texts.
-    """
+    """Guess how a file of unlabelled texts is read; .txt has a text per line."""
     check_file(path)
     if path.suffix.lower() == ".txt":
         # a text never contains this separator
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
-    if path.suffix.lower() != ".parquet":
-        _check_rows(path)
+    _check_rows(path)
     values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
     columns, _ = _read_sample(path, values)
     if not columns:
@@ -137,7 +130,9 @@ def guess_texts(path: Path) -> DataConfig:
 
 
 def _check_rows(path: Path) -> None:
-    if not any(line.text.strip() for line in read_lines(path)):
+    check_file(path)
+    is_text = path.suffix.lower() != ".parquet"
+    if is_text and not any(line.text.strip() for line in read_lines(path)):
         raise DataError(
             f"{path}: found only blank lines, expected at least one row. Is it the right file?"
         )
@@ -177,11 +172,7 @@ def _guess_questions(path: Path) -> Guess:
 
 
 def guess_format(path: Path, kind: Kind) -> Format:
-    """Guess the format of a file from its name and its first lines; SQuAD is not among them.
-
-    Raises:
-        DataError: no format fits.
-    """
+    """Guess the format of a file from its name and its first lines; SQuAD is not among them."""
     check_file(path)
     known = SUFFIXES.get(path.suffix.lower())
     if known in ("parquet", "jsonl") or (known == "conll" and known in kind.user_file.formats):
@@ -233,11 +224,10 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
     values: dict[str, Any] = {"format": found}
     columns, nested = _read_sample(path, values)
     entities = find_entities(columns | nested) if kind.has_tags else None
-    if entities is not None:
-        columns[entities] = (columns | nested)[entities]
-        values |= {"scheme": "spans", "tokens": "plain_words"}
     try:
         if entities is not None:
+            columns[entities] = (columns | nested)[entities]
+            values |= {"scheme": "spans", "tokens": "plain_words"}
             roles = assign_entities(columns, kind, entities)
         else:
             roles = assign_choices(columns) if has_choices else assign_roles(columns, kind)
@@ -257,12 +247,14 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
     optional = ("tags", "group", "choices", "choice_labels")
     values |= {key: name for key in optional if (name := getattr(roles, key))}
     if kind.has_several_labels:
-        odd = [v for v in columns[roles.label] if not isinstance(v, str | list | None)]
-        if odd:
+        cells = columns[roles.label]
+        if odd := [cell for cell in cells if not isinstance(cell, str | list | None)]:
             raise DataError(
                 f"{path}: found {odd[0]!r} in '{roles.label}', expected a list of labels."
             )
-        values["label_separator"] = _guess_label_separator(columns[roles.label])
+        texts = [cell for cell in cells if isinstance(cell, str)]
+        marks = (mark for mark in "|;," if any(mark in text for text in texts))
+        values["label_separator"] = next(marks, " ") if texts else None
     data = _build(kind, values)
     return Guess(data, *_explain(data, roles, columns))
 
@@ -270,10 +262,7 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
 def _read_sample(
     path: Path, values: dict[str, Any]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Return some values of each flat column, and of each nested one.
-
-    Adds to `values`, which has the format, how the file was read.
-    """
+    """Return values of each flat and each nested column; add to `values` how they were read."""
     if values["format"] in ("tsv", "csv"):
         columns = _read_delimited(path, values)
     else:
@@ -300,8 +289,7 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
     fitting = [row for row in rows if len(row) == width]
     header = values["header"] = len(rows[0]) == width and is_header(rows[0], fitting[1:])
     names = rows[0] if header else [str(number) for number in range(1, width + 1)]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(
             f"{path}: line 1: found the column '{twice[0]}' twice, expected names that differ."
         )
@@ -317,15 +305,14 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
 
 def _guess_separator(path: Path) -> str:
     """Return the separator that cuts the most rows into the same number of cells."""
-    counts = {}
+    counts = Counter[str]()
     for mark in ",;\t|":
-        try:
-            rows = list(islice(read_cells(path, mark, quoted=True), SAMPLE))
-        except DataError:
-            continue
-        width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
-        if width > 1:
-            counts[mark] = share
+        # text that is quoted for another separator may be malformed for this one
+        with suppress(DataError):
+            rows = islice(read_cells(path, mark, quoted=True), SAMPLE)
+            width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
+            if width > 1:
+                counts[mark] = share
     return max(counts, key=lambda mark: counts[mark], default=",")
 
 
@@ -342,17 +329,9 @@ def _is_quoted(path: Path) -> bool:
     return len(widths) == 1
 
 
-def _guess_label_separator(values: list[Any]) -> str | None:  # Any: cells of JSON
-    texts = [value for value in values if isinstance(value, str)]
-    if not texts:
-        return None
-    return next((mark for mark in "|;," if any(mark in text for text in texts)), " ")
-
-
 def _explain(
     data: DataConfig, roles: Roles, columns: dict[str, list[Any]]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what was seen and what is not sure, by key of the section."""
     reasons, doubts = {}, dict(roles.doubts)
     if data.format in ("tsv", "csv"):
         reasons["header"] = "the first line names the columns" if data.header else "no header line"

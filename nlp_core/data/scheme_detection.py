@@ -1,7 +1,9 @@
 """Detect the tagging scheme of a file: IOB1, BIO, BIOES, BILOU, or plain tags."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 from nlp_core.data.readers.user import UserExample
@@ -22,23 +24,24 @@ class _Evidence:
         letters: the prefixes that occur.
         first: line and tag of the first tag with a prefix (True), and without (False).
         broken: by scheme, line and message of its first broken rule.
-        starts: how many entities begin with I- and with B-, not after another of their type.
+        starts: how many entities begin with each prefix, not after another of their type.
     """
 
     def __init__(self, examples: Iterable[UserExample]) -> None:
         self.letters: set[str] = set()
         self.first: dict[bool, tuple[int, str]] = {}
         self.broken: dict[str, tuple[int, str]] = {}
-        self.starts = {"I": 0, "B": 0}
+        self.starts: Counter[str] = Counter()
         for example in examples:
             tags = example.targets[TAGS]
-            before = OUTSIDE
-            for idx, tag in enumerate(tags):
+            for idx, (before, tag) in enumerate(pairwise([OUTSIDE, *tags])):
                 if tag != OUTSIDE:
                     self._see(tag, before, example.line(idx))
-                before = tag
-            for scheme in ("BIO", *CLOSED):
-                self._test(scheme, example, tags)
+            for scheme in sorted({"BIO", *CLOSED} - {*self.broken}):
+                try:
+                    read_spans(tags, scheme)
+                except TagError as err:
+                    self.broken[scheme] = (example.line(err.index), str(err))
 
     def _see(self, tag: str, before: str, line: int) -> None:
         is_prefixed = len(tag) > 2 and tag[1] == "-" and tag[0] in LETTERS
@@ -46,27 +49,19 @@ class _Evidence:
         if not is_prefixed:
             return
         self.letters.add(tag[0])
-        if before[2:] != tag[2:] and tag[0] in self.starts:
+        if before[2:] != tag[2:]:
             self.starts[tag[0]] += 1
             if tag[0] == "B":
                 found = f"the tag {tag} begins an entity after {before} (not IOB1)"
                 self.broken.setdefault("IOB1", (line, found))
 
-    def _test(self, scheme: str, example: UserExample, tags: list[str]) -> None:
-        if scheme in self.broken:
-            return
-        try:
-            read_spans(tags, scheme)
-        except TagError as err:
-            self.broken[scheme] = (example.line(err.index), str(err))
-
 
 def detect_scheme(examples: Iterable[UserExample], path: Path) -> str:
     """Return the scheme that all tags of a file follow.
 
-    A file valid in BIO is BIO. IOB1 allows B- only after an entity of the same type, so a file
-    whose entities begin sometimes with I- and sometimes with B- is mixed. A few such B- (the
-    training file of CoNLL-2003 has some) give only a warning.
+    IOB1 allows B- only after an entity of the same type, so a file whose entities begin sometimes
+    with I- and sometimes with B- is mixed. A few such B- give only a warning: the training file of
+    CoNLL-2003 has some.
 
     Raises:
         DataError: the tags follow no scheme, or are mixed; both lines are named.

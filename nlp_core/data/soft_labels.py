@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
 from nlp_core.data.batching import locate_rows
-from nlp_core.data.label_column import LabelColumn
+from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.task import Answers, Split, Task
 from nlp_core.files import MANIFEST, replacing
 from nlp_core.kinds import TAGS

@@ -1,17 +1,19 @@
-"""The columns of a split that a model can read: tokens, texts and numbers."""
+"""The columns of a split: the tokens, texts and numbers that a model can read, and the labels."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from mmap import MADV_DONTNEED, mmap
-from typing import Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 
 from nlp_core.config.column import NUMBERS, SINGLE_TEXTS, TEXTS
 from nlp_core.data.batching import LookedUp, Ragged
+from nlp_core.errors import DataError, suggest
+from nlp_core.kinds import LABEL, LABELS
 
 ROWS_A_CHUNK = 1 << 14
 Encode = Callable[[list[str]], np.ndarray]
@@ -25,8 +27,6 @@ class Rows(Protocol):
 
 
 class RowMaker:
-    """Rows that a function makes when they are asked for."""
-
     def __init__(self, make: Callable[[np.ndarray], np.ndarray]) -> None:
         self._make = make
 
@@ -38,15 +38,15 @@ class RowMaker:
 class TextColumn:
     """The tokens of one text of each example, as numbers of the words of a lexicon.
 
-    Nothing in it depends on a model, and the numbers may be those of a mapped file: then memory
-    does not grow with the texts, as long as neither `tokens` nor all rows are asked for.
+    The numbers may be those of a mapped file: then memory does not grow with the texts, as long as
+    neither `tokens` nor all rows are asked for.
 
     Attributes:
         lexicon: the word of each number.
         numbers: of the tokens, flat, [total].
         starts: where each example begins, [N].
         lengths: tokens of each example, [N].
-        dropped: number of the words that were too rare to be kept; None: there are none.
+        dropped: number of the words that were too rare to be kept; None: all were kept.
     """
 
     lexicon: list[str]
@@ -57,19 +57,13 @@ class TextColumn:
 
     @classmethod
     def build(cls, tokens: Sequence[str], offsets: np.ndarray) -> "TextColumn":
-        """Number the words of a column.
-
-        Args:
-            tokens: all tokens of all examples, in order.
-            offsets: where each example begins, and the end, [N + 1].
-        """
+        """Number the words of a column; `offsets` are the bounds of its examples, [N + 1]."""
         number = {word: idx for idx, word in enumerate(dict.fromkeys(tokens))}
         numbers = np.array([number[word] for word in tokens], dtype=np.int32)
         return cls(list(number), numbers, offsets[:-1], np.diff(offsets))
 
     @cached_property
     def tokens(self) -> list[str]:
-        """All tokens of all examples, in order."""
         return list(chain.from_iterable(self.list_rows()))
 
     @property
@@ -79,7 +73,7 @@ class TextColumn:
         return offsets
 
     def count(self) -> Counter[str]:
-        """Return the frequency of each word in the column; dropped words are left out."""
+        """Return how often each word occurs; dropped words are left out."""
         counts = np.zeros(len(self.lexicon), dtype=np.int64)
         for start in range(0, len(self.starts), ROWS_A_CHUNK):
             counts += np.bincount(self._read(start), minlength=len(counts))
@@ -95,7 +89,7 @@ class TextColumn:
         return self._look_up(encode(self.lexicon))
 
     def spell(self, encode: Encode) -> tuple[Ragged, Rows]:
-        """Return for each token the place of its word in order, and what makes the characters."""
+        """Return the place of each token's word in sorted order, and the words' characters."""
         order = sorted(range(len(self.lexicon)), key=self.lexicon.__getitem__)
         places = np.empty(len(order), dtype=np.int64)
         places[order] = np.arange(len(order))
@@ -108,29 +102,30 @@ class TextColumn:
         return self._look_up(np.empty(0))
 
     def row(self, row: int) -> list[str]:
-        """Return the tokens of one example."""
         start = int(self.starts[row])
         numbers = self.numbers[start : start + int(self.lengths[row])]
         return [self.lexicon[number] for number in numbers.tolist()]
 
     def list_rows(self) -> list[list[str]]:
-        """Return the tokens of every example."""
         return [self.row(row) for row in range(len(self.starts))]
 
     def subset(self, rows: np.ndarray) -> "TextColumn":
-        """Return the column of some rows."""
         return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
 
     def _look_up(self, values: np.ndarray) -> Ragged:
         return LookedUp(values, self.starts, self.lengths, self.numbers)
 
     def _read(self, start: int) -> np.ndarray:
-        """Return the numbers of a chunk of rows, of which some may be missing in between."""
         chunk = slice(start, start + ROWS_A_CHUNK)
-        starts, sizes = self.starts[chunk], self.lengths[chunk]
-        places = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        found: np.ndarray = self.numbers[places + np.arange(len(places))]
+        found: np.ndarray = self.numbers[_list_places(self.starts[chunk], self.lengths[chunk])]
         return found
+
+
+def _list_places(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the places of the items of rows, flat; rows between them may be missing."""
+    begins = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    places: np.ndarray = begins + np.arange(len(begins))
+    return places
 
 
 @dataclass(frozen=True)
@@ -166,45 +161,34 @@ class NumberColumn:
         if self.offsets is None:
             return replace(self, values=self.values[rows])
         sizes = np.diff(self.offsets)[rows]
-        begins = np.repeat(self.offsets[rows] - np.cumsum(sizes) + sizes, sizes)
-        places = begins + np.arange(len(begins))
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return replace(self, values=self.values[places], offsets=offsets)
+        values = self.values[_list_places(self.offsets[rows], sizes)]
+        return replace(self, values=values, offsets=offsets)
 
 
 @dataclass(frozen=True)
 class RawText:
-    """The text, or both texts, of each example, for a model's own tokenizer.
-
-    Attributes:
-        second: None if an example has one text.
-    """
+    """The text, or both texts, of each example, for a model's own tokenizer."""
 
     first: Sequence[str]
     second: Sequence[str] | None
 
     def subset(self, rows: np.ndarray) -> "RawText":
-        """Return the texts of some rows."""
-        first, second = (
-            None if texts is None else [texts[row] for row in rows.tolist()]
-            for texts in (self.first, self.second)
-        )
-        assert first is not None
-        return RawText(first, second)
+        chosen = rows.tolist()
+        second = None if self.second is None else [self.second[row] for row in chosen]
+        return RawText([self.first[row] for row in chosen], second)
 
     def list_columns(self) -> dict[str, "RawText"]:
         """Return by column what a model can read: the texts and, of two, each by itself."""
-        found = {TEXTS: self}
-        if self.second is not None:
-            texts = self.first, self.second
-            for name, text in zip(SINGLE_TEXTS, texts, strict=True):
-                found[name] = RawText(text, None)
-        return found
+        if self.second is None:
+            return {TEXTS: self}
+        first, second = SINGLE_TEXTS
+        return {TEXTS: self, first: RawText(self.first, None), second: RawText(self.second, None)}
 
 
 @dataclass(frozen=True)
 class WordText:
-    """The tokens of one text of each example, which are to be cut into pieces.
+    """The tokens of one text of each example, to be cut into pieces.
 
     Attributes:
         before: the tokens of the text before it; None if an example has one text.
@@ -216,3 +200,71 @@ class WordText:
 
 Column = TextColumn | NumberColumn | RawText | WordText
 """What a raw-input layer can read."""
+
+
+@dataclass(frozen=True)
+class LabelColumn(Sequence[Any]):
+    """The labels of each example; an item is a label, a tuple of labels or a list of tags.
+
+    Attributes:
+        target: label, labels or tags.
+        where: the file, for error messages.
+        lines: first line of each label in the user's file.
+    """
+
+    target: str
+    words: TextColumn
+    where: str = "input"
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, target: str, rows: Sequence[Any]) -> "LabelColumn":
+        lists = [[row] if target == LABEL else [*row] for row in rows]
+        offsets = np.cumsum([0, *map(len, lists)])
+        return cls(target, TextColumn.build([*chain.from_iterable(lists)], offsets))
+
+    def __len__(self) -> int:
+        return len(self.words.starts)
+
+    @overload
+    def __getitem__(self, row: int) -> Any: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[Any]: ...
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            return [self[idx] for idx in range(*row.indices(len(self)))]
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        found = self.words.row(row)
+        if self.target == LABEL:
+            return found[0]
+        return tuple(found) if self.target == LABELS else found
+
+    def encode(self, labels: list[str]) -> Ragged | Rows:
+        """Return label ids, or of several labels 1 at each; an unknown label is a DataError."""
+        number = {label: idx for idx, label in enumerate(labels)}
+        for label in self.words.lexicon:
+            if label not in number:
+                raise self._refuse(label, labels)
+        ids = self.words.look_up(lambda words: np.array([number.get(word, -1) for word in words]))
+        if self.target == LABEL:
+            return RowMaker(lambda rows: ids.take(rows)[:, 0])
+        if self.target != LABELS:
+            return ids
+        every = np.arange(len(labels))
+        return RowMaker(
+            lambda rows: (
+                (ids.take(rows, padding=-1)[:, :, None] == every).any(axis=1).astype(np.float32)
+            )
+        )
+
+    def subset(self, rows: np.ndarray) -> "LabelColumn":
+        return replace(self, words=self.words.subset(rows))
+
+    def _refuse(self, label: str, labels: list[str]) -> DataError:
+        line, hint = self.lines.get(label), suggest(label, labels)
+        if line is None:
+            place, other = self.where, "the task's manifest does not name"
+        else:
+            place, other = f"{self.where}: line {line}", "the training file does not have"
+        return DataError(f"{place}: found the label '{label}', which {other}. {hint}")

@@ -64,11 +64,7 @@ def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
 
 
 def convert_tags(tags: list[str], source: str, target: str) -> list[str]:
-    """Return a sentence's tags in another scheme.
-
-    Raises:
-        TagError: the tags break the rules of their scheme.
-    """
+    """Return a sentence's tags in another scheme; TagError if they break the rules of theirs."""
     return write_tags(read_spans(tags, source), len(tags), target)
 
 

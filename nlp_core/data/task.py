@@ -12,8 +12,15 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
-from nlp_core.data.label_column import LabelColumn
-from nlp_core.data.split_column import Column, NumberColumn, RawText, Rows, TextColumn, WordText
+from nlp_core.data.split_column import (
+    Column,
+    LabelColumn,
+    NumberColumn,
+    RawText,
+    Rows,
+    TextColumn,
+    WordText,
+)
 from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json

@@ -14,11 +14,11 @@ from nlp_core.config.column import NUMBERS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
 from nlp_core.data.columns import Values, build_schema, write_columns
-from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
 from nlp_core.data.scheme_detection import suggest_scheme
+from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.tagging_scheme import TagError, convert_tags
 from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import TOKENIZERS
@@ -36,12 +36,9 @@ MOST_LABELS = 10_000
 
 
 def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[str] = ()) -> Split:
-    """Return the examples of a file, written into the cache unless they are there.
+    """Return the examples of a file as a split; a second reading takes them from the cache.
 
     Args:
-        path: the file.
-        data: how it is read.
-        name: of the split.
         pieces: columns that a pretrained encoder cuts into pieces of its own; it knows pieces of
             all words, however rare, and unchanged texts are read into memory.
 
@@ -85,11 +82,6 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
 
 
 def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
-    """Write a file's examples and their manifest into an empty folder.
-
-    Raises:
-        DataError: see `read_user_file`.
-    """
     rows, target = _FileRows(path, data), folder / f"{EXAMPLES}.parquet"
     schema = build_schema(data.kind, data.extras)
     num_rows = write_columns(target, schema, rows, ROWS_A_GROUP)
@@ -108,11 +100,11 @@ def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
 
 
 class _FileRows:
-    """The examples of a file as rows of a parquet file; what is checked is what one row lacks.
+    """The examples of a file as rows of a parquet file, and what needs all rows to be known.
 
     Attributes:
         borders: how entities fit the tokens; None if they are no spans.
-        lines: by target each label, and the line on which it is first.
+        lines: by target the first line of each label.
         counts: of all labels.
     """
 
@@ -122,7 +114,8 @@ class _FileRows:
         self.counts: Counter[str] = Counter()
         self._path, self._data = path, data
         self._widths: dict[str, int] = {}
-        self._groups = _Groups(is_by_run=data.group is None)
+        self._groups: dict[str, int] = {}
+        self._last: tuple[str | None, int] = (None, -1)
 
     def __iter__(self) -> Iterator[Values]:
         kind = self._data.kind
@@ -136,8 +129,16 @@ class _FileRows:
             for name in kind.target_names:
                 row[name] = self._read_target(name, example)
             if example.group is not None:
-                row[GROUP] = self._groups.find(example.group)
+                row[GROUP] = self._number_question(example.group)
             yield row
+
+    def _number_question(self, group: str) -> int:
+        """Number the questions of candidates, by a column or by runs of equal texts."""
+        if self._data.group is not None:
+            return self._groups.setdefault(group, len(self._groups))
+        last, number = self._last
+        self._last = (group, number + (group != last))
+        return self._last[1]
 
     def _check_widths(self, example: UserExample) -> None:
         for name, values in example.extras.items():
@@ -185,21 +186,3 @@ class _FileRows:
             line = example.line(err.index)
             hint = suggest_scheme(read_examples(self._path, self._data), source)
             raise refuse(self._path, line, f"{err}{hint}") from err
-
-
-class _Groups:
-    """Number the questions of candidates, by their names or by runs of equal ones."""
-
-    def __init__(self, *, is_by_run: bool) -> None:
-        self._is_by_run = is_by_run
-        self._numbers: dict[str, int] = {}
-        self._last: str | None = None
-        self._highest = -1
-
-    def find(self, group: str) -> int:
-        if group not in self._numbers or (self._is_by_run and group != self._last):
-            self._highest += 1
-            self._numbers = {group: self._highest} if self._is_by_run else self._numbers
-            self._numbers[group] = self._highest
-        self._last = group
-        return self._numbers[group]

@@ -9,7 +9,6 @@ import numpy as np
 
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.holdout import draw_held_out
-from nlp_core.data.label_column import LabelColumn
 from nlp_core.data.question_file import (
     Targets,
     build_question_split,
@@ -17,6 +16,7 @@ from nlp_core.data.question_file import (
     read_questions,
 )
 from nlp_core.data.readers.user import read_examples
+from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
 from nlp_core.data.user_file import read_user_file
@@ -42,21 +42,17 @@ WRONG_AND_RIGHT = (
     ("wrong", "right"),
     ("irrelevant", "relevant"),
 )
-"""What a wrong and a right candidate may be called; heads and metrics take the last for right."""
+"""Possible labels of a wrong and of a right candidate."""
+RIGHT = {right for _, right in WRONG_AND_RIGHT}
 
 
 @dataclass(frozen=True)
 class UserTask(Task):
-    """A task that the user's files hold.
-
-    Attributes:
-        splits: by name, "train" and "dev" and where it is given "test".
-    """
+    """A task whose splits, "train", "dev" and perhaps "test", are the user's files."""
 
     splits: Mapping[str, Split]
 
     def read_split(self, name: str) -> Split:
-        """Return one split."""
         return self.splits[name]
 
 
@@ -66,14 +62,9 @@ def read_user_task(
     """Read the user's files.
 
     Args:
-        files: "train", and where they are given "dev" and "test".
-        data: how they are read.
-        pieces: columns that a pretrained encoder cuts into pieces of its own.
-        name: what messages call the task.
-        seed: of the part of train that is held out where there is no "dev".
-
-    Raises:
-        DataError: a file is missing or malformed, or too small.
+        files: "train", and perhaps "dev" and "test".
+        pieces: see `read_user_file`.
+        seed: of the part of train that is held out if there is no "dev".
     """
     splits: Mapping[str, Split]
     if data.kind.has_passages:
@@ -91,14 +82,7 @@ def read_user_task(
 def build_user_task(
     data: DataConfig, targets: dict[str, list[str]], name: str, splits: Mapping[str, Split]
 ) -> UserTask:
-    """Return the task that some splits of the user's files hold.
-
-    Args:
-        data: how they are read.
-        targets: by target (label, labels, tags) all labels; none for values.
-        name: what messages call it.
-        splits: the examples, by name.
-    """
+    """Return the task of some splits; `targets` has by target all labels, none for values."""
     return UserTask(
         name=name,
         kind=data.kind,
@@ -117,29 +101,14 @@ def build_user_task(
 def read_user_split(
     path: Path, data: DataConfig, name: str, targets: Targets, pieces: Collection[str] = ()
 ) -> Split:
-    """Read a file with labels that a model is measured on.
-
-    Args:
-        path: the file.
-        data: how it is read.
-        name: of the split.
-        targets: by target what the model was trained to predict.
-        pieces: columns that a pretrained encoder cuts into pieces of its own.
-
-    Raises:
-        DataError: the file is missing or malformed.
-    """
+    """Read a file with labels; `targets` has by target what the model was trained to predict."""
     if not data.kind.has_passages:
         return read_user_file(path, data, name, pieces)
     return build_question_split(name, read_questions(path, data, targets=targets), data)
 
 
 def check_form(path: Path, data: DataConfig) -> None:
-    """Refuse a file that is not of the form that is read, as far as its first example shows it.
-
-    Raises:
-        DataError: the file is missing or malformed.
-    """
+    """Raise DataError if a file is missing, or if its first example is malformed."""
     if data.kind.has_passages:
         read_questions(path, data)
     else:
@@ -148,8 +117,6 @@ def check_form(path: Path, data: DataConfig) -> None:
 
 def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[str]]:
     """Return by target all labels of a training file, with every tag that its entities can have.
-
-    Labels that look wrong are warned of.
 
     Raises:
         DataError: there is nothing to learn: only one label, or candidates with labels
@@ -165,7 +132,8 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
             one = f"the label '{found[0]}' alone" if found else "no labels"
             raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
         if data.kind.is_grouped:
-            targets[name] = sorted(found, key=_is_right)
+            # heads and metrics take the last label for that of right candidates
+            targets[name] = sorted(found, key=lambda label: label.lower() in RIGHT)
             if tuple(label.lower() for label in targets[name]) not in WRONG_AND_RIGHT:
                 many = f"the labels {', '.join(found[:MANY_LABELS])}"
                 raise DataError(
@@ -180,10 +148,6 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
             types = sorted({tag[2:] for tag in found if tag != OUTSIDE})
             targets[name] = list_tags(types, data.target_scheme)
     return targets
-
-
-def _is_right(label: str) -> bool:
-    return label.lower() in {right for _, right in WRONG_AND_RIGHT}
 
 
 def _hold_out(train: Split, path: Path, seed: int) -> dict[str, Split]:

@@ -12,7 +12,8 @@ from nlp_core.config.dataset import read_dataset
 from nlp_core.config.export import Variant
 from nlp_core.config.name import CELL, SEED, name_folder
 from nlp_core.export.parity import Parity
-from nlp_core.prediction.trained_model import RUN, TrainedModel
+from nlp_core.prediction.trained_folder import RUN
+from nlp_core.prediction.trained_model import TrainedModel
 
 README = "README.md"
 Note = Mapping[str, Any]  # Any: JSON

@@ -1,7 +1,17 @@
 """Metrics of each kind of task, registered with their functions, directions and units."""
 
-from nlp_core.metrics.base import METRICS, Metric, Predictions, is_better, is_lower_better, register
-from nlp_core.metrics.measurement import check_metrics, check_selecting_metric, has_metric, measure
+from nlp_core.metrics.base import (
+    METRICS,
+    Predictions,
+    check_metrics,
+    check_selecting_metric,
+    has_metric,
+    is_better,
+    is_lower_better,
+    measure,
+    register,
+)
+from nlp_core.metrics.classification import Confusion, count_confusions
 from nlp_core.registry import import_modules
 
 import_modules(__name__, __path__)

@@ -6,25 +6,47 @@ A label's metrics compare it with all others. Averages are over labels: `macro` 
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.errors import DataError
 from nlp_core.metrics.base import LABEL, PRECISION, Predictions, register
-from nlp_core.metrics.binary import (
-    Decision,
-    average_auc,
-    compute_auc,
-    compute_average_precision,
-    find_operating_point,
-)
 
 ONE_LABEL = ("classification", "pair_classification")
 LABELS = (*ONE_LABEL, "multi_label")
 Indicator = NDArray[np.bool_]
 BINS = 15  # Guo et al. 2017, section 4
+# Above every probability, also when rounded to the 6 places of results: nothing is chosen.
+NOTHING = 1.000001
+
+
+class Decision(NamedTuple):
+    """A yes-no question about many examples; `what` names it in error messages."""
+
+    what: str
+    target: NDArray[np.bool_]
+    score: NDArray[np.floating]
+
+    @property
+    def has_both(self) -> bool:
+        return bool(self.target.any()) and not bool(self.target.all())
+
+
+class Confusion(NamedTuple):
+    """The examples with the label of a row and the prediction of a column, [L, L]."""
+
+    labels: list[str]
+    counts: NDArray[np.int64]
+
+
+def count_confusions(predictions: Predictions) -> Confusion:
+    from sklearn.metrics import confusion_matrix
+
+    labels = [str(label) for label in predictions.labels]
+    target, prediction = _texts(predictions.target), _texts(predictions.prediction)
+    return Confusion(labels, confusion_matrix(target, prediction, labels=labels))
 
 
 @register("accuracy", *ONE_LABEL)
@@ -52,7 +74,7 @@ def measure_matthews(predictions: Predictions) -> float:
 
 @register("expected_calibration_error", *ONE_LABEL, better="lower")
 def measure_calibration_error(predictions: Predictions) -> float:
-    return compute_calibration_error(require_score(predictions).max(1), _compare(predictions))
+    return compute_calibration_error(_require_score(predictions).max(1), _compare(predictions))
 
 
 def compute_calibration_error(
@@ -81,7 +103,6 @@ def measure_label(score: str, predictions: Predictions, label: str) -> float:
 
 
 def measure_average(score: str, average: str, predictions: Predictions) -> float:
-    """Return precision, recall or F1 over all labels of the task."""
     target, prediction = _indicate_both(predictions)
     if len(predictions.labels) == 1:  # scikit-learn takes one column for two classes
         return _score(score, target[:, 0], prediction[:, 0])
@@ -95,16 +116,17 @@ def _score(score: str, target: Indicator, prediction: Indicator, **options: str)
     return float(compute(target, prediction, zero_division=0, **options))
 
 
-@register("macro_auc", *LABELS)
-def measure_macro_auc(predictions: Predictions) -> float:
-    """Return the mean area under the ROC curves of the labels that some, not all, examples have."""
-    return average_auc(_decide_each(predictions))
+def compute_auc(decision: Decision) -> float:
+    """Return the area under the ROC curve: the share of pairs (yes, no) in the right order."""
+    from sklearn.metrics import roc_auc_score
 
-
-@register("weighted_auc", *LABELS)
-def measure_weighted_auc(predictions: Predictions) -> float:
-    """Return the mean of `macro_auc`, each label weighted by how many examples have it."""
-    return average_auc(_decide_each(predictions), weighted=True)
+    if not decision.has_both:
+        labelled = "labelled" if decision.target.all() else "not labelled"
+        raise DataError(
+            f"found only examples {labelled} '{decision.what}', expected both classes. Measure a "
+            "larger split, or another metric."
+        )
+    return float(roc_auc_score(decision.target, decision.score))
 
 
 @register("micro_auc", *LABELS)
@@ -114,9 +136,21 @@ def measure_auc(predictions: Predictions, label: str | None = None) -> float:
     return compute_auc(_decide(predictions, label))
 
 
+@register("macro_auc", *LABELS)
+def measure_mean_auc(predictions: Predictions, *, weighted: bool = False) -> float:
+    """Return the mean area under the ROC curves of the labels that some, not all, examples have.
+
+    With `weighted`, a label counts as many times as examples have it.
+    """
+    decisions = _decide_each(predictions)
+    defined = [item for item in decisions if item.has_both] or decisions[-1:]
+    weights = [int(item.target.sum()) for item in defined] if weighted else None
+    return float(np.average([compute_auc(item) for item in defined], weights=weights))
+
+
 @register(f"average_precision{LABEL}", *LABELS)
 def measure_average_precision(predictions: Predictions, label: str) -> float:
-    return compute_average_precision(_decide(predictions, label))
+    return _compute_average_precision(_decide(predictions, label))
 
 
 @register("average_precision", "multi_label")
@@ -124,31 +158,41 @@ def measure_mean_average_precision(predictions: Predictions) -> float:
     """Return the mean average precision over the labels that some example has."""
     decisions = _decide_each(predictions)
     defined = [item for item in decisions if item.target.any()] or decisions[-1:]
-    return float(np.mean([compute_average_precision(item) for item in defined]))
+    return float(np.mean([_compute_average_precision(item) for item in defined]))
 
 
-@register(f"recall_at_precision{PRECISION}", "multi_label")
-@register(f"recall_at_precision{PRECISION}{LABEL}", *LABELS)
-def measure_recall_at_precision(
-    predictions: Predictions, precision: float, label: str | None = None
+def _compute_average_precision(decision: Decision) -> float:
+    """Return sum_n (R_n - R_{n-1}) P_n over the thresholds: the area under precision and recall."""
+    from sklearn.metrics import average_precision_score
+
+    _require_positive(decision)
+    return float(average_precision_score(decision.target, decision.score))
+
+
+def measure_at_precision(
+    wanted: str, predictions: Predictions, precision: float, label: str | None = None
 ) -> float:
-    """Return the recall at the best threshold of at least a precision.
+    """Return the highest recall whose precision is high enough, or its highest threshold.
 
-    Without a label, that of the decisions on all labels, with one threshold.
+    If no threshold is precise enough, the recall is 0 and the threshold above 1. Without a label,
+    the decisions on all labels have one threshold.
+
+    Args:
+        wanted: recall or threshold.
     """
-    return find_operating_point(_decide(predictions, label), precision).recall
+    from sklearn.metrics import precision_recall_curve
+
+    decision = _decide(predictions, label)
+    _require_positive(decision)
+    found, recall, threshold = precision_recall_curve(decision.target, decision.score)
+    allowed = np.flatnonzero(found[:-1] >= precision)
+    if not len(allowed):
+        return 0.0 if wanted == "recall" else NOTHING
+    best = max(allowed, key=lambda idx: (recall[idx], threshold[idx]))
+    return float(recall[best] if wanted == "recall" else threshold[best])
 
 
-@register(f"threshold_at_precision{PRECISION}", "multi_label", better=None, in_points=False)
-@register(f"threshold_at_precision{PRECISION}{LABEL}", *LABELS, better=None, in_points=False)
-def measure_threshold_at_precision(
-    predictions: Predictions, precision: float, label: str | None = None
-) -> float:
-    """Return the threshold of `recall_at_precision`."""
-    return find_operating_point(_decide(predictions, label), precision).threshold
-
-
-def of_last_label(compute: Callable[..., float]) -> Callable[..., float]:
+def _of_last_label(compute: Callable[..., float]) -> Callable[..., float]:
     """Return the metric of the last label, which is the positive one by convention."""
 
     def measure_last(predictions: Predictions, *numbers: float) -> float:
@@ -157,29 +201,41 @@ def of_last_label(compute: Callable[..., float]) -> Callable[..., float]:
     return measure_last
 
 
+register("weighted_auc", *LABELS)(partial(measure_mean_auc, weighted=True))
+register("auc", *ONE_LABEL, "ranking")(_of_last_label(measure_auc))
+register("average_precision", *ONE_LABEL)(_of_last_label(measure_average_precision))
 for name in ("f1", "precision", "recall"):
     measure_one = partial(measure_label, name)
     register(f"{name}{LABEL}", *LABELS)(measure_one)
-    register(name, *ONE_LABEL)(of_last_label(measure_one))
+    register(name, *ONE_LABEL)(_of_last_label(measure_one))
     for average in ("macro", "micro", "weighted"):
         register(f"{average}_{name}", *LABELS)(partial(measure_average, name, average))
-register("auc", *ONE_LABEL, "ranking")(of_last_label(measure_auc))
-register("average_precision", *ONE_LABEL)(of_last_label(measure_average_precision))
-register(f"recall_at_precision{PRECISION}", *ONE_LABEL)(of_last_label(measure_recall_at_precision))
-register(f"threshold_at_precision{PRECISION}", *ONE_LABEL, better=None, in_points=False)(
-    of_last_label(measure_threshold_at_precision)
-)
+for is_recall in (True, False):
+    add = partial(register, better="higher" if is_recall else None, in_points=is_recall)
+    name = "recall" if is_recall else "threshold"
+    measure_point = partial(measure_at_precision, name)
+    add(f"{name}_at_precision{PRECISION}", "multi_label")(measure_point)
+    add(f"{name}_at_precision{PRECISION}{LABEL}", *LABELS)(measure_point)
+    add(f"{name}_at_precision{PRECISION}", *ONE_LABEL)(_of_last_label(measure_point))
 
 
-def require_score(predictions: Predictions) -> NDArray[np.floating]:
+def _require_score(predictions: Predictions) -> NDArray[np.floating]:
     if predictions.score is None:
         raise DataError("found no scores, expected the probability of each label.")
     return predictions.score
 
 
+def _require_positive(decision: Decision) -> None:
+    if not decision.target.any():
+        raise DataError(
+            f"found no example labelled '{decision.what}', expected at least one. Measure a larger "
+            "split, or another metric."
+        )
+
+
 def _decide(predictions: Predictions, label: str | None) -> Decision:
     """Return the decision on a label; None: the pooled decisions on all labels."""
-    score, target = require_score(predictions), _indicate(predictions.target, predictions.labels)
+    score, target = _require_score(predictions), _indicate(predictions.target, predictions.labels)
     if label is None:
         return Decision("any of the labels", target.ravel(), score.ravel())
     column = list(predictions.labels).index(label)
@@ -195,7 +251,6 @@ def _texts(values: Sequence[object]) -> NDArray[np.str_]:
 
 
 def _compare(predictions: Predictions) -> NDArray[np.bool_]:
-    """Return whether each example's one label is right."""
     right: NDArray[np.bool_] = _texts(predictions.target) == _texts(predictions.prediction)
     return right
 

@@ -5,6 +5,7 @@ credit for the order of the file.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,32 +16,14 @@ from nlp_core.metrics.base import Predictions, register
 ALMOST_SURE = 1 - 1e-6
 
 
-@register("map", "ranking")
-def measure_map(predictions: Predictions) -> float:
-    """Return the mean average precision over the questions that have a right candidate."""
-    return float(score_questions("map", predictions).mean())
-
-
-@register("mrr", "ranking")
-def measure_mrr(predictions: Predictions) -> float:
-    """Return the mean of 1 / (rank of the first right candidate), over answerable questions."""
-    return float(score_questions("mrr", predictions).mean())
-
-
-@register("accuracy", "ranking")
-def measure_accuracy(predictions: Predictions) -> float:
-    """Return the share of answerable questions with a right candidate before all others."""
-    return float(score_questions("accuracy", predictions).mean())
-
-
 def score_questions(metric: str, predictions: Predictions) -> NDArray[np.floating]:
-    """Return the value of each answerable question, whose mean is the metric.
-
-    Args:
-        metric: map, mrr or accuracy.
-    """
+    """Return map, mrr or accuracy of each question that has a right candidate."""
     score = QUESTION_SCORES[metric]
     return np.array([score(relevant, scores) for relevant, scores in _questions(predictions)])
+
+
+def measure_mean(metric: str, predictions: Predictions) -> float:
+    return float(score_questions(metric, predictions).mean())
 
 
 def _average_precision(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
@@ -54,10 +37,13 @@ def _reciprocal_rank(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -
 
 
 def _is_first(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
+    """Return 1 if a right candidate ranks before all wrong ones."""
     return float(_reciprocal_rank(relevant, score) == 1.0)
 
 
 QUESTION_SCORES = {"map": _average_precision, "mrr": _reciprocal_rank, "accuracy": _is_first}
+for metric in QUESTION_SCORES:
+    register(metric, "ranking")(partial(measure_mean, metric))
 
 
 def _questions(
@@ -81,7 +67,7 @@ def _restore_order(score: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return numbers in the order of the candidates' scores.
 
     Near 1 the probability of the right label is rounded to few values, or to 1; the small one of
-    the wrong label still has all digits.
+    the wrong label still has all its digits.
     """
     wrong, right = score[:, 0], score[:, -1]
     with np.errstate(divide="ignore"):  # no probability at all: before all others

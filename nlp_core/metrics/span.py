@@ -27,10 +27,7 @@ Compare = Callable[[str, str], float]
 
 
 def normalise_answer(text: str) -> str:
-    """Return an answer as it is compared: `The "Golden" Gate.` gives `golden gate`.
-
-    Only ASCII punctuation is dropped, and an article becomes a gap.
-    """
+    """Return an answer as it is compared: `The "Golden" Gate.` gives `golden gate`."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
@@ -55,8 +52,7 @@ def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
 
     Args:
         compare: returns the score of two normalised answers.
-        targets: the right answers; none, or only ones that are empty when normalised, for a
-            question without an answer.
+        targets: the right answers; empty for a question without an answer.
         found: the model's answer; empty for none.
     """
     right = [text for text in map(normalise_answer, targets) if text] or [""]
@@ -65,8 +61,9 @@ def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
 
 
 def measure_score(compare: Compare, predictions: Predictions) -> float:
-    pairs = zip(predictions.target, predictions.prediction, strict=True)
-    return float(np.mean([score_answer(compare, _read(right), str(text)) for right, text in pairs]))
+    targets = cast(Sequence[Sequence[str]], predictions.target)
+    pairs = zip(targets, predictions.prediction, strict=True)
+    return float(np.mean([score_answer(compare, right, str(text)) for right, text in pairs]))
 
 
 def measure_label(compare: Compare, predictions: Predictions, label: str) -> float:
@@ -80,10 +77,6 @@ def measure_label(compare: Compare, predictions: Predictions, label: str) -> flo
         )
     target, prediction = zip(*kept, strict=True)
     return measure_score(compare, Predictions(predictions.labels, target, prediction))
-
-
-def _read(answer: object) -> Sequence[str]:
-    return cast(Sequence[str], answer)
 
 
 for name, compare in (("exact_match", compare_exactly), ("f1", compare_words)):

@@ -1,11 +1,15 @@
-"""Metrics of a task with one tag for each token, where tags mark entities."""
+"""Metrics of a task with one tag for each token, also next to an intent of the whole utterance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
 
 from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.metrics import classification
 from nlp_core.metrics.base import LABEL, Predictions, register
 
 SCHEMES = {"BIO": "IOB2", "BIOES": "IOBES"}  # our names and those of seqeval
@@ -23,16 +27,13 @@ def measure_entities(
         label: the entity type to count; None: all.
         strict: whether a sequence that breaks the rules of the scheme is no entity.
 
-    Raises:
-        ConfigError: the scheme does not mark entities.
-        DataError: a tag is not of the scheme.
-
     Source: Tjong Kim Sang and De Meulder 2003 (CoNLL-2003 shared task), its program conlleval.
     """
     import seqeval.metrics
     import seqeval.scheme
 
-    name = predictions.scheme or _guess_scheme(predictions.labels)
+    closes = any(label.startswith(("E-", "S-")) for label in predictions.labels)
+    name = predictions.scheme or ("BIOES" if closes else "BIO")
     if name not in SCHEMES:
         raise ConfigError(f"metrics: unknown tagging scheme '{name}'. {suggest(name, SCHEMES)}")
     target, prediction = _tags(predictions.target), _tags(predictions.prediction)
@@ -45,9 +46,24 @@ def measure_entities(
     return float(compute(target, prediction, zero_division=0, **mode))
 
 
+def measure_slots(score: str, predictions: Predictions, *, strict: bool = False) -> float:
+    return measure_entities(score, _select(predictions, "tags"), strict=strict)
+
+
+@register("intent_accuracy", "intent_slots")
+def measure_intents(predictions: Predictions) -> float:
+    return classification.measure_accuracy(_select(predictions, "label"))
+
+
+@register("frame_accuracy", "intent_slots")
+def measure_frames(predictions: Predictions) -> float:
+    """Return the share of utterances whose intent and tags are all right."""
+    pairs = zip(predictions.target, predictions.prediction, strict=True)
+    return float(np.mean([target == found for target, found in pairs]))
+
+
 @register("accuracy", "tagging")
 def measure_accuracy(predictions: Predictions) -> float:
-    """Return the share of tokens whose tag is right."""
     from sklearn.metrics import accuracy_score
 
     target = list(chain.from_iterable(_tags(predictions.target)))
@@ -65,12 +81,16 @@ def _check_tags(tags: set[str], scheme: str) -> None:
         )
 
 
-def _guess_scheme(labels: Sequence[str]) -> str:
-    return "BIOES" if any(label.startswith(("E-", "S-")) for label in labels) else "BIO"
-
-
 def _keep_type(sentences: list[list[str]], label: str) -> list[list[str]]:
     return [[tag if tag.partition("-")[2] == label else "O" for tag in row] for row in sentences]
+
+
+def _select(predictions: Predictions, name: str) -> Predictions:
+    target, prediction = (
+        [cast(Mapping[str, Any], answer)[name] for answer in answers]
+        for answers in (predictions.target, predictions.prediction)
+    )
+    return replace(predictions, target=target, prediction=prediction)
 
 
 def _tags(sentences: Sequence[object]) -> list[list[str]]:
@@ -80,4 +100,6 @@ def _tags(sentences: Sequence[object]) -> list[list[str]]:
 for score in ("f1", "precision", "recall"):
     for suffix in ("", LABEL):
         register(f"{score}{suffix}", "tagging")(partial(measure_entities, score))
+    register(f"slot_{score}", "intent_slots")(partial(measure_slots, score))
 register("f1_strict", "tagging")(partial(measure_entities, "f1", strict=True))
+register("slot_f1_strict", "intent_slots")(partial(measure_slots, "f1", strict=True))

@@ -15,8 +15,14 @@ from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.adversarial import FgmConfig, FreeLBConfig
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives.objective import AdversarialObjective
-from nlp_core.objectives.perturbation import Ball, Noise, Perturbed, intercept, repeat_pass
+from nlp_core.objectives.objective import (
+    AdversarialObjective,
+    Ball,
+    Noise,
+    Perturbed,
+    intercept,
+    repeat_pass,
+)
 
 Perturb = Callable[[int, Tensor, Tensor], Perturbed]
 """From the number of a call of a word table, its vectors and the mask of its real words to their
@@ -28,8 +34,7 @@ class LossPass(NamedTuple):
 
     Attributes:
         loss: of the pass, times its share.
-        perturbed: of each call of a word table.
-        gradients: of the loss, by each perturbation.
+        gradients: of the loss, by each perturbation of a call of a word table.
     """
 
     loss: float
@@ -41,12 +46,7 @@ class LossObjective(AdversarialObjective):
     """Losses of passes over perturbed word vectors, each of which trains the weights."""
 
     def pass_perturbed(self, batch: Batch, share: float, perturb: Perturb) -> LossPass:
-        """Add a pass's gradients to those of the weights.
-
-        Args:
-            share: factor on the loss.
-            perturb: gives each call of a word table its perturbation.
-        """
+        """Add a pass's gradients, of its loss times `share`, to those of the weights."""
         perturbed: list[Perturbed] = []
 
         def change(idx: int, vectors_BTD: Tensor, mask_BT: Tensor) -> Tensor:

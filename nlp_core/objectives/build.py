@@ -10,8 +10,10 @@ from nlp_core.config.adversarial import (
 from nlp_core.errors import ConfigError
 from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.adversarial import Fgm, FreeLB
-from nlp_core.objectives.objective import Objective
-from nlp_core.objectives.perturbation import Noise
+from nlp_core.objectives.objective import (
+    Noise,
+    Objective,
+)
 from nlp_core.objectives.smoothness import Average, Smart, Vat
 
 
@@ -24,11 +26,9 @@ def build_objective(
     rank: int = 0,
     copies: dict[int, object] | None = None,
 ) -> Objective:
-    """Build what a step trains on.
+    """Build what a step trains on: without a config, the loss as it is.
 
     Args:
-        config: how word vectors are perturbed; None: the loss as it is.
-        model: what is trained; `check_model` has let it pass.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
         copies: see Average; the same for all tasks of a run.
@@ -38,9 +38,7 @@ def build_objective(
     noise = Noise(seed, rank)
     match config:
         case SmartConfig(proximal=proximal):
-            average = None
-            if proximal is not None:
-                average = Average(model, proximal, num_steps, copies)
+            average = Average(model, proximal, num_steps, copies) if proximal else None
             return Smart(model, noise, config, average)
         case VatConfig():
             return Vat(model, noise, config)
@@ -51,7 +49,7 @@ def build_objective(
 
 
 def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:
-    """Refuse a model that cannot be trained so.
+    """Check that an adversarial method can train a model.
 
     Raises:
         ConfigError: the model has no word vectors to perturb, or a table of them without a

@@ -1,7 +1,7 @@
 """Distillation: a model whose loss has the soft labels of teachers in it.
 
-A student is the model itself with another loss, so that every objective, an adversarial one too,
-trains it as any other model. Soft labels are scores, as a head gives them; teacher and student are
+A student is the model itself with another loss, so that every objective trains it as any other
+model. Soft labels are scores, as a head gives them; teacher and student are
 compared by the `outputs` that the student's head makes of both, row by row: an example, a real
 token, a label of several, the candidates of a question. The members of an ensemble count alike,
 each after its own softmax.
@@ -31,6 +31,9 @@ from nlp_core.models.graph import GraphModel, find_shares
 from nlp_core.objectives.divergence import kl
 from nlp_core.objectives.matching import Matching
 
+Scores = Mapping[str, tuple[Tensor, Tensor | None]]
+"""By head its scores and the mask of what they are for."""
+
 
 @dataclass(frozen=True)
 class Lesson:
@@ -40,9 +43,8 @@ class Lesson:
         soft: by target (label, labels, tags) the soft labels of the training split.
         widths: by target the numbers of a soft label; 0: one, a value.
         marginals: whether those of tags are log-probabilities of a conditional random field.
-        objective: how teacher and student are compared.
         weight: share of the soft labels in the loss.
-        num_labelled: the first examples of the split, which have labels as well.
+        num_labelled: how many of the first examples have labels too.
         matching: what layers learn from those of the teacher; None: nothing.
     """
 
@@ -92,13 +94,18 @@ class Student(GraphModel):
         Only labelled examples count in the loss of the labels, which is as much of the whole as
         there are of them.
         """
-        labelled = [self._select_labelled(batch) for batch in batches]
+        device = next(iter(batches[0].targets.values())).device
+        labelled = [
+            select_rows({}, batch, self._find_labelled(batch).to(device))[1] for batch in batches
+        ]
         portion = sum(len(batch.rows) for batch in labelled) / sum(len(b.rows) for b in batches)
         none = dict.fromkeys(self.plan.heads, 0.0)
         terms = find_shares([self.count_terms(b) if len(b.rows) else none for b in labelled])
         rows = find_shares([self.count_rows(batch) for batch in batches])
         soft = find_shares([self._count_soft(batch) for batch in batches])
-        windows = find_shares([{"": self._count_windows(batch)} for batch in batches])
+        matching = self.lesson.matching
+        sizes = [matching.count_windows(b) if matching else len(b.rows) for b in batches]
+        windows = find_shares([{"": size} for size in sizes])
         return [
             replace(
                 batch,
@@ -112,40 +119,31 @@ class Student(GraphModel):
             for idx, batch in enumerate(batches)
         ]
 
-    def _select_labelled(self, batch: Batch) -> Batch:
-        rows = torch.from_numpy(np.flatnonzero(batch.rows < self.lesson.num_labelled))
-        device = next(iter(batch.targets.values())).device
-        return select_rows({}, batch, rows.to(device))[1]
+    def _find_labelled(self, batch: Batch) -> Tensor:
+        return torch.from_numpy(np.flatnonzero(batch.rows < self.lesson.num_labelled))
 
     def _count_soft(self, batch: Batch) -> dict[str, float]:
         """Return by head how many terms the soft loss of a batch is the mean of."""
         terms, rows = self.count_terms(batch), self.count_rows(batch)
-        is_tags = {name: self._head(name).target == TAGS for name in terms}
-        return {name: terms[name] if is_tags[name] else rows[name] for name in terms}
+        return {name: (terms if self._head(name).target == TAGS else rows)[name] for name in terms}
 
-    def _count_windows(self, batch: Batch) -> int:
-        matching = self.lesson.matching
-        return len(batch.rows) if matching is None else matching.count_windows(batch)
-
-    def sum_losses(
-        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
-    ) -> Tensor:
+    def sum_losses(self, scores: Scores, batch: Batch) -> Tensor:
         weight = self.lesson.weight
         losses = []
-        labelled = np.flatnonzero(batch.rows < self.lesson.num_labelled)
+        labelled = self._find_labelled(batch)
         if weight < 1 and len(labelled) == len(batch.rows):
             losses.append((1 - weight) * super().sum_losses(scores, batch))
         elif weight < 1 and len(labelled):
             # the shares of a part count labelled examples only
             share = 1.0 if batch.shares else len(labelled) / len(batch.rows)
             device = next(iter(scores.values()))[0].device
-            part = select_rows(scores, batch, torch.from_numpy(labelled).to(device))
+            part = select_rows(scores, batch, labelled.to(device))
             losses.append((1 - weight) * share * super().sum_losses(*part))
         if weight > 0 or not losses:
             losses.append(weight * self._compare(scores, batch))
         return torch.stack(losses).sum()
 
-    def _compare(self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch) -> Tensor:
+    def _compare(self, scores: Scores, batch: Batch) -> Tensor:
         losses = []
         for name, (score, mask) in scores.items():
             head = self._head(name)
@@ -190,10 +188,7 @@ class Student(GraphModel):
             )
 
 
-def select_rows(
-    scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch, rows: Tensor
-) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Batch]:
-    """Return the scores and the targets of some examples of a batch."""
+def select_rows(scores: Scores, batch: Batch, rows: Tensor) -> tuple[Scores, Batch]:
     kept = {
         name: (score[rows], None if mask is None else mask[rows])
         for name, (score, mask) in scores.items()
@@ -216,9 +211,9 @@ def compare_soft(
     """Return how far a student's rows lie from those of its teachers, 0 where they are equal.
 
     Args:
-        objective: how they are compared; values always by the squared difference from the mean.
-        teacher_KN: logits [K, N, L] or values [K, N] of each teacher.
-        student_N: logits [N, L] or values [N] of the student.
+        objective: how logits are compared; values by the squared difference from the mean.
+        teacher_KN: logits [K, N, L] or values [K, N].
+        student_N: logits [N, L] or values [N].
 
     Note: a mean over L counts only the classes that a row has (candidates of its question).
     """

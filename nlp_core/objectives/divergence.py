@@ -8,6 +8,8 @@ probability is 0, and so is its share.
 Shape letters: N rows, L classes.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -22,22 +24,12 @@ def compare_rows(
 
     Args:
         name: which divergence of distributions; values are compared by their squared error.
-        first: logits [N, L] or values [N]; of `kl` the distribution that the mean is taken over.
-        second: the same of the other output.
+        first: logits [N, L] or values [N]; `kl` is a mean over its distribution.
     """
     assert first.shape == second.shape, (first.shape, second.shape)
     if first.ndim == 1:
         return (first - second).square()
-    log_p_NL, log_q_NL = first.log_softmax(-1), second.log_softmax(-1)
-    match name:
-        case "kl":
-            return kl(log_p_NL, log_q_NL)
-        case "symmetric_kl":
-            return symmetric_kl(log_p_NL, log_q_NL)
-        case "jensen_shannon":
-            return jensen_shannon(log_p_NL, log_q_NL)
-        case "hellinger":
-            return squared_hellinger(log_p_NL, log_q_NL)
+    return DIVERGENCES[name](first.log_softmax(-1), second.log_softmax(-1))
 
 
 def mean_divergence(
@@ -49,10 +41,6 @@ def mean_divergence(
 
 def kl(log_p_NL: Float[Tensor, "N L"], log_q_NL: Float[Tensor, "N L"]) -> Float[Tensor, " N"]:
     """Return KL(p || q) = sum p (log p - log q) of each row.
-
-    Args:
-        log_p_NL: log-probabilities of p.
-        log_q_NL: log-probabilities of q.
 
     Note: the sum of -p + q, which is 0, is added class by class. No term is then below 0, and at
         p = q each term's slope is exactly 0 instead of a sum that cancels up to rounding.
@@ -90,3 +78,11 @@ def squared_hellinger(
     """Return ||sqrt p - sqrt q||^2 / 2 = 1 - sum sqrt(p q) of each row; at most 1."""
     gap_NL = (log_p_NL / 2).exp() - (log_q_NL / 2).exp()
     return gap_NL.square().sum(-1) / 2
+
+
+DIVERGENCES: dict[DivergenceName, Callable[[Tensor, Tensor], Tensor]] = {
+    "kl": kl,
+    "symmetric_kl": symmetric_kl,
+    "jensen_shannon": jensen_shannon,
+    "hellinger": squared_hellinger,
+}

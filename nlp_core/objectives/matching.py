@@ -10,8 +10,8 @@ mapped layers; a part of a batch counts by its windows.
 Shape letters: W windows, H heads, L pieces, K pieces as keys, D width.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -29,20 +29,16 @@ from nlp_core.objectives.divergence import kl
 
 @dataclass(frozen=True)
 class Matching:
-    """The encoder of a teacher, and what the student's learns from it.
+    """The encoder of a teacher, in evaluation mode, and what the student's learns from it.
 
-    A record and no module: what holds it has none of its weights among its own.
-
-    Attributes:
-        config: which layers, and how much they count.
-        teacher: the teacher's encoder, in evaluation mode, no weight of it trained.
+    It is no module, so that the teacher's weights are not among those of the student.
     """
 
     config: MatchingConfig
     teacher: PretrainedEncoder
 
     def __deepcopy__(self, memo: object) -> "Matching":
-        """Return itself: nothing changes it, and copies of a model share it."""
+        """Return itself: copies of a model share it."""
         return self
 
     @property
@@ -53,21 +49,17 @@ class Matching:
     def hidden(self) -> bool:
         return bool(self.config.hidden and self.config.hidden_weight)
 
-    @contextmanager
-    def watch(self, plan: ModelPlan, blocks: nn.ModuleDict) -> Iterator[list[Recorded]]:
+    def watch(
+        self, plan: ModelPlan, blocks: nn.ModuleDict
+    ) -> AbstractContextManager[list[Recorded]]:
         """Record the student's encoder; see `PretrainedEncoder.record`."""
-        with _find_encoder(plan, blocks, self.config.layer).record(attention=self.attention) as own:
-            yield own
+        return _find_encoder(plan, blocks, self.config.layer).record(attention=self.attention)
 
     def count_windows(self, batch: Batch) -> int:
         return len(batch.features[self.config.layer][2])
 
     def compare(self, plan: ModelPlan, batch: Batch, passes: list[Recorded]) -> Tensor:
-        """Return what the layers of a pass add to its loss.
-
-        Args:
-            passes: what `watch` recorded of one pass over the batch.
-        """
+        """Return what the layers of a pass, recorded by `watch`, add to its loss."""
         layers = {layer.name: layer for layer in plan.layers}
         own = layers[self.config.layer]
         sharing = [layer.name for layer in plan.layers if layer.owner == own.owner]
@@ -80,21 +72,19 @@ class Matching:
         inside_WL = features[2]
         losses = []
         if self.hidden:
-            pairs = self.config.hidden.items()
             parts = [
                 compare_hidden(teacher.hidden[theirs], student.hidden[ours], inside_WL)
-                for ours, theirs in pairs
+                for ours, theirs in self.config.hidden.items()
             ]
             losses.append(self.config.hidden_weight * torch.stack(parts).mean())
         if self.attention:
-            pairs = self.config.attention.items()
             parts = [
                 compare_attention(
                     teacher.attended[theirs - 1].log_weights(inside_WL),
                     student.attended[ours - 1].log_weights(inside_WL),
                     inside_WL,
                 )
-                for ours, theirs in pairs
+                for ours, theirs in self.config.attention.items()
             ]
             losses.append(self.config.attention_weight * torch.stack(parts).mean())
         return torch.stack(losses).sum()
@@ -121,9 +111,7 @@ def compare_attention(
     """Return the mean of KL(teacher || student) over the heads and the real pieces that attend.
 
     Args:
-        log_p_WHLK: logarithms of the teacher's attention.
-        log_q_WHLK: those of the student's.
-        inside_WL: True at real pieces.
+        log_p_WHLK: logarithms of the teacher's attention; q those of the student's.
 
     Source: Wang et al. 2020 (MiniLM), equation 5.
     """
@@ -133,7 +121,7 @@ def compare_attention(
 
 
 def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, where: str) -> None:
-    """Refuse encoders whose layers cannot be compared; let both record what is compared.
+    """Let two encoders record what is compared.
 
     Args:
         where: model file and layer of the teacher.
@@ -146,11 +134,9 @@ def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, w
     student = _find_encoder(plan, blocks, config.layer)
     own = f"{plan.where}: layer '{config.layer}'"
     maps: dict[str, Mapping[int, int]] = {"hidden": config.hidden, "attention": config.attention}
+    sides = ((own, student), (where, teacher))
     for name, pairs in maps.items():
-        for place, block, numbers in (
-            (own, student, pairs.keys()),
-            (where, teacher, pairs.values()),
-        ):
+        for (place, block), numbers in zip(sides, ([*pairs], [*pairs.values()]), strict=True):
             if pairs and max(numbers) > block.num_layers:
                 raise ConfigError(
                     f"{place}: found {block.num_layers} transformer layers, but the recipe's "
@@ -161,7 +147,7 @@ def check_matching(plan: ModelPlan, blocks: nn.ModuleDict, matching: Matching, w
         _require_equal(own, where, "hidden states of width", student.width, teacher.width)
     if config.attention:
         _require_equal(own, where, "attention heads:", student.num_heads, teacher.num_heads)
-    for place, block in ((own, student), (where, teacher)):
+    for place, block in sides:
         if matching.attention and not block.allow_attention():
             raise ConfigError(
                 f"{place}: found an encoder of type {block.encoder.config.model_type}, whose "

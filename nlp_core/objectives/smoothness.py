@@ -22,8 +22,15 @@ from nlp_core.config.adversarial import DivergenceName, ProximalConfig, SmartCon
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.divergence import mean_divergence
-from nlp_core.objectives.objective import AdversarialObjective
-from nlp_core.objectives.perturbation import Ball, Noise, Perturbed, freeze, intercept, repeat_pass
+from nlp_core.objectives.objective import (
+    AdversarialObjective,
+    Ball,
+    Noise,
+    Perturbed,
+    freeze,
+    intercept,
+    repeat_pass,
+)
 
 
 class Average:
@@ -34,9 +41,7 @@ class Average:
     with the model, not copied. What several tasks share has one average, that of the first of them.
 
     Args:
-        model: whose weights are averaged.
-        copies: what other tasks' averages have copied already, by identity, and takes up the rest;
-            None: there is no other task.
+        copies: the memo of `copy.deepcopy` that the averages of all tasks share; None: one task.
 
     Source: Jiang et al. 2020 (SMART), section 3.2, the momentum method.
     Note: the average's pass uses the dropout masks of the clean pass, so that equal weights mean
@@ -61,7 +66,6 @@ class Average:
 
     @torch.no_grad()
     def update(self, model: GraphModel, step: int) -> None:
-        """Move towards the weights of the model, before a step that is counted from 0."""
         is_early = step < self.num_early
         momentum = self.config.early_momentum if is_early else self.config.momentum
         current = dict(model.named_parameters())
@@ -69,18 +73,12 @@ class Average:
             average.lerp_(current[name], 1 - momentum)
 
     def outputs(self, batch: Batch, random_state: Tensor) -> dict[str, Tensor]:
-        """Return the outputs for a batch, with the dropout masks of a pass that began so.
-
-        They have no gradient, for no weight here asks for one; `torch.no_grad` would choose other
-        kernels of the LSTM, whose last bits differ from those of the model's own pass.
-        """
+        """Return the outputs for a batch, with the dropout masks of a pass that began so."""
         self.model.train()
+        # no weight here needs a gradient; torch.no_grad would choose other kernels of the LSTM,
+        # whose last bits differ from those of the model's own pass
         with repeat_pass(self.model, random_state):
             return self.model.compute_outputs(batch)
-
-    def restore(self, weights: Mapping[str, Tensor]) -> None:
-        for name, average in self.weights.items():
-            average.copy_(weights[name])
 
 
 AVERAGE = "average."
@@ -90,8 +88,7 @@ class CleanPass(NamedTuple):
     """The pass over the batch as it is.
 
     Attributes:
-        vectors: of each call of a word table, [B, T, D].
-        masks: of each call, True at real words, [B, T].
+        vectors, masks: of each call of a word table, [B, T, D], and where it reads real words.
         outputs: by head logits [N, L] or values [N].
         random_state: of torch's global generator, before the pass.
         is_rounded: whether most of the pass was computed in 16 bits.
@@ -108,10 +105,9 @@ class CleanPass(NamedTuple):
 class SmoothObjective(AdversarialObjective, ABC):
     """The loss, and how far the outputs move when the word vectors do.
 
-    loss + weight D(f(x), f(x + delta)). Loss and clean outputs come from one pass. The gradients of
-    D that delta is looked for with are taken with respect to delta only, from the vectors of that
-    pass on; no gradient of a weight is built for them. They are of float32 whatever the precision
-    of the step: 16 bits round the outputs of a small delta to the clean ones.
+    loss + weight D(f(x), f(x + delta)). Loss and clean outputs come from one pass. delta is found
+    by gradients of D with respect to delta only, computed in float32 whatever the precision of the
+    step: 16 bits round the outputs of a small delta to the clean ones.
     """
 
     def __init__(
@@ -141,7 +137,6 @@ class SmoothObjective(AdversarialObjective, ABC):
         return self._compare(batch, self.choose_reference(clean), outputs)
 
     def _compute_exactly(self, batch: Batch, clean: CleanPass) -> CleanPass:
-        """Return the clean pass with outputs of float32."""
         if not clean.is_rounded:
             return clean
         vectors = [item.detach() for item in clean.vectors]
@@ -149,9 +144,21 @@ class SmoothObjective(AdversarialObjective, ABC):
             nothing = [torch.zeros_like(item) for item in vectors]
             return clean._replace(outputs=self._pass_perturbed(batch, clean, vectors, nothing))
 
-    @abstractmethod
     def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        """Return a perturbation for each call of a word table."""
+        starts = zip(clean.vectors, clean.masks, strict=True)
+        found = [self.start_perturbation(vectors, mask) for vectors, mask in starts]
+        for step in range(self.steps):
+            gradients = self.find_gradients(batch, clean, found)
+            pairs = zip(found, gradients, strict=True)
+            found = [self.move_perturbation(item, gradient, step) for item, gradient in pairs]
+        return found
+
+    @abstractmethod
+    def start_perturbation(self, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed: ...
+
+    @abstractmethod
+    def move_perturbation(self, perturbed: Perturbed, gradient_BTD: Tensor, step: int) -> Perturbed:
+        """Return a perturbation moved along the gradient of the divergence."""
 
     def choose_reference(self, clean: CleanPass) -> dict[str, Tensor]:
         """Return the outputs that the perturbed ones are compared with."""
@@ -164,7 +171,6 @@ class SmoothObjective(AdversarialObjective, ABC):
     def find_gradients(
         self, batch: Batch, clean: CleanPass, perturbed: Sequence[Perturbed]
     ) -> tuple[Tensor, ...]:
-        """Return the gradient of the divergence by each perturbation."""
         deltas = [item.delta.detach().requires_grad_() for item in perturbed]
         vectors = [item.detach() for item in clean.vectors]
         reference = {name: item.detach() for name, item in clean.outputs.items()}
@@ -232,18 +238,12 @@ class Smart(SmoothObjective):
         self.ball = Ball(config.norm, config.level, config.epsilon)
         self.average = average
 
-    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        found = []
-        for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
-            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=self.config.noise_std)
-            found.append(drawn._replace(delta=self.ball.project(drawn.delta)))
-        for _ in range(self.steps):
-            gradients = self.find_gradients(batch, clean, found)
-            found = [
-                self.ball.ascend(item, gradient, self.config.step_size)
-                for item, gradient in zip(found, gradients, strict=True)
-            ]
-        return found
+    def start_perturbation(self, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
+        drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=self.config.noise_std)
+        return drawn._replace(delta=self.ball.project(drawn.delta))
+
+    def move_perturbation(self, perturbed: Perturbed, gradient_BTD: Tensor, step: int) -> Perturbed:
+        return self.ball.ascend(perturbed, gradient_BTD, self.config.step_size)
 
     def begin(self, step: int) -> None:
         if self.average is not None:
@@ -260,9 +260,9 @@ class Smart(SmoothObjective):
         return {AVERAGE + name: item for name, item in weights.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        if self.average is not None:
-            kept = {name.removeprefix(AVERAGE): item for name, item in state.items()}
-            self.average.restore(kept)
+        weights = {} if self.average is None else self.average.weights
+        for name, average in weights.items():
+            average.copy_(state[AVERAGE + name])
 
 
 class Vat(SmoothObjective):
@@ -284,19 +284,13 @@ class Vat(SmoothObjective):
         self.ball = Ball("l2", config.level, config.epsilon)
         self.probe = config.probe
 
-    def find_perturbations(self, batch: Batch, clean: CleanPass) -> list[Perturbed]:
-        found = []
-        for vectors_BTD, mask_BT in zip(clean.vectors, clean.masks, strict=True):
-            drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=1.0)
-            found.append(self.ball.point(drawn.delta, mask_BT, self.probe))
-        for idx in range(self.steps):
-            length = self.ball.radius if idx == self.steps - 1 else self.probe
-            gradients = self.find_gradients(batch, clean, found)
-            found = [
-                self.ball.point(gradient, mask_BT, length)
-                for gradient, mask_BT in zip(gradients, clean.masks, strict=True)
-            ]
-        return found
+    def start_perturbation(self, vectors_BTD: Tensor, mask_BT: Tensor) -> Perturbed:
+        drawn = self.noise.draw_normal(vectors_BTD, mask_BT, std=1.0)
+        return self.ball.point(drawn.delta, mask_BT, self.probe)
+
+    def move_perturbation(self, perturbed: Perturbed, gradient_BTD: Tensor, step: int) -> Perturbed:
+        length = self.ball.radius if step == self.steps - 1 else self.probe
+        return self.ball.point(gradient_BTD, perturbed.mask, length)
 
     def choose_reference(self, clean: CleanPass) -> dict[str, Tensor]:
         return {name: item.detach() for name, item in clean.outputs.items()}

@@ -34,14 +34,7 @@ FORMS = (".npy", ".jsonl")
 
 
 def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
-    """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`.
-
-    Args:
-        source: a file of texts, which says how such files are read.
-
-    Raises:
-        DataError: the folder holds no encoder, or the file no texts.
-    """
+    """Return a bare encoder as a model whose layers are `encoder`, `mean`, `first` and `max`."""
     size = read_size(folder)
     length = min(size.positions, LONGEST)
     encoder = {"block": "pretrained_encoder", "dim": size.dim, "max_length": length}
@@ -57,7 +50,7 @@ def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
             *pools,
             {"name": "all", "block": "concat", "inputs": [*POOLS]},
         ],
-        # a model has a head; this one is never asked
+        # a model needs a head; this one is never asked
         "heads": {"none": {"head": "classification", "inputs": ["all"]}},
     }
     plan = plan_model(parse_model(model, str(folder)), where=str(folder))
@@ -73,18 +66,16 @@ def build_encoder_model(folder: Path, source: Path) -> TrainedModel:
 def embed_file(
     predictor: Predictor, source: Path, target: Path, layer: str | None = None
 ) -> tuple[int, int]:
-    """Write what a layer has for each row of a file; return the rows and the width.
+    """Write a layer's vectors of each row of a file; return the number of rows and the width.
 
     Args:
-        source: the file; a column of labels may be there, and is not read.
-        target: what to write, whole or not at all: .npy is a matrix, float32 [rows, D]; .jsonl has
-            an object for each row, its own columns and `embedding`, a list, or a list of one for
-            each place where the layer has a vector for each.
-        layer: its name; None: the one that the first head reads.
+        source: a file of texts; labels are not read.
+        target: .npy gets a matrix, float32 [rows, D]; .jsonl an object for each row, with its own
+            columns and `embedding`: one vector, or a list of them from a layer of sequences.
+        layer: see `Predictor.find_layer`.
 
     Raises:
-        ConfigError: the target has another ending, or no form for what the layer has; see
-            `Predictor.find_layer`.
+        ConfigError: the target has another ending, or cannot hold what the layer has.
         DataError: the source is malformed, empty, or has a column `embedding`.
     """
     if target.suffix not in FORMS:
@@ -120,7 +111,7 @@ def _write_lines(rows: Iterator[tuple[FileRecord, np.ndarray]], target: Path) ->
 
 def _write_matrix(rows: Iterator[tuple[FileRecord, np.ndarray]], target: Path) -> tuple[int, int]:
     number, width = 0, 0
-    # what stands first says how many rows there are, which the last one shows
+    # the header has the number of rows, which is known at the end
     with TemporaryFile(dir=target.parent) as body, target.open("wb") as file:
         for _, value in rows:
             if value.ndim > 1:

@@ -4,8 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +26,7 @@ PLACES = 4
 DIGITS = 6
 """Digits of a predicted number, for the same reason."""
 NO_ITEMS = pa.list_(pa.null())
+TEXT = pa.string()
 ENTITY = pa.struct([("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())])
 Item = TypeVar("Item")
 Columns = dict[str, Any]
@@ -38,8 +38,8 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
     """Write a file with the predictions of another one, in the same form; return its rows.
 
     Args:
-        source: what to predict; a column of labels may be there, and is not read.
-        target: what to write, whole or not at all.
+        source: what to predict; labels are not read.
+        target: written whole or not at all.
         confidence_of: labels whose probabilities become columns.
 
     Raises:
@@ -51,13 +51,13 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
             "--confidence-of: found a model of entities in texts, whose tags belong to tokens that "
             "the file does not have; leave it out."
         )
-    places = {f"confidence_of_{label}": predictor.find_label(label) for label in confidence_of}
+    places = predictor.find_places(confidence_of)
     if predictor.data.format == "squad":
         return _answer_file(predictor, source, target, places)
     rows = _predict_rows(predictor, source, places)
     with replacing(target) as temporary:
         if predictor.data.format == "parquet":
-            item = ENTITY if predictor.data.has_spans else pa.string()
+            item = ENTITY if predictor.data.has_spans else TEXT
             number = _write_parquet(rows, source, temporary, item)
         else:
             number = _write_lines(rows, predictor.data, temporary)
@@ -67,11 +67,7 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
 
 
 def describe_prediction(prediction: Prediction, places: dict[str, int]) -> Columns:
-    """Return the new columns of one prediction.
-
-    Args:
-        places: for further columns the place of their label among the probabilities.
-    """
+    """Return the new columns of one prediction; `places` is that of `Predictor.find_places`."""
     answer = prediction.prediction
     columns: Columns = {
         "prediction": float(f"{answer:.{DIGITS}g}") if isinstance(answer, float) else answer
@@ -122,7 +118,7 @@ def _predict_rows(predictor: Predictor, source: Path, places: dict[str, int]) ->
 def read_chunks(
     predictor: Predictor, source: Path
 ) -> Iterator[tuple[list[FileRecord], list[UserExample]]]:
-    """Yield the rows of a file some at a time, with what a model reads of them."""
+    """Yield the rows of a file in chunks, with what a model reads of them."""
     data = predictor.data
     for records in _cut(read_records(source, data)):
         examples = [
@@ -133,7 +129,7 @@ def read_chunks(
 
 
 def refuse_taken(names: Iterable[str], record: FileRecord, source: Path) -> None:
-    """Refuse a row that has a column of a name which is to be written."""
+    """Raise DataError if a row already has one of the columns that are to be written."""
     if taken := [name for name in names if name in record.cells]:
         found = f"found a column '{taken[0]}', which is to be written; rename it"
         raise refuse(source, record.lines[0], found)
@@ -155,9 +151,7 @@ def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:
 
 
 def _join_cells(cells: list[Any], data: DataConfig) -> str:  # Any: texts, numbers, or lists
-    """Return a line of a TSV or CSV."""
-    mark = data.label_separator or " "
-    texts = [_join_items(cell, mark) if isinstance(cell, list) else str(cell) for cell in cells]
+    texts = [_name_cell(cell, data.label_separator or " ") for cell in cells]
     separator = data.separator_or_usual
     assert separator is not None
     if not data.is_quoted:
@@ -167,11 +161,13 @@ def _join_cells(cells: list[Any], data: DataConfig) -> str:  # Any: texts, numbe
     return line.getvalue()
 
 
-def _join_items(items: list[Any], mark: str) -> str:  # Any: texts, numbers, or entities
-    """Return the text of a list in a cell; entities as start:end:label, as they are read."""
-    if items and isinstance(items[0], dict):
-        return ",".join(":".join(map(str, item.values())) for item in items)
-    return mark.join(map(str, items))
+def _name_cell(cell: Any, mark: str) -> str:  # Any: a text, a number, or a list
+    """Return a cell as a text; entities as start:end:label, as they are read."""
+    if not isinstance(cell, list):
+        return str(cell)
+    if cell and isinstance(cell[0], dict):
+        return ",".join(":".join(map(str, item.values())) for item in cell)
+    return mark.join(map(str, cell))
 
 
 def _join_tokens(record: FileRecord, columns: Columns) -> str:
@@ -186,33 +182,29 @@ def _join_tokens(record: FileRecord, columns: Columns) -> str:
 
 
 def _write_parquet(
-    rows: Iterable[Row], source: Path, target: Path, item: pa.DataType | None = None
+    rows: Iterable[Row], source: Path, target: Path, item: pa.DataType = TEXT
 ) -> int:
-    """Write rows, whose lists of labels, tags or entities hold `item`s; return their number."""
-    item_type = item or pa.string()
-    number = 0
-    with ExitStack() as stack:
-        writer: pq.ParquetWriter | None = None
-        for chunk in _cut(rows):
+    """Write rows; `item` is what their lists of labels, tags or entities hold."""
+    chunks = _cut(rows)
+    first = next(chunks, [])
+    if not first:
+        return 0
+    schema, number = pq.read_schema(source), 0
+    for name in first[0][1]:
+        found = pa.array([columns[name] for _, columns in first]).type
+        # no label at all in the first rows says nothing of the others
+        inner = pa.float64() if name.startswith("confidence") else item
+        schema = schema.append(pa.field(name, pa.list_(inner) if found == NO_ITEMS else found))
+    with pq.ParquetWriter(target, schema) as writer:
+        for chunk in chain([first], chunks):
             number += len(chunk)
-            if writer is None:
-                schema = pq.read_schema(source)
-                for name in chunk[0][1]:
-                    column = pa.array([columns[name] for _, columns in chunk])
-                    # no label at all in the first rows says nothing of the others
-                    inner = pa.float64() if name.startswith("confidence") else item_type
-                    kind = pa.list_(inner) if column.type == NO_ITEMS else column.type
-                    schema = schema.append(pa.field(name, kind))
-                writer = stack.enter_context(pq.ParquetWriter(target, schema))
             values = [record.cells | columns for record, columns in chunk]
             writer.write_table(pa.Table.from_pylist(values, schema=schema))
     return number
 
 
 def _round(value: Any) -> Any:  # Any: a number or a list of them
-    return (
-        [round(item, PLACES) for item in value] if isinstance(value, list) else round(value, PLACES)
-    )
+    return [*map(_round, value)] if isinstance(value, list) else round(value, PLACES)
 
 
 def _cut(items: Iterable[Item]) -> Iterator[list[Item]]:

@@ -1,17 +1,29 @@
-"""What a model predicts for one input."""
+"""One input of a trained model, and what it predicts for it."""
 
-from collections.abc import Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
 
-from nlp_core.data.readers.user import UserExample
+from nlp_core.config.column import SYMBOLS
+from nlp_core.config.user_data import DataConfig
+from nlp_core.data.readers.example import Passage, Question
+from nlp_core.data.readers.user import UserExample, cut_texts, locate_text
+from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
+from nlp_core.data.task import Split
+from nlp_core.data.tokenization import LOCATORS
+from nlp_core.errors import ConfigError
 from nlp_core.heads.base import Head
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from reglue_runtime.span import Span, find_spans
+from reglue_runtime.text import EMPTY_TOKEN
+
+Input: TypeAlias = str | Sequence[str]
+"""A text; two texts for a pair; a text or its tokens where each token gets a tag."""
 
 
 class Prediction(NamedTuple):
@@ -20,13 +32,12 @@ class Prediction(NamedTuple):
     Attributes:
         prediction: the label, the labels, the number, a tag for each token, or the text of an
             answer, empty where there is none.
-        confidence: probability of the label or the answer, or of each of the labels or tags; None
-            for a number.
+        confidence: probability of the prediction, or of each label or tag; None for a number.
         probability: of each label, in the order of `Predictor.labels`: [L], or [T, L] for tags;
             None for a number.
-        tags: a tag for each token where a model predicts a label and tags; else None.
-        entities: where a model learnt stretches of texts, those that it finds, by letters; else
-            None. Without a label, each has the least confidence of its tokens.
+        tags: a tag for each token where a model predicts a label and tags.
+        entities: of a model trained on entities by offsets. Without a label, each has the least
+            confidence of its tokens.
     """
 
     prediction: str | float | list[str]
@@ -37,7 +48,6 @@ class Prediction(NamedTuple):
 
 
 def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:
-    """Return a prediction with the stretches of the text that its tags are of."""
     places = example.offsets
     if places is None:  # tokens were given
         return prediction
@@ -71,12 +81,7 @@ def choose_labels(
 def predict_batch(
     model: GraphModel, batch: Batch, targets: Mapping[str, list[str]]
 ) -> list[Prediction]:
-    """Return the predictions for the examples of a batch, in its order.
-
-    Args:
-        model: the model, in evaluation mode.
-        targets: by column all labels that can be predicted.
-    """
+    """Return the predictions for a batch; `targets` has by column all labels."""
     found: dict[str, list[Prediction]] = {}
     for name, (scores, mask) in model(batch).items():
         head = model.heads[name]
@@ -98,3 +103,57 @@ def predict_batch(
         return first
     tags = [cast(list[str], item.prediction) for item in others[0]]
     return [item._replace(tags=own) for item, own in zip(first, tags, strict=True)]
+
+
+def read_input(
+    item: Input, idx: int, data: DataConfig, tokenize: Callable[[str], list[str]]
+) -> UserExample:
+    """Return the example of an input; a wrong number of texts is a ConfigError."""
+    texts = [item] if isinstance(item, str) else list(item)
+    if data.has_spans and isinstance(item, str):
+        return locate_text([idx], item, data)
+    if data.kind.has_tags:
+        tokens = tokenize(item) if isinstance(item, str) else texts
+        return UserExample([idx], [tokens or [EMPTY_TOKEN]], {})
+    names = data.input_columns
+    if len(texts) != len(names):
+        raise ConfigError(
+            f"input {idx + 1}: found {len(texts)} texts, expected {len(names)}: "
+            f"{' and '.join(names)}."
+        )
+    if data.kind.has_passages:
+        return UserExample([idx], [], {}, raw=texts)
+    return cut_texts([idx], texts, data, tokenize)
+
+
+def read_question(example: UserExample, data: DataConfig) -> Question:
+    """Return the question of an example; a passage without words is a ConfigError."""
+    (number,), (text, context) = example.lines, example.raw
+    stretches = np.array(LOCATORS.get(data.tokens)(context), dtype=np.int32)
+    if not len(stretches):
+        raise ConfigError(f"input {number + 1}: found a context without words.")
+    starts, ends = stretches.T
+    return Question(str(number), text, Passage(1, number + 1, context, starts, ends), None)
+
+
+def build_split(examples: Sequence[UserExample], data: DataConfig, targets: Iterable[str]) -> Split:
+    size = len(examples)
+    words = {
+        name: [example.texts[idx] for example in examples]
+        for idx, name in enumerate(data.text_names)
+    }
+    numbers = {}
+    for name in data.extras:
+        rows = [example.extras[name] for example in examples]
+        if name.startswith(SYMBOLS):
+            words[name] = rows
+        else:
+            numbers[name] = NumberColumn.build(name, rows)
+    columns = {
+        name: TextColumn.build([*chain.from_iterable(rows)], np.cumsum([0, *map(len, rows)]))
+        for name, rows in words.items()
+    }
+    unknown = {name: [None] * size for name in targets}
+    raw = [[example.raw[idx] for example in examples] for idx in range(len(examples[0].raw))]
+    whole = RawText(raw[0], raw[1] if raw[1:] else None) if raw else None
+    return Split("input", np.arange(size), columns, unknown, None, numbers, raw=whole)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,13 +16,22 @@ from nlp_core.data.question_file import build_question_split
 from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.user import UserExample, list_candidates
 from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.user_task import build_user_task, read_user_split
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.kinds import ANSWERS
+from nlp_core.metrics import Confusion, count_confusions, measure
 from nlp_core.models.batch import Batch
-from nlp_core.prediction.file_score import FileScores, score_file
-from nlp_core.prediction.input import Input, build_split, read_inputs, read_question
-from nlp_core.prediction.prediction import Prediction, choose_labels, cut_entities, predict_batch
-from nlp_core.prediction.split_prediction import EVALUATION_BATCH, predict
+from nlp_core.models.features import list_piece_columns
+from nlp_core.prediction.prediction import (
+    Input,
+    Prediction,
+    build_split,
+    choose_labels,
+    cut_entities,
+    predict_batch,
+    read_input,
+    read_question,
+)
+from nlp_core.prediction.split_prediction import EVALUATION_BATCH, describe_predictions, predict
 from nlp_core.prediction.trained_model import TrainedModel
 
 LEAST_CHANCE = 1e-300
@@ -31,13 +40,15 @@ FLAT_RANKS = (VECTOR, SEQUENCE)
 Value = TypeVar("Value")
 
 
-class Predictor:
-    """A trained model, ready to predict.
+class FileScores(NamedTuple):
+    """The metrics in points, and which label was taken for which if each row has one label."""
 
-    Args:
-        data: how files are read; None: as the model's own data section or its task says. The kind
-            of data, and the texts that the model reads, are those that it was trained for.
-    """
+    metrics: dict[str, float]
+    confusion: Confusion | None
+
+
+class Predictor:
+    """A trained model, ready to predict; without `data` it reads files as in its training."""
 
     def __init__(self, trained: TrainedModel, data: DataConfig | None = None) -> None:
         self.data = data or trained.describe_data()
@@ -51,9 +62,8 @@ class Predictor:
         """Predict a list of inputs; batching does not change a prediction.
 
         Args:
-            inputs: texts; pairs of texts where the model compares two; a question and its
-                candidates where it chooses one; a question and a context where it finds the
-                answer; texts or lists of tokens where each token gets a tag.
+            inputs: texts; pairs of texts; a question and its candidates; a question and a context;
+                or, where each token gets a tag, texts or lists of tokens.
 
         Raises:
             ConfigError: the inputs are no list, one has not as many texts as the model reads, or a
@@ -62,11 +72,7 @@ class Predictor:
         return self.predict_examples(self._read_all(inputs))
 
     def require_texts_alone(self) -> None:
-        """Refuse a model that texts alone are not enough for.
-
-        Raises:
-            ConfigError: it reads further columns, which only a file can hold.
-        """
+        """Raise ConfigError if the model also reads columns that only a file can have."""
         if self.data.extras:
             raise ConfigError(
                 f"predict: found a model that reads {' and '.join(self.data.extras)} in addition "
@@ -87,7 +93,6 @@ class Predictor:
         return found
 
     def _choose_candidates(self, examples: Sequence[UserExample]) -> list[Prediction]:
-        """Return for each question which candidate is the right one."""
         candidates = [list(list_candidates(example, self.data)) for example in examples]
         predicted = iter(self._predict_all(list(chain.from_iterable(candidates))))
         found = []
@@ -100,8 +105,7 @@ class Predictor:
         return found
 
     def _predict_all(self, examples: Sequence[UserExample]) -> list[Prediction]:
-        targets = self._featurizer.targets
-        compute = partial(predict_batch, self._model, targets=targets)
+        compute = partial(predict_batch, self._model, targets=self._featurizer.targets)
         return self._map_batches(examples, compute)
 
     def _map_batches(
@@ -116,17 +120,13 @@ class Predictor:
         return [found[row] for row in range(len(examples))]
 
     def embed(self, inputs: Sequence[Input], layer: str | None = None) -> list[np.ndarray]:
-        """Return the vectors that a layer has for inputs; batching does not change a vector.
+        """Return a layer's vectors of inputs; batching does not change a vector.
 
         Args:
-            inputs: as in `predict`.
-            layer: its name; None: the layer that the first head reads.
+            inputs, layer: see `predict` and `find_layer`.
 
         Returns:
             For each input float32 [D], or [T, D] from a layer with a vector for each place of it.
-
-        Raises:
-            ConfigError: see `predict` and `find_layer`.
         """
         return self.embed_examples(self._read_all(inputs), self.find_layer(layer))
 
@@ -137,14 +137,11 @@ class Predictor:
         return self._map_batches(examples, partial(self._embed_batch, layer=layer))
 
     def find_layer(self, name: str | None = None) -> str:
-        """Return the layer whose output is asked for.
-
-        Args:
-            name: of the layer; None: the one that the first head reads.
+        """Return the layer whose output is wanted; None: the one that the first head reads.
 
         Raises:
-            ConfigError: there is no such layer, it has a grid for each input, or the model reads
-                several texts of which none is the input: a passage, or candidates.
+            ConfigError: there is no such layer, it has a grid for each input, or no single input is
+                the model's: it reads passages or candidates.
         """
         if self.data.kind.has_passages or self.data.choices:
             raise ConfigError(
@@ -161,38 +158,35 @@ class Predictor:
             raise ConfigError(f"--layer: found '{name}', {found}. {suggest(name, fitting)}")
         return name
 
-    def find_label(self, label: str) -> int:
-        """Return the place of a label among the probabilities.
-
-        Raises:
-            ConfigError: the model has no such label, or no labels at all.
-        """
-        if label not in self.labels:
-            raise ConfigError(
-                f"--confidence-of: found '{label}', which is no label of the model. "
-                f"{suggest(label, self.labels)}"
-            )
-        return self.labels.index(label)
+    def find_places(self, labels: Sequence[str]) -> dict[str, int]:
+        """Return by new column the place of its label among the probabilities."""
+        for label in labels:
+            if label not in self.labels:
+                raise ConfigError(
+                    f"--confidence-of: found '{label}', which is no label of the model. "
+                    f"{suggest(label, self.labels)}"
+                )
+        return {f"confidence_of_{label}": self.labels.index(label) for label in labels}
 
     def measure(self, path: Path) -> dict[str, float]:
-        """Return the metrics of a file with labels, in points.
-
-        Raises:
-            DataError: the file is malformed, or has a label that the model does not know.
-        """
+        """Return the metrics of a file with labels, in points."""
         return self.compare(path).metrics
 
     def compare(self, path: Path) -> FileScores:
-        """Return the metrics of a file with labels, and which label was taken for which.
-
-        Raises:
-            DataError: see `measure`.
-        """
-        return score_file(path, self.data, self._model, self._featurizer)
+        """Return what `measure` does, and which label was taken for which."""
+        targets, pieces = self._featurizer.targets, list_piece_columns(self._featurizer.plan)
+        split = read_user_split(path, self.data, "test", targets, pieces)
+        task = build_user_task(self.data, targets, path.stem, {"test": split})
+        predicted = predict(self._model, self._featurizer.encode(split), targets)
+        found = describe_predictions(task, predicted)
+        confusion = count_confusions(found) if task.kind.has_confusion else None
+        return FileScores(measure(task.kind.name, task.metrics, found), confusion)
 
     def _read_all(self, inputs: Sequence[Input]) -> list[UserExample]:
         self.require_texts_alone()
-        return read_inputs(inputs, self.data, self.tokenize)
+        if isinstance(inputs, str):
+            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
+        return [read_input(item, idx, self.data, self.tokenize) for idx, item in enumerate(inputs)]
 
     def answer(self, questions: Sequence[Question]) -> list[Prediction]:
         """Answer questions on passages; the answer that there is none is an empty text."""
@@ -200,7 +194,7 @@ class Predictor:
         encoded, targets = self._featurizer.encode(split), self._featurizer.targets
         found = predict(self._model, encoded, targets)
         assert found.score is not None, targets
-        rows = zip(found.answers[ANSWERS], found.score, strict=True)
+        rows = zip(found.prediction, found.score, strict=True)
         return [
             Prediction(text, float(chances[0 if text else -1]), chances) for text, chances in rows
         ]

@@ -32,8 +32,7 @@ class SplitPredictions:
 
     Attributes:
         answers: by target a label, a value, tags, several labels or a text for each.
-        score: probability of each label, [N, L], or of an answer and of none; None where no head
-            gives any.
+        score: probability of each label, [N, L], or of an answer and of none.
     """
 
     split: Split
@@ -50,11 +49,7 @@ class SplitPredictions:
 def predict(
     model: GraphModel, encoded: EncodedSplit, targets: Mapping[str, list[str]]
 ) -> SplitPredictions:
-    """Predict a split with the model's head of each target, padding included in nothing.
-
-    Args:
-        targets: by column (label, tags) all labels that can be predicted.
-    """
+    """Predict a split; `targets` has by column (label, tags) all labels that can be predicted."""
     model.eval()
     size = len(encoded.split)
     answers: dict[str, list[Any]] = {target: [None] * size for target in targets}
@@ -72,14 +67,14 @@ def predict(
             found = zip(rows, decoded.prediction.tolist(), lengths, strict=True)
             for row, value, length in found:
                 if target == ANSWERS:
-                    answers[target][row] = _cut_answer(encoded.split, row, value)
+                    assert encoded.split.passages is not None, encoded.split.name
+                    answers[target][row] = encoded.split.passages.cut(row, *value)
                 else:
                     answers[target][row] = _name(value, targets[target], length)
     return SplitPredictions(encoded.split, answers, score)
 
 
 def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, float]:
-    """Measure the task's metrics, in points."""
     return measure(task.kind.name, task.metrics, describe_predictions(task, predictions))
 
 
@@ -98,8 +93,14 @@ def write_predictions(
     path: Path, task: Task, by_selection: Mapping[str, list[SplitPredictions]]
 ) -> None:
     """Write the predictions of each way of choosing the epoch as one parquet file."""
-    answer = _join_types({item.name: TYPES[item.answer] for item in task.kind.targets})
-    right = _join_types({item.name: TYPES[item.right] for item in task.kind.targets})
+    answer, right = (
+        # what `join_answers` makes
+        pa.struct([*types.items()]) if len(types) > 1 else types.popitem()[1]
+        for types in (
+            {item.name: TYPES[item.answer] for item in task.kind.targets},
+            {item.name: TYPES[item.right] for item in task.kind.targets},
+        )
+    )
     tables = []
     for selection, splits in by_selection.items():
         for item in splits:
@@ -120,17 +121,6 @@ def write_predictions(
         pq.write_table(pa.concat_tables(tables), temporary, compression="zstd")
 
 
-def _join_types(types: dict[str, pa.DataType]) -> pa.DataType:
-    """Return the type of what `join_answers` makes."""
-    return pa.struct([*types.items()]) if len(types) > 1 else next(iter(types.values()))
-
-
-def _cut_answer(split: Split, row: int, ends: list[int]) -> str:
-    assert split.passages is not None, split.name
-    first, last = ends
-    return split.passages.cut(row, first, last)
-
-
 def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value, ids, choices
     if isinstance(value, list) and isinstance(value[0], bool):
         return [label for label, chosen in zip(labels, value, strict=True) if chosen]
@@ -142,14 +132,9 @@ def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value,
 def predict_with_best_threshold(
     model: GraphModel, encoded: EncodedSplit, targets: Mapping[str, list[str]]
 ) -> SplitPredictions:
-    """Predict a split as `predict` does, after giving the model the threshold that serves it best.
+    """Predict a split as `predict` does, with the threshold for no answer that serves it best.
 
-    Nothing but predicting happens where no head can leave a question unanswered.
-
-    Args:
-        model: the model, whose head gets its new threshold.
-        encoded: a split with answers.
-        targets: by column all labels that can be predicted.
+    A head that can leave a question unanswered keeps the threshold.
     """
     heads = [head for head in model.heads.values() if isinstance(head, SpanHead) and head.has_none]
     if not heads:
@@ -160,28 +145,22 @@ def predict_with_best_threshold(
     assert found.score is not None
     with np.errstate(divide="ignore"):
         none_odds = np.log(found.score[:, 1]) - np.log(found.score[:, 0])
-    gains = _weigh_answers(encoded.split.target, found.answers[ANSWERS])
-    head.threshold.fill_(find_threshold(none_odds, gains))
+    gains = [
+        score_answer(compare_words, right, text) - score_answer(compare_words, right, "")
+        for right, text in zip(encoded.split.target, found.answers[ANSWERS], strict=True)
+    ]
+    head.threshold.fill_(find_threshold(none_odds, np.array(gains)))
     silent = none_odds > float(head.threshold)
     texts = zip(found.answers[ANSWERS], silent, strict=True)
     answers = ["" if is_silent else text for text, is_silent in texts]
     return replace(found, answers={**found.answers, ANSWERS: answers})
 
 
-def _weigh_answers(targets: list[list[str]], texts: list[str]) -> NDArray[np.float64]:
-    """Return by how much the F1 of each answer is above that of none."""
-    scores = [
-        score_answer(compare_words, right, text) - score_answer(compare_words, right, "")
-        for right, text in zip(targets, texts, strict=True)
-    ]
-    return np.array(scores)
-
-
 def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -> float:
     """Return the threshold t at which the answers with odds of at most t gain most in all.
 
-    It lies halfway between two neighbouring odds; of equally good ones the least counts. Where it
-    is best to answer always, or never, it lies 1 above the highest odds, or below the least.
+    It is halfway between two neighbouring odds, or 1 beyond the last one where it is best to answer
+    always or never. Of equally good thresholds it is the least.
 
     Args:
         none_odds: log p(none) - log p(answer) of each question, [N].
@@ -204,14 +183,11 @@ def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -
 def score_split(
     model: GraphModel, encoded: EncodedSplit, begins: Sequence[int] = (0,)
 ) -> dict[str, list[np.ndarray]]:
-    """Return by target what a model says of each example, in the order of the split.
+    """Return by target each example's soft scores: [L], [T, L] of tags, or [] of a value.
 
     Args:
         encoded: the split; its labels are not read.
         begins: where each of its parts begins; a batch is of one part.
-
-    Returns:
-        Scores as the head gives them: [L], [T, L] of tags, or [] of a value.
     """
     model.eval()
     found: dict[str, list[np.ndarray]] = {}
@@ -223,7 +199,7 @@ def score_split(
             own += [np.empty(0)] * (len(encoded.split) - len(own))
             lengths = mask.sum(1).tolist() if head.target == TAGS else [None] * len(rows)
             for row, item, length in zip(rows, soft.numpy(), lengths, strict=True):
-                own[row] = item[:length] if length is not None else item
+                own[row] = item if length is None else item[:length]
     return found
 
 

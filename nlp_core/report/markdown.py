@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
-from nlp_core.metrics import is_lower_better
-from nlp_core.metrics.confusion import Confusion
+from nlp_core.metrics import Confusion, is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.gain import Gain
 from nlp_core.report.results import Score

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.kinds import KINDS
-from nlp_core.metrics.confusion import count_confusions
+from nlp_core.metrics import count_confusions
 from nlp_core.report.examples import Runs, read_runs
 
 MOST_EXAMPLES = 20

@@ -1,32 +1,16 @@
 """Intervals of scores and tests of differences, over seeds and examples together."""
 
-from nlp_core.statistics.groups import Pair, correct_holm, name_groups
 from nlp_core.statistics.resampling import (
     CONFIDENCE,
     Interval,
+    Pair,
     Resamples,
     add_variances,
+    correct_holm,
     find_p_value,
     measure_spread,
+    name_groups,
     resample,
     swap_examples,
 )
 from nlp_core.statistics.score import AreaScore, SumScore, WeightedScore, build_score
-
-__all__ = [
-    "CONFIDENCE",
-    "AreaScore",
-    "Interval",
-    "Pair",
-    "Resamples",
-    "SumScore",
-    "WeightedScore",
-    "add_variances",
-    "build_score",
-    "correct_holm",
-    "find_p_value",
-    "measure_spread",
-    "name_groups",
-    "resample",
-    "swap_examples",
-]

@@ -1,23 +1,24 @@
-"""Resamples of examples, the spread of seeds, and the intervals and p-values that follow.
+"""Resamples of examples, the spread of seeds, and what follows: intervals, p-values, letters.
 
 Shape letters: S seeds, N units, R rounds, see `nlp_core.statistics.score`.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t as student
 
-from nlp_core.statistics.groups import Pair
-from nlp_core.statistics.score import AreaScore, Combine, Numbers, SumScore, WeightedScore
+from nlp_core.statistics.score import AreaScore, Numbers, SumScore, WeightedScore
 
 ROUNDS = 2000
 SWAP_ROUNDS = 9999
 CONFIDENCE = 0.95
+LEVEL = 0.05
 POWER_FACTOR = 2.8015  # the 97.5 % quantile of the normal distribution plus its 80 % quantile
 TIE = 1e-9  # points: rounding must not make an equal difference a smaller one
 CHUNK = 500  # rounds at a time: memory stays below 100 MB for 10,000 examples
@@ -28,6 +29,13 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+class Pair(NamedTuple):
+    """Two rows of a column, by name."""
+
+    first: str
+    second: str
 
 
 class Error(NamedTuple):
@@ -41,12 +49,9 @@ class Resamples(NamedTuple):
     """The mean over seeds of a metric, and how the chance of examples and of seeds moves it.
 
     Attributes:
-        mean: over the seeds, on the examples as they are.
-        rounds: the mean over the same seeds on resampled examples, [R]; resamples of the same
-            `seed` and number of units share their examples, so differences of two cells are paired
-            by example.
+        rounds: the mean over seeds on resampled examples, [R]; the same `seed` and number of units
+            draw the same examples, so differences of two cells are paired by example.
         seed_variance: the variance of the mean that comes from the seeds.
-        num_seeds: S.
     """
 
     mean: float
@@ -79,11 +84,6 @@ def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Re
     Seeds are not drawn: three of them, resampled, show less than their spread. A seed's number has
     noise of the examples, which resampling them doubles; so the variance of the seeds is twice the
     observed one less the resampled one.
-
-    Args:
-        score: the metric.
-        rounds: R.
-        seed: of the examples drawn.
     """
     num_seeds, num_units = score.shape
     values_RS = np.concatenate(
@@ -115,7 +115,6 @@ def measure_spread(first: Resamples, second: Resamples) -> float:
 
 
 def _measure_error(first: Resamples, second: Resamples) -> Error:
-    """Return the error of a difference: of its paired examples and of both cells' seeds."""
     seeds = [(item.seed_variance, item.num_seeds - 1) for item in (first, second)]
     return add_variances([(float(np.nanvar(first.rounds - second.rounds)), math.inf), *seeds])
 
@@ -139,11 +138,7 @@ def swap_examples(scores: Mapping[str, WeightedScore], *, seed: int = 1) -> dict
 
     Of sums, an approximate randomisation test: in each round the answers of the two cells are
     swapped for a random half of the examples of each pair of seeds. Of areas, DeLong's test,
-    clustered by question.
-
-    Args:
-        scores: a metric by cell; cells with other examples are not paired.
-        seed: of the swaps.
+    clustered by question. Cells with other examples are not paired.
 
     Source: Noreen 1989 (computer-intensive methods for testing hypotheses), chapter 2; Yeh 2000
         (more accurate tests for the statistical significance of result differences).
@@ -164,16 +159,17 @@ def swap_examples(scores: Mapping[str, WeightedScore], *, seed: int = 1) -> dict
     return found
 
 
-class _Swap(NamedTuple):
+class _Swap:
     """Sums of two cells, [S, K], and what a swap of each example adds to the first, [S, N, K]."""
 
-    combine: Combine
-    first: Numbers
-    second: Numbers
-    change: Numbers
+    def __init__(self, first: SumScore, second: SumScore) -> None:
+        num_seeds = min(first.shape[0], second.shape[0])
+        a_SNK, b_SNK = first.summands[:num_seeds], second.summands[:num_seeds]
+        self.combine, self.change = first.combine, b_SNK - a_SNK
+        self.first, self.second = a_SNK.sum(1), b_SNK.sum(1)
+        self.observed = self.compare(np.zeros((1, *self.first.shape)))[0]
 
     def compare(self, moved_RSK: Numbers) -> Numbers:
-        """Return the absolute difference of the means over seeds, [R]."""
         first = self.combine(self.first + moved_RSK).mean(1)
         found: Numbers = np.abs(first - self.combine(self.second - moved_RSK).mean(1))
         return found
@@ -181,10 +177,7 @@ class _Swap(NamedTuple):
 
 def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) -> dict[Pair, float]:
     """Swap the same examples in all pairs, so that a round is one product of matrices."""
-    swaps = {pair: _prepare_swap(a, b) for pair, (a, b) in sums.items()}
-    observed = {
-        pair: swap.compare(np.zeros((1, *swap.first.shape)))[0] for pair, swap in swaps.items()
-    }
+    swaps = {pair: _Swap(*scores) for pair, scores in sums.items()}
     num_units = next(iter(swaps.values())).change.shape[1]
     num_seeds = max(len(swap.change) for swap in swaps.values())
     draw, counts = np.random.default_rng([seed, num_units, 2]), dict.fromkeys(swaps, 0)
@@ -195,14 +188,8 @@ def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) ->
             moved = np.stack(
                 [mask @ change for mask, change in zip(masks_SRN, swap.change, strict=False)], 1
             )
-            counts[pair] += int((swap.compare(moved) >= observed[pair] - TIE).sum())
+            counts[pair] += int((swap.compare(moved) >= swap.observed - TIE).sum())
     return {pair: (1 + count) / (1 + SWAP_ROUNDS) for pair, count in counts.items()}
-
-
-def _prepare_swap(first: SumScore, second: SumScore) -> _Swap:
-    size = min(first.shape[0], second.shape[0])
-    a_SNK, b_SNK = first.summands[:size], second.summands[:size]
-    return _Swap(first.combine, a_SNK.sum(1), b_SNK.sum(1), b_SNK - a_SNK)
 
 
 def _compare_areas(first: AreaScore, second: AreaScore) -> float:
@@ -214,7 +201,7 @@ def _compare_areas(first: AreaScore, second: AreaScore) -> float:
 
 
 def _draw_weights(num_units: int, rounds: int, seed: int) -> Iterator[Numbers]:
-    """Yield how often each unit is drawn, some rounds at a time."""
+    """Yield how often each unit is drawn, [r, N], for some rounds r at a time."""
     draw = np.random.default_rng([seed, num_units])
     for start in range(0, rounds, CHUNK):
         size = min(CHUNK, rounds - start)
@@ -222,3 +209,42 @@ def _draw_weights(num_units: int, rounds: int, seed: int) -> Iterator[Numbers]:
         drawn += num_units * np.arange(size)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * num_units)
         yield counts.reshape(size, num_units).astype(np.float64)
+
+
+def correct_holm(p_values: Mapping[Pair, float]) -> dict[Pair, float]:
+    """Return p-values corrected for the number of tests.
+
+    The i-th smallest of n is multiplied by n - i + 1, and none is smaller than one before it.
+
+    Source: Holm 1979 (a simple sequentially rejective multiple test procedure).
+    """
+    ordered = sorted(p_values, key=lambda pair: (p_values[pair], pair))
+    corrected, largest = {}, 0.0
+    for idx, pair in enumerate(ordered):
+        largest = max(largest, min(1.0, p_values[pair] * (len(ordered) - idx)))
+        corrected[pair] = largest
+    return corrected
+
+
+def name_groups(rows: Sequence[str], p_values: Mapping[Pair, float]) -> dict[str, str]:
+    """Return letters for rows: two rows share one if their difference is not significant.
+
+    Args:
+        rows: from the best to the worst; the best has the letter a.
+        p_values: corrected, of each pair of rows.
+
+    Source: Piepho 2004 (an algorithm for a letter-based representation of all-pairwise
+        comparisons), insert and absorb.
+    """
+    groups = [frozenset(rows)]
+    for pair, p_value in sorted(p_values.items()):
+        if p_value < LEVEL:
+            split = [group - {row} for group in groups if {*pair} <= group for row in pair]
+            distinct = {*split, *(group for group in groups if not {*pair} <= group)}
+            groups = [group for group in distinct if not any(group < other for other in distinct)]
+    rank = {row: idx for idx, row in enumerate(rows)}
+    groups.sort(key=lambda group: sorted(rank[row] for row in group))
+    return {
+        row: "".join(ascii_lowercase[idx] for idx, group in enumerate(groups) if row in group)
+        for row in rows
+    }

@@ -9,7 +9,7 @@ Shape letters: S seeds, N units (examples, or the questions of a ranking), K sum
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -49,12 +49,7 @@ class WeightedScore(ABC):
 
 @dataclass(frozen=True)
 class SumScore(WeightedScore):
-    """A metric of sums over examples.
-
-    Attributes:
-        summands: of each seed and unit, [S, N, K].
-        combine: the metric as a function of the sums.
-    """
+    """A metric of sums over examples; `summands` are those of each seed and unit, [S, N, K]."""
 
     summands: Numbers
     combine: Combine
@@ -74,8 +69,7 @@ class AreaScore(WeightedScore):
     Attributes:
         wins: how many pairs of a positive example of one unit and a negative one of another are
             ordered correctly, [S, N, N].
-        positives: positive examples of each unit, [N].
-        negatives: negative examples of each unit, [N].
+        positives, negatives: the numbers of such examples in each unit, [N].
     """
 
     wins: Numbers
@@ -108,40 +102,24 @@ class AreaScore(WeightedScore):
 
 
 def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> WeightedScore | None:
-    """Return a metric of several seeds, or None if it has no form that can be resampled quickly.
-
-    Args:
-        kind: the task's kind.
-        metric: its name, such as accuracy or f1.
-        runs: what each seed predicted, for the same examples in the same order.
-    """
+    """Return a metric of several seeds, or None if it has no form that can be resampled quickly."""
     if metric in QUESTION_SCORES and KINDS.get(kind).is_grouped:
-        return _build_ranking(metric, runs)
+        values = np.stack([score_questions(metric, run) for run in runs])
+        return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
-    builders = {TAGS: TAG_SUMMANDS, "number": NUMBER_SUMMANDS}
-    found = builders.get(_name_form(kind), LABEL_SUMMANDS).get(metric)
+    found = (TAG_SUMMANDS if KINDS.get(kind).has_tags else SUMMANDS).get(metric)
     if found is None:
         return None
     list_summands, combine = found
     return SumScore(np.stack([np.asarray(list_summands(run), float) for run in runs]), combine)
 
 
-def _name_form(kind: str) -> str:
-    found = KINDS.get(kind)
-    return TAGS if found.has_tags else "number" if found.is_number else "label"
-
-
-def _build_ranking(metric: str, runs: Sequence[Predictions]) -> SumScore:
-    """Return a mean over the questions that have a right candidate."""
-    values = np.stack([score_questions(metric, run) for run in runs])
-    return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
-
-
 def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
     first = runs[0]
     relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
-    units = np.arange(len(relevant)) if first.group is None else _number(first.group)
+    rows = np.arange(len(relevant)) if first.group is None else first.group
+    units = np.unique(rows, return_inverse=True)[1]
     size = int(units.max()) + 1
     if size > MOST_UNITS:
         return None
@@ -153,13 +131,8 @@ def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
         for idx in positive:
             won = (np.sign(score[idx] - score[negative]) + 1) / 2
             wins[seed, units[idx]] += np.bincount(units[negative], won, size)
-    counts = [np.bincount(units, rows, size).astype(float) for rows in (relevant, ~relevant)]
+    counts = [np.bincount(units, chosen, size).astype(float) for chosen in (relevant, ~relevant)]
     return AreaScore(wins, *counts)
-
-
-def _number(group: NDArray[np.integer]) -> NDArray[np.integer]:
-    numbers: NDArray[np.integer] = np.unique(group, return_inverse=True)[1]
-    return numbers
 
 
 def _mean(sums: Numbers) -> Numbers:
@@ -187,13 +160,17 @@ def _list_hits(run: Predictions) -> list[list[float]]:
     return [[float(right == found), 1.0] for right, found in pairs]
 
 
-def _list_positives(run: Predictions) -> list[list[float]]:
-    last = run.labels[-1]
-    pairs = [
-        (right == last, found == last)
-        for right, found in zip(run.target, run.prediction, strict=True)
+def _mark_positives(run: Predictions) -> list[NDArray[np.bool_]]:
+    """Return where the last label is right, and where it was predicted."""
+    return [
+        np.array([item == run.labels[-1] for item in answers])
+        for answers in (run.target, run.prediction)
     ]
-    return [[float(right and found), float(found), float(right)] for right, found in pairs]
+
+
+def _list_positives(run: Predictions) -> NDArray[np.bool_]:
+    right, found = _mark_positives(run)
+    return np.stack([right & found, found, right], 1)
 
 
 def _list_products(run: Predictions) -> Numbers:
@@ -204,11 +181,8 @@ def _list_products(run: Predictions) -> Numbers:
 def _list_binary_products(run: Predictions) -> Numbers:
     """Return the summands of Matthews' correlation, which is Pearson's of two labels."""
     assert len(run.labels) == 2, run.labels
-    x, y = (
-        np.asarray([item == run.labels[-1] for item in answers], float)
-        for answers in (run.target, run.prediction)
-    )
-    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
+    right, found = _mark_positives(run)
+    return _list_products(replace(run, target=[*right], prediction=[*found]))
 
 
 def _list_entities(run: Predictions) -> list[list[float]]:
@@ -228,11 +202,12 @@ def _list_intents(run: Predictions) -> list[list[float]]:
     return [[float(right["label"] == found["label"]), 1.0] for right, found in pairs]  # type: ignore[index]
 
 
-Summands = Callable[[Predictions], list[list[float]] | Numbers]
-LABEL_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
+Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool_]]
+SUMMANDS: dict[str, tuple[Summands, Combine]] = {
     "accuracy": (_list_hits, _mean),
     "f1": (_list_positives, _f1),
     "matthews": (_list_binary_products, _correlate),
+    "pearson": (_list_products, _correlate),
 }
 TAG_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
     "f1": (_list_entities, _f1),
@@ -240,4 +215,3 @@ TAG_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
     "intent_accuracy": (_list_intents, _mean),
     "frame_accuracy": (_list_hits, _mean),
 }
-NUMBER_SUMMANDS: dict[str, tuple[Summands, Combine]] = {"pearson": (_list_products, _correlate)}

@@ -14,7 +14,7 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import LayerPlan, ModelPlan
 from nlp_core.objectives.distillation import Lesson
 from nlp_core.objectives.matching import Matching, check_matching
-from nlp_core.prediction.trained_model import read_trained_folder
+from nlp_core.prediction.trained_folder import read_trained_folder
 from nlp_core.training.teacher import find_teacher, require_weights
 
 

@@ -25,7 +25,7 @@ from nlp_core.models.saving import (
     read_vocabularies,
     transfer_weights,
 )
-from nlp_core.prediction.trained_model import is_trained, read_trained_folder
+from nlp_core.prediction.trained_folder import is_trained, read_trained_folder
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import Plugin
-from nlp_core.prediction.trained_model import VECTORS
+from nlp_core.prediction.trained_folder import VECTORS
 from nlp_core.training.start import Start
 from nlp_core.training.user_run import UserRun
 

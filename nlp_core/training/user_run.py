@@ -25,7 +25,7 @@ from nlp_core.models.features import list_piece_columns
 from nlp_core.models.graph import count_parameters
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import score_predictions
-from nlp_core.prediction.trained_model import FORMAT_VERSION, MODEL, RUN, VECTORS
+from nlp_core.prediction.trained_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import FinishedSeed, Run

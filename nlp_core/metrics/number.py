@@ -1,15 +1,23 @@
-"""Metrics of a task with one number for each example."""
+"""Metrics of numbers: those of a regression, and the probabilities that language models give.
 
+The target of an example of a language model is the number of its predicted words or masked pieces,
+the prediction the sum of their log probabilities, so that means are over all words of a split.
+"""
+
+import math
 import warnings
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlp_core.errors import DataError
 from nlp_core.metrics.base import THRESHOLD, Predictions, register
-from nlp_core.metrics.binary import Decision, compute_auc
+from nlp_core.metrics.classification import Decision, compute_auc
 
 KINDS = ("regression", "pair_regression")
+LARGEST_EXPONENT = 700.0
 Numbers = NDArray[np.float64]
 
 
@@ -37,6 +45,32 @@ def measure_auc(predictions: Predictions, threshold: float) -> float:
     """Return the area under the ROC curve of the decision: is the target at least a threshold?"""
     target, prediction = _numbers(predictions)
     return compute_auc(Decision(f"at least {threshold:g}", target >= threshold, prediction))
+
+
+@register("perplexity", "language_model", "masked_language_model", better="lower", in_points=False)
+def measure_perplexity(predictions: Predictions) -> float:
+    """Return exp(-sum of log p(word) / number of words), over all predicted words."""
+    count = sum(cast(float, value) for value in predictions.target)
+    if count == 0:
+        raise DataError("found no word to predict, expected at least one.")
+    mean = -sum(cast(float, value) for value in predictions.prediction) / count
+    if not mean < LARGEST_EXPONENT:
+        raise DataError(
+            f"found a mean negative log probability of {mean:.6g}, expected less than "
+            f"{LARGEST_EXPONENT:g}; the training diverged: lower its learning rate."
+        )
+    return math.exp(mean)
+
+
+@register("accuracy", "masked_language_model")
+def measure_masked_accuracy(predictions: Predictions) -> float:
+    """Return the share of all masked pieces that are right; a score is the share of a text."""
+    counts = [cast(float, value) for value in predictions.target]
+    assert predictions.score is not None, "the share of each text"
+    if sum(counts) == 0:
+        raise DataError("found no masked piece, expected at least one.")
+    right = sum(n * float(share) for n, (share,) in zip(counts, predictions.score, strict=True))
+    return right / sum(counts)
 
 
 register("pearson", *KINDS)(partial(measure_correlation, "pearsonr"))

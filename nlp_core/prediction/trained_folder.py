@@ -1,0 +1,123 @@
+"""The folder of a trained model: of a cell, of one of its seeds, or of `reglue train`.
+
+The files of the folder are enough: neither params.yaml nor the data are read.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nlp_core.config.base import read_mapping
+from nlp_core.config.model import read_model
+from nlp_core.config.name import CELL, SEED
+from nlp_core.config.user_data import DataConfig
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.kinds import KINDS, Kind
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import GraphModel
+from nlp_core.models.plan import ModelPlan, plan_model, read_plan
+from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
+from nlp_core.models.saving import load_model
+
+MODEL = "model.json"
+RUN = "run.json"
+VECTORS = "vectors"
+FORMAT_VERSION = 1
+
+
+class TrainedFolder(NamedTuple):
+    """The description of a trained model; the weights are not read.
+
+    Attributes:
+        name: of the cell, or of the folder.
+        weights: folder of the weights and the vocabularies.
+        init: folder of the vectors or the encoder that the vocabularies need, which may be missing.
+        tasks: entry of each task in cell.json; empty for a folder of `reglue train`.
+        data: how the user's files are read; None for a cell.
+    """
+
+    name: str
+    weights: Path
+    init: Path
+    plan: ModelPlan
+    tasks: Mapping[str, Mapping[str, Any]]
+    data: DataConfig | None
+
+    def load(self) -> tuple[GraphModel, dict[str | None, Featurizer]]:
+        """Return the model with its weights, and what reads the texts of each of its tasks.
+
+        The one task of a model whose heads name no tasks is None.
+        """
+        kinds: dict[str | None, Kind] = {
+            name if self.plan.tasks else None: KINDS.get(note["kind"])
+            for name, note in self.tasks.items()
+        }
+        if self.data is not None:
+            kinds = {None: self.data.kind}
+        return load_model(self.weights, self.plan, kinds=kinds, init=self.init)
+
+
+def is_trained(folder: Path) -> bool:
+    """Return whether a folder has a trained model: of `reglue train`, of a cell or of a seed."""
+    return (folder / RUN).is_file() or _is_cell(folder)
+
+
+def read_trained_folder(
+    folder: Path, seed: int | None = None, plugins: Sequence[Path] = ()
+) -> TrainedFolder:
+    if _is_cell(folder):
+        return _read_cell_folder(folder, seed)
+    if not (folder / RUN).is_file():
+        raise DataError(
+            f"{folder}: found no trained model ({RUN} is missing), expected a folder that "
+            "`reglue train` made, or that of a trained cell (artifacts/cells/TABLE/CELL)."
+        )
+    if seed is not None:
+        raise refuse_argument("seed", folder)
+    return _read_user_folder(folder, plugins)
+
+
+def _is_cell(folder: Path) -> bool:
+    if folder.name.startswith(SEED) and folder.name.removeprefix(SEED).isdecimal():
+        return (folder.parent / CELL).is_file()
+    # encoders and exports are cells too, without folders of seeds
+    return (folder / CELL).is_file() and any(folder.glob(f"{SEED}*"))
+
+
+def _read_user_folder(folder: Path, plugins: Sequence[Path]) -> TrainedFolder:
+    note = read_mapping(folder / RUN)
+    if note.get("format") != FORMAT_VERSION or "plugins" not in note:
+        raise DataError(
+            f"{folder / RUN}: found the format {note.get('format')}, expected {FORMAT_VERSION} and "
+            "a list of plugins; train the model again with this version, or use the version that "
+            "it was trained with."
+        )
+    needed = [Plugin(**plugin) for plugin in note["plugins"]]
+    check_plugins(needed, load_plugins(plugins), where=str(folder))
+    config = read_model(folder / MODEL)
+    assert config.data is not None, folder
+    plan = plan_model(config, where=str(folder / MODEL))
+    return TrainedFolder(folder.name, folder, folder / VECTORS, plan, {}, config.data)
+
+
+def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:
+    if not (folder / CELL).is_file():
+        if seed is not None:
+            raise ConfigError(f"--seed: '{folder}' is the folder of one seed; leave it out.")
+        seed, folder = int(folder.name.removeprefix(SEED)), folder.parent
+    note = read_mapping(folder / CELL)
+    seed = note["seeds"][0] if seed is None else seed
+    if seed not in note["seeds"]:
+        raise ConfigError(f"{folder}: found the seeds {note['seeds']}, expected {seed} among them.")
+    init = Path(note["init"]["path"])
+    while (init / CELL).is_file():  # one cell may start from another, and that from a third
+        init = Path(read_mapping(init / CELL)["init"]["path"])
+    plan = read_plan(Path(note["model"]))
+    return TrainedFolder(note["cell"], folder / f"{SEED}{seed}", init, plan, note["tasks"], None)
+
+
+def refuse_argument(name: str, folder: Path) -> ConfigError:
+    return ConfigError(
+        f"--{name}: '{folder}' is a model of `reglue train`, which has one task and one seed; "
+        "leave it out."
+    )
