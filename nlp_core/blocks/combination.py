@@ -9,7 +9,7 @@ from functools import reduce
 from typing import ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from nlp_core.blocks.base import (
@@ -22,7 +22,7 @@ from nlp_core.blocks.base import (
     Shape,
     require_equal,
 )
-from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.masking import AnyMask, zero_padding
 from nlp_core.blocks.option import read_option
 from nlp_core.errors import ConfigError
 
@@ -85,9 +85,7 @@ class Concat(Elementwise):
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         return Shape(require_one_rank("concat", inputs), sum(shape.dim for shape in inputs))
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N E"]:
+    def forward(self, *fields: Float[Tensor, "*N _"] | AnyMask) -> Float[Tensor, "*N E"]:
         return zero_padding(torch.cat(split_fields(fields), -1), fields[1])
 
 
@@ -104,9 +102,7 @@ class Broadcast(Elementwise):
             require_equal(name, first, dim)
         return Shape(require_one_rank(name, inputs), first)
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
+    def forward(self, *fields: Float[Tensor, "*N _"] | AnyMask) -> Float[Tensor, "*N D"]:
         return zero_padding(reduce(type(self).operation, split_fields(fields)), fields[1])
 
 
@@ -148,9 +144,7 @@ class Minus(Broadcast):
         super().__init__()
         self.absolute = absolute
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
+    def forward(self, *fields: Float[Tensor, "*N _"] | AnyMask) -> Float[Tensor, "*N D"]:
         difference = super().forward(*fields)
         return difference.abs() if self.absolute else difference
 
@@ -187,9 +181,7 @@ class Combination(Elementwise):
                 dim += inputs[0].dim
         return Shape(rank, dim)
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N E"]:
+    def forward(self, *fields: Float[Tensor, "*N _"] | AnyMask) -> Float[Tensor, "*N E"]:
         inputs = split_fields(fields)
         parts: list[Tensor] = []
         for operation in self.operations:
@@ -248,9 +240,9 @@ class Distance(Block):
     def forward(
         self,
         x_ND: Float[Tensor, "*N D"],
-        mask_x: Bool[Tensor, "*N"] | None,
+        mask_x: AnyMask,
         y_ND: Float[Tensor, "*N D"],
-        mask_y: Bool[Tensor, "*N"] | None,
+        mask_y: AnyMask,
     ) -> Float[Tensor, "*N E"]:
         found_NE = torch.stack([_measure(name, x_ND, y_ND) for name in self.operations], -1)
         return zero_padding(found_NE, mask_x)

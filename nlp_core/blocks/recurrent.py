@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, Block, Shape
-from nlp_core.blocks.masking import Mask, count_tokens, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, count_tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
 
 
@@ -62,7 +62,7 @@ class RecurrentLayer(nn.Module):
         forward, *backward = self.children()
         return forward, backward[0] if backward else None
 
-    def run(self, x_BTD: Float[Tensor, "B T D"], reverse_BT: Int[Tensor, "B T"]) -> Directions:
+    def run(self, x_BTD: Tokens, reverse_BT: Int[Tensor, "B T"]) -> Directions:
         """Return the states of both directions; those after a sequence's end are arbitrary."""
         forward, backward = self.readers()
         assert backward is not None, "a layer of one direction"
@@ -72,7 +72,7 @@ class RecurrentLayer(nn.Module):
         reversed_TBD = x_BTD.reshape(-1, dim).index_select(0, rows).view(time, batch, dim)
         return Directions(_read(forward, x_BTD.transpose(0, 1)), _read(backward, reversed_TBD))
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T E"]:
         forward, backward = self.readers()
         if backward is None:
             return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)
@@ -85,7 +85,7 @@ class RecurrentLayer(nn.Module):
         both = [states.forward.transpose(0, 1), backward_BTH.view(batch, time, width)]
         return zero_padding(torch.cat(both, -1), mask_BT)
 
-    def last_states(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
+    def last_states(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B E"]:
         """Return the concatenated final states of both directions; zeros without tokens."""
         states = self.run(x_BTD, reverse_index(mask_BT))
         column_B = torch.arange(len(mask_BT), device=x_BTD.device)
@@ -138,7 +138,7 @@ class RecurrentBlock(Block):
     build_layer: Callable[..., RecurrentLayer]
     """Return a layer of `dim, hidden_dim, **options`."""
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T E"]:
         hidden = x_BTD
         for idx, layer in enumerate(self.layers):
             if idx:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from nlp_core import arithmetic
 from nlp_core.blocks.base import BLOCKS, PIECES, SEQUENCE, Block
-from nlp_core.blocks.masking import Mask, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
@@ -222,7 +222,7 @@ class PretrainedEncoder(Block):
         inside_WL: Bool[Tensor, "W L"],
         place_BT: Int[Tensor, "B T"],
         mask_BT: Mask,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Tokens:
         more = {"token_type_ids": segments_WL} if self.reads_segments else {}
         found = self._read(input_ids=ids_WL, attention_mask=inside_WL.long(), **more)
         hidden_ND = found.last_hidden_state.flatten(0, 1)

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from nlp_core.blocks.base import VECTOR
 from nlp_core.blocks.feedforward import Linear
+from nlp_core.blocks.masking import Vector
 from nlp_core.blocks.option import Activation, PositiveInt, Probability
 from nlp_core.registry import Registry
 
@@ -185,6 +186,6 @@ class VectorHead(Head):
         out = nn.Linear(widths[-1], out_dim, bias=self.bias)
         self.layers = HiddenLayers(hidden, out, dropout=dropout)
 
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
+    def forward(self, x_BD: Vector, mask: None = None) -> Float[Tensor, "B L"]:
         scores_BL: Tensor = self.layers(x_BD)
         return scores_BL

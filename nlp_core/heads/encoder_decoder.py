@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.masking import Mask, masked_softmax, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, masked_softmax, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.heads.base import HEADS, HeadBatch
 from nlp_core.heads.tagging import Reduction, TaggingHead
@@ -61,10 +61,7 @@ class EncoderDecoderTaggingHead(TaggingHead):
         return (batch.targets[self.target],) if informed else ()
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Mask,
-        target_BT: Int[Tensor, "B T"] | None = None,
+        self, x_BTD: Tokens, mask_BT: Mask, target_BT: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T L"]:
         """Return the logits of the labels, zeros at padding.
 

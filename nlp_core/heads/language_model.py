@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import Mask, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.blocks.option import Probability
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch
 
@@ -67,7 +67,7 @@ class LanguageModelHead(Head):
 
     def forward(
         self,
-        x_BTD: Float[Tensor, "B T D"],
+        x_BTD: Tokens,
         mask_BT: Mask,
         target_BT: Int[Tensor, "B T"],
         table_VD: Float[Tensor, "V D"] | None = None,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import Mask
+from nlp_core.blocks.masking import Mask, Tokens
 from nlp_core.blocks.option import PositiveInt, list_options
 from nlp_core.config.base import parse_config
 from nlp_core.config.masking import MaskingConfig
@@ -114,7 +114,7 @@ class MaskedLanguageModelHead(Head):
 
     def forward(
         self,
-        x_BTD: Float[Tensor, "B T D"],
+        x_BTD: Tokens,
         mask_BT: Mask,
         target_BT: Int[Tensor, "B T"],
         table_VE: Float[Tensor, "V E"],

@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from nlp_core.blocks.masking import Vector
 from nlp_core.blocks.option import PositiveFloat
 from nlp_core.config.base import ClosedModel
 from nlp_core.errors import ConfigError
@@ -62,7 +63,7 @@ class RankingHead(VectorHead):
             )
         super().__init__(in_dim, 1, **options)
 
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, " B"]:
+    def forward(self, x_BD: Vector, mask: None = None) -> Float[Tensor, " B"]:
         score_B: Tensor = self.layers(x_BD).squeeze(-1)
         return score_B
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from nlp_core.blocks.masking import Vector
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, Decoded, Head, VectorHead
 from nlp_core.heads.loss import LabelLossHead, compute_binary_loss, compute_label_loss
@@ -148,7 +149,7 @@ class RegressionHead(ValueScoring, VectorHead):
         self.low = low
         self.high = high
 
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, " B"]:
+    def forward(self, x_BD: Vector, mask: None = None) -> Float[Tensor, " B"]:
         value_B: Tensor = self.layers(x_BD).squeeze(-1)
         if self.output == "identity":
             return value_B

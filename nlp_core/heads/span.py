@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import Mask, pool_max, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, pool_max, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.passage import NO_ANSWER
 from nlp_core.heads.base import HEADS, Decoded, Head, hide_classes
@@ -96,7 +96,7 @@ class SpanHead(Head):
         self.max_answer_tokens = max_answer_tokens
 
     def forward(
-        self, x_BTD: Float[Tensor, "B T D"], y_BTE: Float[Tensor, "B T E"], mask_BT: Mask
+        self, x_BTD: Tokens, y_BTE: Float[Tensor, "B T E"], mask_BT: Mask
     ) -> Float[Tensor, "B S 2"]:
         """Return the scores of each place as first and last token, zeros at padding."""
         x_BTD = functional.dropout(x_BTD, self.dropout, self.training)

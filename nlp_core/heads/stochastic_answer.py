@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import Mask, masked_softmax, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, Vector, masked_softmax, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.heads.base import HEADS, Head, HeadBatch
 from nlp_core.heads.sentence import LabelScoring, ValueScoring
@@ -45,7 +45,7 @@ class StochasticAnswer(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
+        self, x_BTD: Tokens, mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B N O"]:
         x_BTD = zero_padding(x_BTD, mask_BT)
         kept_B1D = functional.dropout(torch.ones_like(x_BTD[:, :1]), self.dropout, self.training)
@@ -64,9 +64,7 @@ class StochasticAnswer(nn.Module):
         return torch.stack(outputs, 1)
 
 
-def _attend(
-    score_BT: Float[Tensor, "B T"], x_BTD: Float[Tensor, "B T D"], mask_BT: Mask
-) -> Float[Tensor, "B D"]:
+def _attend(score_BT: Float[Tensor, "B T"], x_BTD: Tokens, mask_BT: Mask) -> Vector:
     weight_BT = masked_softmax(score_BT, mask_BT).to(x_BTD.dtype)
     return (weight_BT.unsqueeze(1) @ x_BTD).squeeze(1)
 
@@ -140,7 +138,7 @@ class SANClassificationHead(LabelScoring, StochasticAnswerHead):
     kinds = frozenset({"pair_classification", "ranking"})
 
     def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
+        self, x_BTD: Tokens, mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B L"]:
         logits_BNL = self.answer(x_BTD, mask_BT, parts_BT)
         kept_BN = self.choose(logits_BNL)
@@ -168,7 +166,7 @@ class SANRegressionHead(ValueScoring, StochasticAnswerHead):
         super().__init__(in_dim, 1, **options)
 
     def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
+        self, x_BTD: Tokens, mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
     ) -> Float[Tensor, " B"]:
         values_BN1 = self.answer(x_BTD, mask_BT, parts_BT)
         kept_BN = self.choose(values_BN1)

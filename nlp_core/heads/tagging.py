@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import Mask, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head
 from nlp_core.heads.crf import (
     Chain,
@@ -43,7 +43,7 @@ class EmissionHead(Head):
         self.emission = nn.Linear(in_dim, num_labels)
         self.reduction = reduction
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T L"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T L"]:
         return zero_padding(self.emission(x_BTD), mask_BT)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:

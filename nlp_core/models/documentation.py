@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nlp_core.blocks.base import Block
+from nlp_core.blocks.option import options_model
 from nlp_core.heads.base import Head
-from nlp_core.models.options import options_model
 from nlp_core.models.shapes import RANK_NAMES
 
 SECTION = re.compile(r"^(Args|Shape|Returns|Raises|Source|Note):\s*(.*)$")

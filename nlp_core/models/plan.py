@@ -7,12 +7,12 @@ from typing import Any
 
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.blocks.option import check_options
 from nlp_core.config.column import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import HEADS, Head
 from nlp_core.kinds import KINDS
-from nlp_core.models.options import check_options
 from nlp_core.models.order import check_head_tasks, check_names, check_read, sort_layers
 from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
 
