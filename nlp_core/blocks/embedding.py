@@ -7,7 +7,7 @@ vector table, G types of phrases, W numbers of an example or token.
 from typing import Annotated, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -90,6 +90,7 @@ class WordEmbedding(Block):
         self.register_buffer("rare", torch.zeros(num_words, dtype=torch.bool), persistent=False)
         self.fixed: Tensor
         self.rare: Tensor
+        """Which words of the vocabulary are sometimes replaced by the unknown word, [V]."""
 
     def find_word_table(self) -> nn.Module:
         return self
@@ -107,10 +108,6 @@ class WordEmbedding(Block):
         known = row_of_word >= 0
         with torch.no_grad():
             self.weight[known] = vectors_RD[row_of_word[known]]
-
-    def mark_rare(self, rare_V: Bool[Tensor, " V"]) -> None:
-        """Set which words of the vocabulary are sometimes replaced by the unknown word."""
-        self.rare = rare_V
 
     def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Tokens:
         if self.training and self.rare_unknown_prob > 0:

@@ -1,4 +1,4 @@
-"""A model graph as a torch module, built from its plan."""
+"""A model graph as a torch module: its blocks, with their vectors, and its heads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,12 +11,20 @@ from nlp_core.blocks.base import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.column import TEXTS
 from nlp_core.config.model import find_axes
+from nlp_core.data.vocabulary import WordVocabulary
 from nlp_core.encoders.pretrained import PretrainedEncoder
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import Decoded, Head
-from nlp_core.heads.language_model import LanguageModelHead
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import LanguageModelHead, MaskedLanguageModelHead
+from nlp_core.kinds import Kind
 from nlp_core.models.batch import Batch, Shares
-from nlp_core.models.plan import ModelPlan
+from nlp_core.models.features import Featurizer
+from nlp_core.models.plan import HeadPlan, ModelPlan
+
+PASSAGE = "tokens_b"
+"""The column that the answers of the kind span are stretches of."""
+HeadScores = dict[str, tuple[Tensor, Tensor | None]]
+"""For each head its scores and the mask of their tokens (None for a vector)."""
 
 
 class GraphModel(nn.Module):
@@ -26,12 +34,17 @@ class GraphModel(nn.Module):
         blocks: for each layer that owns parameters its block.
     """
 
-    def __init__(self, plan: ModelPlan, blocks: dict[str, Block], heads: dict[str, Head]) -> None:
+    blocks: Mapping[str, Block]
+    heads: Mapping[str, Head]
+
+    def __init__(
+        self, plan: ModelPlan, blocks: Mapping[str, Block], heads: Mapping[str, Head]
+    ) -> None:
         super().__init__()
         arithmetic.install()
         self.plan = plan
-        self.blocks = nn.ModuleDict(blocks)
-        self.heads = nn.ModuleDict(heads)
+        self.add_module("blocks", nn.ModuleDict(blocks))
+        self.add_module("heads", nn.ModuleDict(heads))
 
     @property
     def device(self) -> torch.device:
@@ -41,21 +54,19 @@ class GraphModel(nn.Module):
     def select(self, plan: ModelPlan) -> "GraphModel":
         """Return the part of the model that a part of its plan describes: the same parameters."""
         owners = {layer.owner for layer in plan.layers}
-        blocks = {name: self._block(name) for name in self.blocks if name in owners}
-        return GraphModel(plan, blocks, {name: self._head(name) for name in plan.heads})
+        blocks = {name: block for name, block in self.blocks.items() if name in owners}
+        return GraphModel(plan, blocks, {name: self.heads[name] for name in plan.heads})
 
-    def forward(
-        self, batch: Batch, *, informed: bool = False
-    ) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return for each head its scores and the mask of their tokens (None for a vector).
+    def forward(self, batch: Batch, *, informed: bool = False) -> HeadScores:
+        """Return the scores of each head.
 
         Args:
             informed: whether heads may read the right answers as an input (teacher forcing).
         """
         values, masks = self.compute_layers(batch)
-        scores = {}
+        scores: HeadScores = {}
         for name, plan in self.plan.heads.items():
-            head, mask = self._head(name), masks[plan.inputs[0]]
+            head, mask = self.heads[name], masks[plan.inputs[0]]
             inputs = [values[layer] for layer in plan.inputs]
             more = head.read(batch, informed=informed)
             scores[name] = (head(*inputs, mask, *more, *self._find_tables(head)), mask)
@@ -67,7 +78,7 @@ class GraphModel(nn.Module):
         masks: dict[str, Tensor | None] = dict.fromkeys(self.plan.inputs)
         masks.update(batch.masks)
         for layer in self.plan.layers:
-            block = self._block(layer.owner)
+            block = self.blocks[layer.owner]
             fields: list[Tensor | None] = []
             for name in layer.inputs:
                 raw = name in self.plan.inputs
@@ -80,26 +91,30 @@ class GraphModel(nn.Module):
             )
         return values, masks
 
-    def score_with_loss(
-        self, batch: Batch
-    ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
-        """Return what `forward` gives for the batch, `informed`, and its loss, of one pass.
+    def _find_tables(self, head: Head) -> list[Tensor]:
+        """Return the table of embeddings that a language model scores words or pieces with."""
+        if isinstance(head, MaskedLanguageModelHead):
+            return [find_piece_table(self.plan, self.blocks)]
+        if not isinstance(head, LanguageModelHead):
+            return []
+        owner = next(item.owner for item in self.plan.layers if item.name == head.vocabulary)
+        block = self.blocks[owner]
+        assert isinstance(block, WordEmbedding), head.vocabulary
+        return [block.weight]
 
-        That is the sum of the heads' losses, each times its weight.
-        """
+    def score_with_loss(self, batch: Batch) -> tuple[HeadScores, Tensor]:
+        """Return what `forward` gives for the batch, `informed`, and the loss of these scores."""
         scores = self(batch, informed=True)
         return scores, self.sum_losses(scores, batch)
 
     def loss(self, batch: Batch) -> Tensor:
         return self.score_with_loss(batch)[1]
 
-    def sum_losses(
-        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
-    ) -> Tensor:
-        """Return the loss of scores that `forward` gave for the batch, `informed`."""
+    def sum_losses(self, scores: HeadScores, batch: Batch) -> Tensor:
+        """Return the weighted sum of the heads' losses of scores of an `informed` pass."""
         losses = []
         for name, (score, mask) in scores.items():
-            head = self._head(name)
+            head = self.heads[name]
             assert head.target in batch.targets, f"the loss of head '{name}' needs {head.target}"
             where = head.select_where(mask, batch.group)
             loss = head.loss(score, batch.targets[head.target], where)
@@ -120,31 +135,29 @@ class GraphModel(nn.Module):
     def count_terms(self, batch: Batch) -> dict[str, float]:
         """Return by head how many terms its loss of a batch is the mean of."""
         return {
-            name: float(self._head(name).count_terms(*self._find_target(name, batch)))
-            for name in self.plan.heads
+            name: float(head.count_terms(*self._find_target(name, batch)))
+            for name, head in self.heads.items()
         }
 
     def count_rows(self, batch: Batch) -> dict[str, float]:
         """Return by head how many rows its outputs of a batch have, or a multiple of that."""
         return {
-            name: float(self._head(name).count_rows(*self._find_target(name, batch)))
-            for name in self.plan.heads
+            name: float(head.count_rows(*self._find_target(name, batch)))
+            for name, head in self.heads.items()
         }
 
     def _find_target(self, name: str, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return what a head's loss reads besides scores: its target, and mask or group."""
-        head, axes = self._head(name), self.plan.heads[name].axes
+        head, axes = self.heads[name], self.plan.heads[name].axes
         inputs = [item for item, column in self.plan.inputs.items() if find_axes(column) == axes]
         mask = batch.masks.get(inputs[0]) if inputs else None
         return batch.targets[head.target], head.select_where(mask, batch.group)
 
-    def outputs(
-        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
-    ) -> dict[str, Tensor]:
+    def outputs(self, scores: HeadScores, batch: Batch) -> dict[str, Tensor]:
         """Return for each head the logits or values that another pass's can be compared with."""
         found = {}
         for name, (score, mask) in scores.items():
-            head = self._head(name)
+            head = self.heads[name]
             found[name] = head.outputs(score, head.select_where(mask, batch.group))
         return found
 
@@ -159,31 +172,108 @@ class GraphModel(nn.Module):
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         found = {}
         for name, (score, mask) in self(batch).items():
-            head = self._head(name)
+            head = self.heads[name]
             more = [batch.targets[head.target]] if head.decodes_target else []
             found[name] = head.decode(score, mask, *more)
         return found
 
-    def _block(self, name: str) -> Block:
-        block = self.blocks[name]
-        assert isinstance(block, Block), name
-        return block
 
-    def _find_tables(self, head: Head) -> list[Tensor]:
-        """Return the table of embeddings that a language model scores words or pieces with."""
-        if isinstance(head, MaskedLanguageModelHead):
-            return [find_piece_table(self.plan, self.blocks)]
-        if not isinstance(head, LanguageModelHead):
-            return []
-        owner = next(item.owner for item in self.plan.layers if item.name == head.vocabulary)
-        block = self.blocks[owner]
-        assert isinstance(block, WordEmbedding), head.vocabulary
-        return [block.weight]
+def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: Kind) -> GraphModel:
+    """Build the model of one task, whose heads name none; see `build_shared_model`."""
+    return build_shared_model(plan, {None: featurizer}, {None: kind})
 
-    def _head(self, name: str) -> Head:
-        head = self.heads[name]
-        assert isinstance(head, Head), name
-        return head
+
+def build_shared_model(
+    plan: ModelPlan, featurizers: Mapping[str | None, Featurizer], kinds: Mapping[str | None, Kind]
+) -> GraphModel:
+    """Build a model; its random weights come from torch's global generator.
+
+    Args:
+        featurizers: for each task its part of the model and the vocabularies, which all share;
+            the one task of a model whose heads name none is None.
+
+    Raises:
+        ConfigError: a head does not serve tasks of that kind; a target of a task has no head, or
+            two of them.
+    """
+    blocks = _build_blocks(plan, next(iter(featurizers.values())))
+    heads = {}
+    for name, head in plan.heads.items():
+        if head.task not in kinds:
+            raise ConfigError(
+                f"{plan.where}: head '{name}': task: found '{head.task}', which the experiment has "
+                f"no data of. {suggest(str(head.task), [str(task) for task in kinds])}"
+            )
+        heads[name] = _build_head(plan, head, featurizers[head.task], kinds[head.task], blocks)
+    for task, featurizer in featurizers.items():
+        _check_targets(featurizer, kinds[task])
+    return GraphModel(plan, blocks, heads)
+
+
+def _build_blocks(plan: ModelPlan, featurizer: Featurizer) -> dict[str, Block]:
+    blocks: dict[str, Block] = {}
+    for layer in plan.layers:
+        if not layer.is_owner:
+            continue
+        vocabulary = featurizer.vocabularies.get(layer.name)
+        if vocabulary is None:
+            block = layer.block(*(shape.dim for shape in layer.shapes), **layer.options)
+        else:
+            try:
+                block = layer.block.start(vocabulary, **layer.options)
+            except ConfigError as err:
+                raise ConfigError(f"{plan.where}: layer '{layer.name}': {err}") from err
+        if isinstance(block, WordEmbedding) and isinstance(vocabulary, WordVocabulary):
+            if vocabulary.table is not None:
+                vectors = torch.from_numpy(vocabulary.table.vectors)
+                block.load_vectors(vectors, torch.from_numpy(vocabulary.rows()))
+            block.rare = torch.from_numpy(vocabulary.rare())
+        blocks[layer.name] = block
+    return blocks
+
+
+def _build_head(
+    plan: ModelPlan,
+    head: HeadPlan,
+    featurizer: Featurizer,
+    kind: Kind,
+    blocks: Mapping[str, nn.Module],
+) -> Head:
+    place = f"{plan.where}: head '{head.name}'"
+    if kind.name not in head.head.kinds:
+        raise ConfigError(
+            f"{place}: found a head for {', '.join(sorted(head.head.kinds))}, expected one for a "
+            f"task of kind {kind}."
+        )
+    if kind.has_passages and head.axes != (PASSAGE,):
+        raise ConfigError(
+            f"{place}: inputs: found a layer over {' and '.join(head.axes)}, expected one over "
+            f"{PASSAGE}, the text that has the answers."
+        )
+    sizes = [shape.dim for shape in head.shapes]
+    try:
+        if issubclass(head.head, MaskedLanguageModelHead):
+            sizes += find_piece_table(plan, blocks).shape
+        elif issubclass(head.head, LanguageModelHead):
+            sizes.append(len(featurizer.predicted_words))
+        else:
+            sizes.append(len(featurizer.targets[head.head.target]))
+        return head.head(*sizes, **head.options)
+    except ConfigError as err:
+        raise ConfigError(f"{place}: {err}") from err
+
+
+def _check_targets(featurizer: Featurizer, kind: Kind) -> None:
+    """Raise if a model leaves a target of the task out, or predicts one twice."""
+    plan = featurizer.plan
+    for target in featurizer.targets:
+        heads = [name for name, head in plan.heads.items() if head.head.target == target]
+        if len(heads) != 1:
+            found = f"the heads {', '.join(sorted(heads))}" if heads else "no head"
+            raise ConfigError(
+                f"{plan.where}: heads: found {found} for the {target} of a task of kind {kind}, "
+                "expected exactly one."
+            )
 
 
 def find_word_tables(model: nn.Module) -> list[nn.Module]:
@@ -192,13 +282,7 @@ def find_word_tables(model: nn.Module) -> list[nn.Module]:
     return list({id(table): table for table in tables if table is not None}.values())
 
 
-def find_shares(counts: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the share of each part in the sum over all parts, by name; 0 of a sum of 0."""
-    totals = {name: sum(count[name] for count in counts) or 1.0 for name in counts[0]}
-    return [{name: count[name] / totals[name] for name in totals} for count in counts]
-
-
-def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module] | nn.ModuleDict) -> Tensor:
+def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module]) -> Tensor:
     """Return the table of the pieces' vectors of the encoder that reads whole texts."""
     texts = {name for name, column in plan.inputs.items() if column == TEXTS}
     owner = next(layer.owner for layer in plan.layers if texts & set(layer.inputs))
@@ -207,6 +291,12 @@ def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module] | nn.Modul
     table = block.find_word_table().weight
     assert isinstance(table, Tensor), owner
     return table
+
+
+def find_shares(counts: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the share of each part in the sum over all parts, by name; 0 of a sum of 0."""
+    totals = {name: sum(count[name] for count in counts) or 1.0 for name in counts[0]}
+    return [{name: count[name] / totals[name] for name in totals} for count in counts]
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:

@@ -13,8 +13,15 @@ from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axe
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import HEADS, Head
 from nlp_core.kinds import KINDS
-from nlp_core.models.order import check_head_tasks, check_names, check_read, sort_layers
-from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
+from nlp_core.models.shapes import (
+    check_head_tasks,
+    check_names,
+    check_ranks,
+    check_read,
+    format_shape,
+    shape_input,
+    sort_layers,
+)
 
 Axes = tuple[str, ...]
 """The source of the lengths of each token axis: a column, changed by blocks that resize."""
@@ -22,18 +29,15 @@ Axes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """A checked layer.
-
-    Attributes:
-        owner: the layer whose parameters it uses: itself, or the one it shares.
-        inputs: names of model inputs or layers.
-    """
+    """A checked layer."""
 
     name: str
     owner: str
+    """The layer whose parameters it uses: itself, or the one it shares."""
     block: type[Block]
     options: dict[str, Any]
     inputs: list[str]
+    """Model inputs or layers."""
     shapes: list[Shape]
     shape: Shape
 
@@ -44,12 +48,7 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """A checked head.
-
-    Attributes:
-        inputs: names of the layers that it reads.
-        task: None: the only one.
-    """
+    """A checked head."""
 
     name: str
     head: type[Head]
@@ -59,21 +58,19 @@ class HeadPlan:
     axes: Axes
     weight: float
     task: str | None = None
+    """None: the only one."""
 
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """A model file that can be built.
-
-    Attributes:
-        where: path of the file, for error messages.
-        inputs: the column of each model input.
-        layers: each follows its inputs.
-    """
+    """A model file that can be built."""
 
     where: str
+    """Path of the file, for error messages."""
     inputs: dict[str, str]
+    """The column of each model input."""
     layers: list[LayerPlan]
+    """Each follows its inputs."""
     heads: dict[str, HeadPlan]
 
     def __deepcopy__(self, memo: object) -> "ModelPlan":
@@ -207,7 +204,7 @@ def _plan_layer(
         raise ConfigError(
             f"{where}: block: unknown block '{layer.block}'. {suggest(layer.block, allowed)}"
         )
-    check_ranks(list_ranks(block, len(shapes)), layer.inputs, shapes, where)
+    check_ranks(block, layer.inputs, shapes, where)
     if shared is not None and [item.dim for item in shapes] != [s.dim for s in shared.shapes]:
         raise ConfigError(
             f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
@@ -289,7 +286,7 @@ def _plan_head(
     kind = HEADS.get(head.head)
     options = check_options(kind, head.options, where=where)
     shapes = [known[layer] for layer in head.inputs]
-    check_ranks(kind.ranks, head.inputs, shapes, where)
+    check_ranks(kind, head.inputs, shapes, where)
     places = _find_head_axes(head, axes, where)
     if kind.reads_texts and places != (TEXTS,):
         raise ConfigError(

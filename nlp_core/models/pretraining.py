@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from nlp_core.config.model import parse_model
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.encoders.architecture import find_width
+from nlp_core.encoders.folder import find_width
 from nlp_core.encoders.pretrained import PretrainedEncoder, save_encoder
 from nlp_core.files import write_text
 from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICATION, Kind
-from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.plan import plan_model
 from nlp_core.models.saving import HEADS, load_pretrained_head, save_tensors
 

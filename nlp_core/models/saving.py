@@ -22,11 +22,10 @@ from nlp_core.data.task import list_targets
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_json
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.kinds import TAGS, Kind
-from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer, choose_vocabulary
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.plan import ModelPlan
 
 log = logging.getLogger(__name__)
