@@ -22,8 +22,10 @@ IMPLEMENTATION = "recorded_sdpa"
 class Attended(NamedTuple):
     """The inputs of the attention of a layer."""
 
-    query_WHLD: Tensor
-    key_WHKD: Tensor
+    query: Tensor
+    """[W, H, L, D]."""
+    key: Tensor
+    """[W, H, K, D]."""
     visible: Tensor | None
     """Bool, broadcast to [W, H, L, K]: the keys that a query sees; None: all."""
     scaling: float
@@ -31,7 +33,7 @@ class Attended(NamedTuple):
 
     def log_weights(self, inside_WL: Bool[Tensor, "W L"]) -> Float[Tensor, "W H L K"]:
         """Return the log attention weights before dropout; only real pieces are keys."""
-        score_WHLK = (self.query_WHLD @ self.key_WHKD.mT * self.scaling).float()
+        score_WHLK = (self.query @ self.key.mT * self.scaling).float()
         visible = inside_WL[:, None, None, :]
         if self.visible is not None:
             visible = visible & self.visible

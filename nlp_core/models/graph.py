@@ -34,17 +34,14 @@ class GraphModel(nn.Module):
         blocks: for each layer that owns parameters its block.
     """
 
-    blocks: Mapping[str, Block]
-    heads: Mapping[str, Head]
-
     def __init__(
         self, plan: ModelPlan, blocks: Mapping[str, Block], heads: Mapping[str, Head]
     ) -> None:
         super().__init__()
         arithmetic.install()
         self.plan = plan
-        self.add_module("blocks", nn.ModuleDict(blocks))
-        self.add_module("heads", nn.ModuleDict(heads))
+        self.blocks = nn.ModuleDict(blocks)
+        self.heads = nn.ModuleDict(heads)
 
     @property
     def device(self) -> torch.device:
@@ -54,8 +51,8 @@ class GraphModel(nn.Module):
     def select(self, plan: ModelPlan) -> "GraphModel":
         """Return the part of the model that a part of its plan describes: the same parameters."""
         owners = {layer.owner for layer in plan.layers}
-        blocks = {name: block for name, block in self.blocks.items() if name in owners}
-        return GraphModel(plan, blocks, {name: self.heads[name] for name in plan.heads})
+        blocks = {name: self._block(name) for name in self.blocks if name in owners}
+        return GraphModel(plan, blocks, {name: self._head(name) for name in plan.heads})
 
     def forward(self, batch: Batch, *, informed: bool = False) -> HeadScores:
         """Return the scores of each head.
@@ -66,7 +63,7 @@ class GraphModel(nn.Module):
         values, masks = self.compute_layers(batch)
         scores: HeadScores = {}
         for name, plan in self.plan.heads.items():
-            head, mask = self.heads[name], masks[plan.inputs[0]]
+            head, mask = self._head(name), masks[plan.inputs[0]]
             inputs = [values[layer] for layer in plan.inputs]
             more = head.read(batch, informed=informed)
             scores[name] = (head(*inputs, mask, *more, *self._find_tables(head)), mask)
@@ -78,7 +75,7 @@ class GraphModel(nn.Module):
         masks: dict[str, Tensor | None] = dict.fromkeys(self.plan.inputs)
         masks.update(batch.masks)
         for layer in self.plan.layers:
-            block = self.blocks[layer.owner]
+            block = self._block(layer.owner)
             fields: list[Tensor | None] = []
             for name in layer.inputs:
                 raw = name in self.plan.inputs
@@ -114,7 +111,7 @@ class GraphModel(nn.Module):
         """Return the weighted sum of the heads' losses of scores of an `informed` pass."""
         losses = []
         for name, (score, mask) in scores.items():
-            head = self.heads[name]
+            head = self._head(name)
             assert head.target in batch.targets, f"the loss of head '{name}' needs {head.target}"
             where = head.select_where(mask, batch.group)
             loss = head.loss(score, batch.targets[head.target], where)
@@ -135,20 +132,20 @@ class GraphModel(nn.Module):
     def count_terms(self, batch: Batch) -> dict[str, float]:
         """Return by head how many terms its loss of a batch is the mean of."""
         return {
-            name: float(head.count_terms(*self._find_target(name, batch)))
-            for name, head in self.heads.items()
+            name: float(self._head(name).count_terms(*self._find_target(name, batch)))
+            for name in self.heads
         }
 
     def count_rows(self, batch: Batch) -> dict[str, float]:
         """Return by head how many rows its outputs of a batch have, or a multiple of that."""
         return {
-            name: float(head.count_rows(*self._find_target(name, batch)))
-            for name, head in self.heads.items()
+            name: float(self._head(name).count_rows(*self._find_target(name, batch)))
+            for name in self.heads
         }
 
     def _find_target(self, name: str, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return what a head's loss reads besides scores: its target, and mask or group."""
-        head, axes = self.heads[name], self.plan.heads[name].axes
+        head, axes = self._head(name), self.plan.heads[name].axes
         inputs = [item for item, column in self.plan.inputs.items() if find_axes(column) == axes]
         mask = batch.masks.get(inputs[0]) if inputs else None
         return batch.targets[head.target], head.select_where(mask, batch.group)
@@ -157,7 +154,7 @@ class GraphModel(nn.Module):
         """Return for each head the logits or values that another pass's can be compared with."""
         found = {}
         for name, (score, mask) in scores.items():
-            head = self.heads[name]
+            head = self._head(name)
             found[name] = head.outputs(score, head.select_where(mask, batch.group))
         return found
 
@@ -172,10 +169,20 @@ class GraphModel(nn.Module):
     def decode(self, batch: Batch) -> dict[str, Decoded]:
         found = {}
         for name, (score, mask) in self(batch).items():
-            head = self.heads[name]
+            head = self._head(name)
             more = [batch.targets[head.target]] if head.decodes_target else []
             found[name] = head.decode(score, mask, *more)
         return found
+
+    def _block(self, name: str) -> Block:
+        block = self.blocks[name]
+        assert isinstance(block, Block), name
+        return block
+
+    def _head(self, name: str) -> Head:
+        head = self.heads[name]
+        assert isinstance(head, Head), name
+        return head
 
 
 def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: Kind) -> GraphModel:
@@ -282,7 +289,7 @@ def find_word_tables(model: nn.Module) -> list[nn.Module]:
     return list({id(table): table for table in tables if table is not None}.values())
 
 
-def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module]) -> Tensor:
+def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module] | nn.ModuleDict) -> Tensor:
     """Return the table of the pieces' vectors of the encoder that reads whole texts."""
     texts = {name for name, column in plan.inputs.items() if column == TEXTS}
     owner = next(layer.owner for layer in plan.layers if texts & set(layer.inputs))

@@ -15,7 +15,7 @@ from nlp_core.data.task import Split
 from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import read_pieces
 from nlp_core.errors import ConfigError
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.kinds import LABEL, MASKED
 from nlp_core.models.batch import IGNORED, Batch, EncodedSplit
 from nlp_core.models.features import Featurizer
