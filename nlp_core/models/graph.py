@@ -23,7 +23,7 @@ from nlp_core.models.plan import HeadPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
-HeadScores = dict[str, tuple[Tensor, Tensor | None]]
+HeadScores = Mapping[str, tuple[Tensor, Tensor | None]]
 """For each head its scores and the mask of their tokens (None for a vector)."""
 
 
@@ -61,7 +61,7 @@ class GraphModel(nn.Module):
             informed: whether heads may read the right answers as an input (teacher forcing).
         """
         values, masks = self.compute_layers(batch)
-        scores: HeadScores = {}
+        scores: dict[str, tuple[Tensor, Tensor | None]] = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.inputs[0]]
             inputs = [values[layer] for layer in plan.inputs]

@@ -94,11 +94,8 @@ class ModelPlan:
 
     def find_missing(self, columns: Container[str]) -> dict[str, str]:
         """Return the inputs whose columns are not among those of a task."""
-        return {
-            name: column
-            for name, column in self.inputs.items()
-            if find_source(column) not in columns
-        }
+        inputs = self.inputs.items()
+        return {name: column for name, column in inputs if find_source(column) not in columns}
 
     @property
     def grouped(self) -> bool:
@@ -125,11 +122,10 @@ class ModelPlan:
             )
         heads = {name: head for name, head in self.heads.items() if head.task == task}
         needed = {name for head in heads.values() for name in head.inputs}
-        layers: list[LayerPlan] = []
         for layer in reversed(self.layers):
             if layer.name in needed:
-                layers.insert(0, layer)
                 needed |= set(layer.inputs)
+        layers = [layer for layer in self.layers if layer.name in needed]
         inputs = {name: column for name, column in self.inputs.items() if name in needed}
         return ModelPlan(self.where, inputs, layers, heads)
 
@@ -181,7 +177,7 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         place = f"{where}: head '{name}'"
         heads[name] = _plan_head(name, head, shapes, axes, place)
         if heads[name].head.causal:
-            check_causal(heads[name], plans, where=place)
+            _check_causal(heads[name], plans, place)
     check_read(config, where)
     check_head_tasks(config, where)
     _check_encoders(config, plans, where)
@@ -194,7 +190,13 @@ def _plan_layer(
     shapes = [known[name] for name in layer.inputs]
     shared = plans.get(layer.block)
     if shared is not None:
-        _check_shared(layer, shared, where)
+        if layer.options:
+            is_block = shared.name in BLOCKS.names()
+            hint = ", or rename that layer if you mean the block" if is_block else ""
+            raise ConfigError(
+                f"{where}: found the options {', '.join(sorted(layer.options))}; the layer shares "
+                f"the parameters of '{shared.name}' and can have none; remove them{hint}."
+            )
         owner, block, options = shared.owner, shared.block, shared.options
     elif layer.block in BLOCKS.names():
         owner, block = layer.name, BLOCKS.get(layer.block)
@@ -213,28 +215,23 @@ def _plan_layer(
     try:
         shape = block.infer(*shapes, **options)
     except ConfigError as err:
-        read = [
-            f"{name} {format_shape(item)}" for name, item in zip(layer.inputs, shapes, strict=True)
-        ]
-        raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
+        pairs = zip(layer.inputs, map(format_shape, shapes), strict=True)
+        read = ", ".join(map(" ".join, pairs))
+        raise ConfigError(f"{where}: {err} Its inputs are {read}.") from err
     return LayerPlan(layer.name, owner, block, options, layer.inputs, shapes, shape)
-
-
-def _check_shared(layer: LayerConfig, shared: LayerPlan, where: str) -> None:
-    if layer.options:
-        is_block = shared.name in BLOCKS.names()
-        hint = ", or rename that layer if you mean the block" if is_block else ""
-        raise ConfigError(
-            f"{where}: found the options {', '.join(sorted(layer.options))}; the layer shares the "
-            f"parameters of '{shared.name}' and can have none; remove them{hint}."
-        )
 
 
 def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
     """Check the lengths of a layer's inputs and return those of its output."""
     inputs = [known[name] for name in layer.inputs]
     for group in layer.block.list_aligned(len(inputs), layer.options):
-        _check_aligned(layer, {layer.inputs[idx]: inputs[idx] for idx in group}, where)
+        if len({inputs[idx] for idx in group}) > 1:
+            found = [f"'{layer.inputs[idx]}' by {' and '.join(inputs[idx])}" for idx in group]
+            hint = "; pool them to vectors first" if layer.block.elementwise else ""
+            raise ConfigError(
+                f"{where}: inputs: found sequences or grids of different lengths "
+                f"({', '.join(found)}), expected the same tokens in all of them{hint}."
+            )
     if layer.shape.rank == VECTOR:
         return ()
     if layer.shape.rank == GRID and layer.shapes[0].rank == SEQUENCE:
@@ -243,18 +240,6 @@ def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
         options = ", ".join(f"{key} {value}" for key, value in sorted(layer.options.items()))
         return tuple(f"{axis} after {layer.block.__name__}({options})" for axis in inputs[0])
     return inputs[0]
-
-
-def _check_aligned(layer: LayerPlan, group: Mapping[str, Axes], where: str) -> None:
-    """Raise if inputs that a block reads token by token have lengths of different sources."""
-    if len(set(group.values())) == 1:
-        return
-    found = ", ".join(f"'{name}' by {' and '.join(axes)}" for name, axes in group.items())
-    hint = "; pool them to vectors first" if layer.block.elementwise else ""
-    raise ConfigError(
-        f"{where}: inputs: found sequences or grids of different lengths ({found}), expected "
-        f"the same tokens in all of them{hint}."
-    )
 
 
 def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axes:
@@ -296,13 +281,8 @@ def _plan_head(
     return HeadPlan(name, kind, options, head.inputs, shapes, places, head.weight, head.task)
 
 
-def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) -> None:
-    """Raise if layers below a head that predicts next words have read those words.
-
-    Raises:
-        ConfigError: a layer looks ahead, `vocabulary` is no word_embedding, or it is tied to a
-            table of another width.
-    """
+def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> None:
+    """Raise if a layer below a head looks ahead, or its `vocabulary` is no table of its width."""
     waiting, seen = list(head.inputs), set()
     while waiting:
         name = waiting.pop()
@@ -317,10 +297,6 @@ def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) 
             )
         seen.add(name)
         waiting += layer.inputs
-    _check_table(head, plans, where)
-
-
-def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> None:
     name = head.options["vocabulary"]
     tables = {key: plan for key, plan in plans.items() if issubclass(plan.block, WordEmbedding)}
     if name not in tables:
