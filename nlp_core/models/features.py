@@ -14,7 +14,6 @@ from nlp_core.blocks.base import CHARACTERS, WORDS
 from nlp_core.config.column import PIECES, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
 from nlp_core.data.batching import Ragged
-from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
 from nlp_core.data.split_column import Column, TextColumn
 from nlp_core.data.task import Split, Task
@@ -27,16 +26,13 @@ from nlp_core.models.plan import LayerPlan, ModelPlan, find_source
 
 @dataclass(frozen=True)
 class Featurizer:
-    """Vocabularies of a model's raw-input layers.
-
-    Attributes:
-        vocabularies: by the layer that owns the parameters.
-        targets: by column (label, tags) all labels that can be predicted.
-    """
+    """Vocabularies of a model's raw-input layers."""
 
     plan: ModelPlan
     vocabularies: dict[str, Vocabulary]
+    """By the layer that owns the parameters."""
     targets: dict[str, list[str]]
+    """By column (label, tags) all labels that can be predicted."""
 
     @classmethod
     def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
@@ -68,9 +64,10 @@ class Featurizer:
                     f"{plan.where}: inputs: '{name}' reads '{column}', which task '{task.name}' of "
                     f"kind {task.kind} does not have. {suggest(column, train.columns)}"
                 )
-            for owner in sorted({layer.owner for layer in parts[task.name].raw_layers}):
-                sources = _list_sources(parts[task.name], owner)
-                columns.setdefault(owner, []).extend(train.columns[name] for name in sources)
+            part = parts[task.name]
+            read = {(layer.owner, _source(part, layer)) for layer in part.raw_layers}
+            for owner, name in sorted(read):
+                columns.setdefault(owner, []).append(train.columns[name])
         vocabularies = dict(known or {})
         for layer in plan.raw_layers:
             if layer.is_owner and layer.name not in vocabularies:
@@ -109,7 +106,12 @@ class Featurizer:
             if column not in WHOLE_TEXTS
             for axis in find_axes(column)
         }
-        texts = self._find_texts(features)
+        texts = {
+            layer.inputs[0]: feature
+            for layer in self.plan.raw_layers
+            if isinstance(feature := features[layer.name], Pieces)
+            and self.plan.inputs[layer.inputs[0]] in WHOLE_TEXTS
+        }
         inputs |= {name: pieces.outline() for name, pieces in texts.items()}
         targets = {
             name: _shift(self.predicted_words, split.texts["tokens"])
@@ -120,15 +122,6 @@ class Featurizer:
         given = {name: item for name, item in targets.items() if item is not None}
         parts = next((item.parts for item in texts.values() if item.parts is not None), None)
         return EncodedSplit(split, features, inputs, given, parts)
-
-    def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
-        """Return the pieces of each input of whole texts, which set its lengths."""
-        found = {}
-        for layer in self.plan.raw_layers:
-            feature = features[layer.name]
-            if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] in WHOLE_TEXTS:
-                found[layer.inputs[0]] = feature
-        return found
 
 
 def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
@@ -142,13 +135,10 @@ def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
 
 def choose_vocabulary(layer: LayerPlan) -> type[Vocabulary]:
     """Return the class that turns the column of a raw-input layer into numbers."""
-    return layer.block.vocabulary or _VOCABULARIES[layer.shapes[0].rank]
-
-
-_VOCABULARIES: dict[int, type[Vocabulary]] = {
-    WORDS: WordVocabulary,
-    CHARACTERS: CharacterVocabulary,
-}
+    if layer.block.vocabulary is not None:
+        return layer.block.vocabulary
+    by_rank = {WORDS: WordVocabulary, CHARACTERS: CharacterVocabulary}
+    return by_rank[layer.shapes[0].rank]
 
 
 def list_piece_columns(plan: ModelPlan) -> list[str]:
@@ -159,7 +149,3 @@ def list_piece_columns(plan: ModelPlan) -> list[str]:
 
 def _source(plan: ModelPlan, layer: LayerPlan) -> str:
     return find_source(plan.inputs[layer.inputs[0]])
-
-
-def _list_sources(plan: ModelPlan, owner: str) -> list[str]:
-    return sorted({_source(plan, layer) for layer in plan.raw_layers if layer.owner == owner})
