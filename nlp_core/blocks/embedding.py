@@ -98,11 +98,9 @@ class WordEmbedding(Block):
     def load_vectors(
         self, vectors_RD: Float[Tensor, "R D"], row_of_word: Int[Tensor, " V"]
     ) -> None:
-        """Set the pretrained vectors.
+        """Set the pretrained vectors; words outside the vocabulary read them by id V + row.
 
-        Args:
-            vectors_RD: the whole table; words outside the vocabulary read it by id V + row.
-            row_of_word: for each id of the vocabulary its row in the table, or -1.
+        `row_of_word` has for each id of the vocabulary its row in the table, or -1.
         """
         self.fixed = vectors_RD
         known = row_of_word >= 0

@@ -32,12 +32,8 @@ class RecurrentLayer(nn.Module):
     """A layer that reads sequences forwards and, with a second reader, backwards.
 
     A reader maps [T, B, D] to a pair whose first item is its states [T, B, H], and only looks back
-    in time. The backward reader starts at the last real token of each sequence.
-
-    Args:
-        name: what the readers are called in the weights: `forward_<name>` and `backward_<name>`.
-        build: returns a new reader.
-        bidirectional: whether there is a backward reader.
+    in time. The backward reader starts at the last real token of each sequence. In the weights the
+    readers are called `forward_<name>` and `backward_<name>`.
     """
 
     def __init__(self, name: str, build: Callable[[], nn.Module], *, bidirectional: bool) -> None:

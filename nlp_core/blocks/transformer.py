@@ -62,10 +62,8 @@ class MultiHeadAttention(nn.Module):
 class EncoderLayer(nn.Module):
     """Attention, then a feed-forward network, each with a residual and a layer normalisation.
 
-    Outputs at padding are arbitrary.
-
-    Args:
-        pre_norm: normalise the input of each part, not the sum after it.
+    Outputs at padding are arbitrary. With `pre_norm` the input of each part is normalised, not the
+    sum after it.
     """
 
     def __init__(
@@ -107,10 +105,7 @@ class EncoderLayer(nn.Module):
 def sinusoidal_positions(time: int, dim: int, *, like: Tensor) -> Float[Tensor, "T D"]:
     """Return p with p_{t,2i} = sin(t / 10000^(2i/D)) and p_{t,2i+1} = cos(t / 10000^(2i/D)).
 
-    Args:
-        like: a tensor of the type and device of the result.
-
-    Source: Vaswani et al. 2017, section 3.5.
+    It has the type and device of `like`. Source: Vaswani et al. 2017, section 3.5.
     """
     even = torch.arange(0, dim, 2, device=like.device, dtype=torch.float64)
     position = torch.arange(time, device=like.device, dtype=torch.float64)

@@ -126,7 +126,7 @@ class Head(nn.Module):
         return torch.tensor(float(len(target)))
 
     def soften(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        """Return scores as a teacher gives them to students: those of each label by itself."""
+        """Return the scores of each label by itself, as a teacher gives them to students."""
         return scores
 
 

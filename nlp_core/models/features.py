@@ -89,11 +89,7 @@ class Featurizer:
         return vocabulary
 
     def encode(self, split: Split) -> EncodedSplit:
-        """Turn the texts and targets of a split into arrays.
-
-        Raises:
-            DataError: a label is not one of the task's.
-        """
+        """Turn the texts and targets of a split into arrays; an unknown label is a DataError."""
         features = {
             layer.name: self.vocabularies[layer.owner].read(
                 split.columns[_source(self.plan, layer)]
