@@ -23,8 +23,8 @@ from nlp_core.models.plan import HeadPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
-HeadScores = Mapping[str, tuple[Tensor, Tensor | None]]
-"""For each head its scores and the mask of their tokens (None for a vector)."""
+HeadScores = tuple[Tensor, Tensor | None]
+"""The scores of a head, and the mask of their tokens (None for a vector)."""
 
 
 class GraphModel(nn.Module):
@@ -54,14 +54,14 @@ class GraphModel(nn.Module):
         blocks = {name: self._block(name) for name in self.blocks if name in owners}
         return GraphModel(plan, blocks, {name: self._head(name) for name in plan.heads})
 
-    def forward(self, batch: Batch, *, informed: bool = False) -> HeadScores:
+    def forward(self, batch: Batch, *, informed: bool = False) -> dict[str, HeadScores]:
         """Return the scores of each head.
 
         Args:
             informed: whether heads may read the right answers as an input (teacher forcing).
         """
         values, masks = self.compute_layers(batch)
-        scores: dict[str, tuple[Tensor, Tensor | None]] = {}
+        scores = {}
         for name, plan in self.plan.heads.items():
             head, mask = self._head(name), masks[plan.inputs[0]]
             inputs = [values[layer] for layer in plan.inputs]
@@ -99,7 +99,7 @@ class GraphModel(nn.Module):
         assert isinstance(block, WordEmbedding), head.vocabulary
         return [block.weight]
 
-    def score_with_loss(self, batch: Batch) -> tuple[HeadScores, Tensor]:
+    def score_with_loss(self, batch: Batch) -> tuple[dict[str, HeadScores], Tensor]:
         """Return what `forward` gives for the batch, `informed`, and the loss of these scores."""
         scores = self(batch, informed=True)
         return scores, self.sum_losses(scores, batch)
@@ -107,7 +107,7 @@ class GraphModel(nn.Module):
     def loss(self, batch: Batch) -> Tensor:
         return self.score_with_loss(batch)[1]
 
-    def sum_losses(self, scores: HeadScores, batch: Batch) -> Tensor:
+    def sum_losses(self, scores: Mapping[str, HeadScores], batch: Batch) -> Tensor:
         """Return the weighted sum of the heads' losses of scores of an `informed` pass."""
         losses = []
         for name, (score, mask) in scores.items():
@@ -150,7 +150,7 @@ class GraphModel(nn.Module):
         mask = batch.masks.get(inputs[0]) if inputs else None
         return batch.targets[head.target], head.select_where(mask, batch.group)
 
-    def outputs(self, scores: HeadScores, batch: Batch) -> dict[str, Tensor]:
+    def outputs(self, scores: Mapping[str, HeadScores], batch: Batch) -> dict[str, Tensor]:
         """Return for each head the logits or values that another pass's can be compared with."""
         found = {}
         for name, (score, mask) in scores.items():
