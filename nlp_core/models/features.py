@@ -14,6 +14,7 @@ from nlp_core.blocks.base import CHARACTERS, WORDS
 from nlp_core.config.column import PIECES, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
 from nlp_core.data.batching import Ragged
+from nlp_core.data.feature import Feature
 from nlp_core.data.pieces import Pieces
 from nlp_core.data.split_column import Column, TextColumn
 from nlp_core.data.task import Split, Task
@@ -102,12 +103,7 @@ class Featurizer:
             if column not in WHOLE_TEXTS
             for axis in find_axes(column)
         }
-        texts = {
-            layer.inputs[0]: feature
-            for layer in self.plan.raw_layers
-            if isinstance(feature := features[layer.name], Pieces)
-            and self.plan.inputs[layer.inputs[0]] in WHOLE_TEXTS
-        }
+        texts = self._find_texts(features)
         inputs |= {name: pieces.outline() for name, pieces in texts.items()}
         targets = {
             name: _shift(self.predicted_words, split.texts["tokens"])
@@ -118,6 +114,15 @@ class Featurizer:
         given = {name: item for name, item in targets.items() if item is not None}
         parts = next((item.parts for item in texts.values() if item.parts is not None), None)
         return EncodedSplit(split, features, inputs, given, parts)
+
+    def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
+        """Return the pieces of each input of whole texts, which set its lengths."""
+        return {
+            layer.inputs[0]: feature
+            for layer in self.plan.raw_layers
+            if isinstance(feature := features[layer.name], Pieces)
+            and self.plan.inputs[layer.inputs[0]] in WHOLE_TEXTS
+        }
 
 
 def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:

@@ -11,7 +11,7 @@ from nlp_core.blocks.base import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.column import TEXTS
 from nlp_core.config.model import find_axes
-from nlp_core.data.vocabulary import WordVocabulary
+from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import Decoded, Head
@@ -19,7 +19,7 @@ from nlp_core.heads.language_model import LanguageModelHead, MaskedLanguageModel
 from nlp_core.kinds import Kind
 from nlp_core.models.batch import Batch, Shares
 from nlp_core.models.features import Featurizer
-from nlp_core.models.plan import HeadPlan, ModelPlan
+from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
@@ -226,17 +226,26 @@ def _build_blocks(plan: ModelPlan, featurizer: Featurizer) -> dict[str, Block]:
         if vocabulary is None:
             block = layer.block(*(shape.dim for shape in layer.shapes), **layer.options)
         else:
-            try:
-                block = layer.block.start(vocabulary, **layer.options)
-            except ConfigError as err:
-                raise ConfigError(f"{plan.where}: layer '{layer.name}': {err}") from err
+            block = _start_block(layer, vocabulary, plan.where)
         if isinstance(block, WordEmbedding) and isinstance(vocabulary, WordVocabulary):
-            if vocabulary.table is not None:
-                vectors = torch.from_numpy(vocabulary.table.vectors)
-                block.load_vectors(vectors, torch.from_numpy(vocabulary.rows()))
-            block.rare = torch.from_numpy(vocabulary.rare())
+            _fill_embedding(block, vocabulary)
         blocks[layer.name] = block
     return blocks
+
+
+def _start_block(layer: LayerPlan, vocabulary: Vocabulary, where: str) -> Block:
+    try:
+        return layer.block.start(vocabulary, **layer.options)
+    except ConfigError as err:
+        raise ConfigError(f"{where}: layer '{layer.name}': {err}") from err
+
+
+def _fill_embedding(block: WordEmbedding, vocabulary: WordVocabulary) -> None:
+    """Give a word embedding its pretrained vectors and its list of rare words."""
+    if vocabulary.table is not None:
+        vectors = torch.from_numpy(vocabulary.table.vectors)
+        block.load_vectors(vectors, torch.from_numpy(vocabulary.rows()))
+    block.rare = torch.from_numpy(vocabulary.rare())
 
 
 def _build_head(
