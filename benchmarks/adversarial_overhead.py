@@ -23,8 +23,8 @@ from steps import Run, build_run, time_in_turn
 from nlp_core.config.params import read_params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.models.batch import EncodedSplit
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import seed_everything
 

@@ -22,9 +22,8 @@ import numpy as np
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.task import Split, Task, read_task
 from nlp_core.models.batch import Batch
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel, count_parameters
+from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import read_plan
 from nlp_core.processor import name_processor
 from nlp_core.training.determinism import seed_everything

@@ -20,8 +20,8 @@ from steps import Run, Timing, build_run, time_in_turn
 
 from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, WarmupLinearSchedule
 from nlp_core.data.task import Split, Task, read_task
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.training.determinism import seed_everything
 

@@ -11,12 +11,13 @@ from nlp_core.blocks import Block
 from nlp_core.blocks.attention import (
     BiDAF,
     BilinearAttention,
+    BiLSTMAttention,
     FullAttention,
     Seq2SeqAttention,
+    SlotAttention,
     TrilinearScore,
 )
 from nlp_core.blocks.pooling import SelfAttentionPooling
-from nlp_core.blocks.self_attention import BiLSTMAttention, SlotAttention
 
 LENGTH, OTHER_LENGTH = 3, 2
 MASK = torch.tensor([[True, True, True, False]])

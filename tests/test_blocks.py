@@ -21,8 +21,8 @@ from nlp_core.blocks import (
     Shape,
 )
 from nlp_core.blocks.masking import cross_masks
+from nlp_core.blocks.option import check_options
 from nlp_core.errors import ConfigError
-from nlp_core.models.options import check_options
 from tests.tiny_encoder import TINY_ENCODER
 
 LENGTHS = [5, 1, 3]

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from nlp_core.blocks import BLOCKS, Block
+from nlp_core.blocks.option import options_model
 from nlp_core.cli import main
 from nlp_core.heads import HEADS, Head
 from nlp_core.models.documentation import describe_form, document, parse_docstring
-from nlp_core.models.options import options_model
 
 OWNERS = [BLOCKS.get(name) for name in BLOCKS.names()] + [HEADS.get(name) for name in HEADS.names()]
 

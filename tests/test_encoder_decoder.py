@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nlp_core.heads.encoder_decoder import EncoderDecoderTaggingHead
+from nlp_core.heads.tagging import EncoderDecoderTaggingHead
 
 DIM, HIDDEN, LABEL, LABELS = 4, 5, 3, 3
 LENGTHS = [4, 2]

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nlp_core.blocks import BLOCKS
-from nlp_core.blocks.downsampling import DynamicPooling, Pooling1D
-from nlp_core.blocks.pooling import KMaxPooling
+from nlp_core.blocks.pooling import DynamicPooling, KMaxPooling, Pooling1D
 from nlp_core.data.split_column import TextColumn
 from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from nlp_core.blocks.embedding import GazetteerEmbedding
+from nlp_core.blocks.option import check_options
 from nlp_core.data.gazetteer import GazetteerVocabulary, read_gazetteer
 from nlp_core.data.split_column import TextColumn
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.models.options import check_options
 from tests.test_features import TAGGING, make_cell, preprocess, train
 
 ENTRIES = [

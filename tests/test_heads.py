@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks import SEQUENCE
+from nlp_core.blocks.option import check_options
 from nlp_core.errors import ConfigError
 from nlp_core.heads import HEADS, Decoded, Head
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.stochastic_answer import StochasticAnswerHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
-from nlp_core.models.options import check_options
 
 DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
 KINDS = {

@@ -14,9 +14,8 @@ from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import INTENT_SLOTS
 from nlp_core.metrics import Predictions, measure
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
 from nlp_core.prediction.split_prediction import predict

@@ -11,8 +11,8 @@ from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, Shape
 from nlp_core.blocks.interaction import Interaction, Matching
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from tests.tiny import write_task, write_vectors
 

@@ -19,9 +19,8 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.language_model import LanguageModelHead
 from nlp_core.kinds import LANGUAGE_MODEL
 from nlp_core.metrics import Predictions, is_lower_better, measure
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel, count_parameters
+from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import read_plan
 from tests.test_features import make_cell, preprocess, train
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+from nlp_core.blocks.option import check_options
 from nlp_core.errors import ConfigError
 from nlp_core.heads.loss import CrossEntropyConfig, FocalConfig, compute_label_loss
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.heads.tagging import TaggingHead
-from nlp_core.models.options import check_options
 
 # Of three labels: p = (1/2, 1/4, 1/4) and p = (1/10, 4/5, 1/10).
 SCORES = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], dtype=torch.float64).log()

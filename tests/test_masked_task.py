@@ -17,11 +17,10 @@ from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.data.masked_text import RULE
 from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.batch import IGNORED
-from nlp_core.models.corpus_split import encode_split
-from nlp_core.models.masked_split import MaskedSplit
+from nlp_core.models.masked_split import MaskedSplit, encode_split
 from nlp_core.models.saving import HEADS, save_tensors
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.training.cell import Cell, read_cell

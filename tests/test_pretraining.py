@@ -11,13 +11,12 @@ import torch
 from safetensors.torch import load_file
 
 from nlp_core.config.params import ExperimentConfig, Params
-from nlp_core.encoders.architecture import MODEL_TYPES
+from nlp_core.encoders.folder import MODEL_TYPES
 from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file, digest_json, write_json
 from nlp_core.kinds import CLASSIFICATION
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.training.cell import read_cell
 from nlp_core.training.encoder_plan import EncoderPlan, read_encoder
 from nlp_core.training.loop import Trainer

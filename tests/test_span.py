@@ -20,8 +20,8 @@ from nlp_core.heads.span import SpanHead, find_best_span
 from nlp_core.kinds import SPAN
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import normalise_answer
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model
 from nlp_core.prediction.split_prediction import find_threshold, predict

@@ -19,9 +19,8 @@ from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError
 from nlp_core.heads.stochastic_answer import SANClassificationHead, SANRegressionHead, choose_steps
 from nlp_core.kinds import PAIR_CLASSIFICATION
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.models.plan import plan_model
 from tests.tiny_encoder import TINY_ENCODER, make_tokenizer, write_encoder
 

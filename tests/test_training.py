@@ -20,8 +20,8 @@ from nlp_core.errors import ConfigError, DataError, TrainingError
 from nlp_core.files import digest_file
 from nlp_core.kinds import TAGGING
 from nlp_core.models.batch import EncodedSplit
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import load_model, load_tensors, save_tensors
 from nlp_core.objectives.objective import Objective

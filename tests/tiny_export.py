@@ -10,8 +10,8 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.task import Split, read_task
 from nlp_core.export.bundle import export_model
 from nlp_core.export.parity import Parity
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.prediction.trained_model import TrainedModel
 

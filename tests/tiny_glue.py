@@ -17,8 +17,8 @@ from nlp_core.config.params import Params, read_params
 from nlp_core.data.task import read_task
 from nlp_core.data.vocabulary import WordVocabulary
 from nlp_core.files import digest_file, write_json
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import save_model
 from nlp_core.training.cell import read_cell

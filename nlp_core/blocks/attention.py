@@ -1,30 +1,41 @@
-"""Attention of one sequence to another (or to itself, given twice), or of each to the other.
+"""Attention of one sequence to another, of each to the other, or of a sequence to itself.
 
 Shape letters: B batch, T tokens of the first sequence, S tokens of the second, D and E widths,
-K width in which they are compared, H width of a history.
+K width in which they are compared, H width of a history, A width of a hidden layer.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, VECTOR, Block, Shape, require_equal
-from nlp_core.blocks.masking import Mask, masked_softmax, zero_padding
+from nlp_core.blocks.masking import (
+    Mask,
+    OtherMask,
+    OtherTokens,
+    Tokens,
+    masked_softmax,
+    zero_padding,
+)
 from nlp_core.blocks.option import Activation, PositiveInt, Probability, build_activation
+from nlp_core.blocks.recurrent import BiLSTM
 
 
 def attend(
-    scores_BTS: Float[Tensor, "B T S"],
-    y_BSD: Float[Tensor, "B S D"],
-    mask_BT: Mask,
-    mask_BS: Bool[Tensor, "B S"],
-) -> Float[Tensor, "B T D"]:
+    scores_BTS: Float[Tensor, "B T S"], y_BSD: OtherTokens, mask_BT: Mask, mask_BS: OtherMask
+) -> Tokens:
     """Return for each real token the mean of `y`'s real tokens, weighted by softmax(scores)."""
     weight_BTS = masked_softmax(scores_BTS, mask_BS.unsqueeze(1))
     return zero_padding(torch.bmm(weight_BTS, zero_padding(y_BSD, mask_BS)), mask_BT)
+
+
+def multiply_rows(x_BTD: Tensor, y_BSD: Tensor) -> Tensor:
+    """Return x_t . y_s for each pair of tokens, [B, T, S]."""
+    return torch.bmm(x_BTD, y_BSD.transpose(1, 2))
 
 
 class PairAttention(Block):
@@ -37,12 +48,8 @@ class PairAttention(Block):
     """Return [B, T, S] of X [B, T, D] and Y [B, S, D]."""
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Mask,
-        y_BSD: Float[Tensor, "B S D"],
-        mask_BS: Bool[Tensor, "B S"],
-    ) -> Float[Tensor, "B T D"]:
+        self, x_BTD: Tokens, mask_BT: Mask, y_BSD: OtherTokens, mask_BS: OtherMask
+    ) -> Float[Tensor, "B T E"]:
         return attend(self.score(x_BTD, y_BSD), y_BSD, mask_BT, mask_BS)
 
 
@@ -66,7 +73,7 @@ class CrossAttention(PairAttention):
         self.scale = float(dim) ** -0.5 if scaled else 1.0
 
     def score(self, x_BTD: Tensor, y_BSD: Tensor) -> Tensor:
-        return torch.bmm(x_BTD, y_BSD.transpose(1, 2)) * self.scale
+        return multiply_rows(x_BTD, y_BSD) * self.scale
 
 
 @BLOCKS.register("match_attention")
@@ -88,8 +95,7 @@ class MatchAttention(PairAttention):
 
     def score(self, x_BTD: Tensor, y_BSD: Tensor) -> Tensor:
         query_BTD: Tensor = self.activation(self.linear(x_BTD))
-        key_BSD: Tensor = self.activation(self.linear(y_BSD))
-        return torch.bmm(query_BTD, key_BSD.transpose(1, 2))
+        return multiply_rows(query_BTD, self.activation(self.linear(y_BSD)))
 
 
 @BLOCKS.register("full_attention")
@@ -137,18 +143,18 @@ class FullAttention(Block):
 
     def forward(
         self,
-        x_BTD: Float[Tensor, "B T D"],
+        x_BTD: Tokens,
         mask_BT: Mask,
         y_BSE: Float[Tensor, "B S E"],
-        mask_BS: Bool[Tensor, "B S"],
+        mask_BS: OtherMask,
         history_BTH: Float[Tensor, "B T H"],
         mask_history_BT: Mask,
         other_BSH: Float[Tensor, "B S H"],
-        mask_other_BS: Bool[Tensor, "B S"],
+        mask_other_BS: OtherMask,
     ) -> Float[Tensor, "B T E"]:
         query_BTK: Tensor = self.activation(self.linear(history_BTH))
         key_BSK: Tensor = self.activation(self.linear(other_BSH)) * self.diagonal
-        return attend(torch.bmm(query_BTK, key_BSK.transpose(1, 2)), y_BSE, mask_BT, mask_BS)
+        return attend(multiply_rows(query_BTK, key_BSK), y_BSE, mask_BT, mask_BS)
 
 
 @BLOCKS.register("bilinear_attention")
@@ -173,19 +179,17 @@ class BilinearAttention(Block):
         return Shape(SEQUENCE, 1)
 
     def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, y_BE: Float[Tensor, "B E"], mask_y: None
+        self, x_BTD: Tokens, mask_BT: Mask, y_BE: Float[Tensor, "B E"], mask_y: None
     ) -> Float[Tensor, "B T 1"]:
         return zero_padding(torch.bmm(x_BTD, self.linear(y_BE).unsqueeze(-1)), mask_BT)
 
 
 class TrilinearScore(nn.Module):
-    """Compare each token of X with each of Y: score_ts = w . [x_t; y_s; x_t * y_s].
-
-    There is no bias: a softmax over the scores would ignore it.
-    """
+    """Compare each token of X with each of Y: score_ts = w . [x_t; y_s; x_t * y_s]."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
+        # no bias: a softmax over the scores would ignore it
         self.first = nn.Linear(dim, 1, bias=False)
         self.second = nn.Linear(dim, 1, bias=False)
         self.product = nn.Parameter(torch.empty(dim))
@@ -193,17 +197,15 @@ class TrilinearScore(nn.Module):
         for weight in (self.first.weight, self.second.weight, self.product):
             nn.init.uniform_(weight, -bound, bound)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], y_BSD: Float[Tensor, "B S D"]
-    ) -> Float[Tensor, "B T S"]:
+    def forward(self, x_BTD: Tokens, y_BSD: OtherTokens) -> Float[Tensor, "B T S"]:
         # in three terms: the tensor of all pairs would be D times as large
-        product_BTS = torch.bmm(x_BTD * self.product, y_BSD.transpose(1, 2))
+        product_BTS = multiply_rows(x_BTD * self.product, y_BSD)
         scores: Tensor = product_BTS + self.first(x_BTD) + self.second(y_BSD).transpose(1, 2)
         return scores
 
 
 def softmax_of_best(
-    scores_BTS: Float[Tensor, "B T S"], mask_BT: Mask, mask_BS: Bool[Tensor, "B S"]
+    scores_BTS: Float[Tensor, "B T S"], mask_BT: Mask, mask_BS: OtherMask
 ) -> Float[Tensor, "B T"]:
     """Return softmax_t(max_s score_ts) over real tokens; equal weights if Y has none."""
     lowest = torch.finfo(scores_BTS.dtype).min
@@ -212,15 +214,12 @@ def softmax_of_best(
     return masked_softmax(best_BT, mask_BT)
 
 
-class AttentionFlow(Block):
+class AttentionFlow(PairAttention):
     """Let X and Y attend to each other.
 
     Args:
         dropout: probability of a zero in the weights over Y.
     """
-
-    ranks = ((SEQUENCE,), (SEQUENCE,))
-    equal_widths = True
 
     def __init__(self, dim: int, other_dim: int, *, dropout: Probability = 0.0) -> None:
         super().__init__()
@@ -231,11 +230,7 @@ class AttentionFlow(Block):
     """Return the output for X, the attention of its tokens to Y and the weights [B, T] of X."""
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Mask,
-        y_BSD: Float[Tensor, "B S D"],
-        mask_BS: Bool[Tensor, "B S"],
+        self, x_BTD: Tokens, mask_BT: Mask, y_BSD: OtherTokens, mask_BS: OtherMask
     ) -> Float[Tensor, "B T E"]:
         scores_BTS = self.score(x_BTD, y_BSD)
         weight_BTS = masked_softmax(scores_BTS, mask_BS.unsqueeze(1))
@@ -281,3 +276,109 @@ class Seq2SeqAttention(AttentionFlow):
 
     def join(self, x_BTD: Tensor, seen_BTD: Tensor, best_BT: Tensor) -> Tensor:
         return torch.cat([best_BT.unsqueeze(-1) * x_BTD, seen_BTD], -1)
+
+
+class DotScore(nn.Module):
+    """Compare tokens by score_ts = x_t . x_s."""
+
+    def forward(self, x_BTD: Tokens) -> Float[Tensor, "B T T"]:
+        return multiply_rows(x_BTD, x_BTD)
+
+
+class BilinearScore(nn.Module):
+    """Compare tokens by score_ts = x_t . W x_s."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x_BTD: Tokens) -> Float[Tensor, "B T T"]:
+        return multiply_rows(x_BTD, self.linear(x_BTD))
+
+
+class AdditiveScore(nn.Module):
+    """Compare tokens by score_ts = v . tanh(W x_t + U x_s)."""
+
+    def __init__(self, dim: int, attention_dim: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(dim, attention_dim, bias=False)
+        self.key = nn.Linear(dim, attention_dim, bias=False)
+        self.score = nn.Linear(attention_dim, 1, bias=False)
+
+    def forward(self, x_BTD: Tokens) -> Float[Tensor, "B T T"]:
+        pairs_BTSA = torch.tanh(self.query(x_BTD).unsqueeze(2) + self.key(x_BTD).unsqueeze(1))
+        scores_BTS: Tensor = self.score(pairs_BTSA).squeeze(-1)
+        return scores_BTS
+
+
+@BLOCKS.register("bilstm_attention")
+class BiLSTMAttention(Block):
+    """Read with a BiLSTM and mix its states: y_t = sum_s softmax_s(h_t . W h_s) h_s.
+
+    Args:
+        hidden_dim: width H of one direction.
+        num_layers: layers of the BiLSTM.
+        dropout: probability of a zero between layers (not after the last).
+
+    Shape: [B, T, D] to [B, T, 2H].
+
+    Source: NeuronBlocks, BiLSTMAtt.
+    Note: W starts small and of both signs. Uniform in [0, 1), as in the source, one state gets all
+        the weight.
+    """
+
+    output_width = "hidden_dim"
+    width_factor = 2
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        hidden_dim: PositiveInt = 128,
+        num_layers: PositiveInt = 1,
+        dropout: Probability = 0.0,
+    ) -> None:
+        super().__init__()
+        self.bilstm = BiLSTM(dim, hidden_dim=hidden_dim, num_layers=num_layers, dropout=dropout)
+        self.score = BilinearScore(2 * hidden_dim)
+
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T E"]:
+        hidden_BTE = self.bilstm(x_BTD, mask_BT)
+        return attend(self.score(hidden_BTE), hidden_BTE, mask_BT, mask_BT)
+
+
+@BLOCKS.register("slot_attention")
+class SlotAttention(Block):
+    """Add to each token its attention to the others: y_t = [x_t; sum_s softmax_s(score_ts) x_s].
+
+    A tagger of slots then sees the whole utterance at each token.
+
+    Args:
+        score: `concat`: v . tanh(W x_t + U x_s), `multiply`: x_t . W x_s, `dot`: x_t . x_s.
+        attention_dim: width A of the hidden layer of `concat`.
+
+    Shape: [B, T, D] to [B, T, 2D].
+
+    Source: Luong et al. 2015 (attention-based translation), eq. 8, of a sequence to itself;
+        PyText, SlotAttention.
+    """
+
+    width_factor = 2
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        score: Literal["concat", "multiply", "dot"] = "concat",
+        attention_dim: PositiveInt = 64,
+    ) -> None:
+        super().__init__()
+        self.score: nn.Module
+        if score == "concat":
+            self.score = AdditiveScore(dim, attention_dim)
+        else:
+            self.score = BilinearScore(dim) if score == "multiply" else DotScore()
+
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T E"]:
+        seen_BTD = attend(self.score(x_BTD), x_BTD, mask_BT, mask_BT)
+        return torch.cat([zero_padding(x_BTD, mask_BT), seen_BTD], -1)

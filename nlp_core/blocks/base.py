@@ -43,15 +43,12 @@ ANY_RANK = (VECTOR, SEQUENCE, GRID)
 
 
 class Shape(NamedTuple):
-    """The shape of a layer's output, without the batch and its padding.
-
-    Attributes:
-        rank: VECTOR, SEQUENCE or GRID; below VECTOR for a raw input.
-        dim: width of the last axis; the size of the vocabulary for a raw input.
-    """
+    """The shape of a layer's output, without the batch and its padding."""
 
     rank: int
+    """VECTOR, SEQUENCE or GRID; below VECTOR for a raw input."""
     dim: int
+    """Width of the last axis; the size of the vocabulary for a raw input."""
 
 
 class Block(nn.Module):
@@ -82,8 +79,8 @@ class Block(nn.Module):
     output_width: ClassVar[str | None] = None
     """Option that is the width of the output; None: the width of the first input."""
 
-    width_factor: ClassVar[int] = 1
-    """How many times that width the output has."""
+    width_factor: ClassVar[int | str] = 1
+    """How many times that width the output has; a text: the option that says so."""
 
     resizes: ClassVar[bool] = False
     """Whether an output with tokens has other lengths than the first input."""
@@ -99,17 +96,11 @@ class Block(nn.Module):
 
     @classmethod
     def is_causal(cls, options: Mapping[str, object]) -> bool:
-        """Return whether, with these options, the output at a token ignores later tokens."""
         return cls.causal
 
     @classmethod
     def list_aligned(cls, count: int, options: Mapping[str, object]) -> list[tuple[int, ...]]:
-        """Return groups of inputs, numbered from 0, that must share their tokens.
-
-        Args:
-            count: number of inputs.
-            options: the layer's, already checked.
-        """
+        """Return groups of the `count` inputs, numbered from 0, that must share their tokens."""
         return [tuple(range(count))] if cls.elementwise else []
 
     @classmethod
@@ -130,17 +121,18 @@ class Block(nn.Module):
         """
         for shape in inputs[1:] if cls.equal_widths else ():
             require_equal(BLOCKS.name_of(cls), inputs[0].dim, shape.dim)
-        dim = inputs[0].dim
+        rank, dim = inputs[0]
         if cls.output_width is not None:
             dim = read_option(cls, options, cls.output_width, int)
-        rank = inputs[0].rank if cls.output_rank is None else cls.output_rank
-        return Shape(rank, cls.width_factor * dim)
+        factor = cls.width_factor
+        if isinstance(factor, str):
+            factor = read_option(cls, options, factor, int)
+        return Shape(rank if cls.output_rank is None else cls.output_rank, factor * dim)
 
     def find_word_table(self) -> nn.Module | None:
-        """Return the module that looks up the vectors of words; None: there is none.
+        """Return the module that looks up a vector for each of its first argument's ids, if any.
 
-        Its first argument is ids, its output one vector for each id before anything is added, and
-        its `padding_idx` the id of padding.
+        Nothing is added to its output, and its `padding_idx` is the id of padding.
         """
         return None
 

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, CHARACTERS, SEQUENCE, Block
 from nlp_core.blocks.convolution import SameConvolution
 from nlp_core.blocks.embedding import draw_vectors
-from nlp_core.blocks.masking import Mask, pool_max, pool_mean, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, pool_max, pool_mean, zero_padding
 from nlp_core.blocks.option import Activation, PositiveInt, Probability, build_activation
 from nlp_core.blocks.recurrent import RecurrentLayer
 from nlp_core.data.vocabulary import MIN_COUNT, NUM_PIECES, SubwordVocabulary
@@ -58,7 +58,7 @@ class WordComposer(Block):
 
     def forward(
         self, ids_UC: Int[Tensor, "U C"], index_BT: Int[Tensor, "B T"], mask_BT: Mask
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Tokens:
         x_UCK = functional.dropout(self.table(ids_UC), self.dropout, self.training)
         word_UD = self.compose(x_UCK, ids_UC != 0)
         rows = index_BT.masked_fill(~mask_BT, 0).reshape(-1)

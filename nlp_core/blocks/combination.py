@@ -6,10 +6,10 @@ Shape letters: B batch, T tokens, S tokens of a second sequence, D and E widths.
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from nlp_core.blocks.base import (
@@ -22,7 +22,7 @@ from nlp_core.blocks.base import (
     Shape,
     require_equal,
 )
-from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.masking import AnyMask, zero_padding
 from nlp_core.blocks.option import read_option
 from nlp_core.errors import ConfigError
 
@@ -30,15 +30,13 @@ Operation = Literal["origin", "difference", "product"]
 DistanceOperation = Literal["cos", "euclidean", "manhattan", "chebyshev"]
 _ORDERS = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": torch.inf}
 
+Field: TypeAlias = Float[Tensor, "*N _"] | AnyMask
+"""An input, or the mask that follows it."""
 _RANKS = {VECTOR: "vectors", SEQUENCE: "sequences", GRID: "grids"}
 
 
 def require_one_rank(what: str, inputs: Sequence[Shape]) -> int:
-    """Return the rank that all inputs have.
-
-    Raises:
-        ConfigError: they have several.
-    """
+    """Return the rank that all inputs have; several are a ConfigError."""
     ranks = sorted({shape.rank for shape in inputs})
     if len(ranks) > 1:
         found = " and ".join(_RANKS[rank] for rank in ranks)
@@ -85,9 +83,7 @@ class Concat(Elementwise):
     def infer(cls, *inputs: Shape, **options: object) -> Shape:
         return Shape(require_one_rank("concat", inputs), sum(shape.dim for shape in inputs))
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N E"]:
+    def forward(self, *fields: Field) -> Float[Tensor, "*N E"]:
         return zero_padding(torch.cat(split_fields(fields), -1), fields[1])
 
 
@@ -104,9 +100,7 @@ class Broadcast(Elementwise):
             require_equal(name, first, dim)
         return Shape(require_one_rank(name, inputs), first)
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
+    def forward(self, *fields: Field) -> Float[Tensor, "*N D"]:
         return zero_padding(reduce(type(self).operation, split_fields(fields)), fields[1])
 
 
@@ -148,9 +142,7 @@ class Minus(Broadcast):
         super().__init__()
         self.absolute = absolute
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
+    def forward(self, *fields: Field) -> Float[Tensor, "*N D"]:
         difference = super().forward(*fields)
         return difference.abs() if self.absolute else difference
 
@@ -182,14 +174,18 @@ class Combination(Elementwise):
         require_each_once("combination", operations, get_args(Operation))
         dim = sum(shape.dim for shape in inputs) if "origin" in operations else 0
         for operation in operations:
-            if operation != "origin":
-                _require_pair(operation, inputs)
-                dim += inputs[0].dim
+            if operation == "origin":
+                continue
+            if len(inputs) != 2:
+                raise ConfigError(
+                    f"combination: {operation}: found {len(inputs)} inputs, expected two of equal "
+                    "width."
+                )
+            require_equal(f"combination: {operation}", inputs[0].dim, inputs[1].dim)
+            dim += inputs[0].dim
         return Shape(rank, dim)
 
-    def forward(
-        self, *fields: Float[Tensor, "*N _"] | Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N E"]:
+    def forward(self, *fields: Field) -> Float[Tensor, "*N E"]:
         inputs = split_fields(fields)
         parts: list[Tensor] = []
         for operation in self.operations:
@@ -200,14 +196,6 @@ class Combination(Elementwise):
             else:
                 parts.append(inputs[0] * inputs[1])
         return zero_padding(torch.cat(parts, -1), fields[1])
-
-
-def _require_pair(operation: str, inputs: Sequence[Shape]) -> None:
-    if len(inputs) != 2:
-        raise ConfigError(
-            f"combination: {operation}: found {len(inputs)} inputs, expected two of equal width."
-        )
-    require_equal(f"combination: {operation}", inputs[0].dim, inputs[1].dim)
 
 
 @BLOCKS.register("distance")
@@ -248,9 +236,9 @@ class Distance(Block):
     def forward(
         self,
         x_ND: Float[Tensor, "*N D"],
-        mask_x: Bool[Tensor, "*N"] | None,
+        mask_x: AnyMask,
         y_ND: Float[Tensor, "*N D"],
-        mask_y: Bool[Tensor, "*N"] | None,
+        mask_y: AnyMask,
     ) -> Float[Tensor, "*N E"]:
         found_NE = torch.stack([_measure(name, x_ND, y_ND) for name in self.operations], -1)
         return zero_padding(found_NE, mask_x)

@@ -8,13 +8,22 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, GRID, VECTOR, Block, Shape
-from nlp_core.blocks.masking import Mask, MaskedBatchNorm, pool_max, pool_mean, zero_padding
+from nlp_core.blocks.masking import (
+    Grid,
+    GridMask,
+    Mask,
+    MaskedBatchNorm,
+    Tokens,
+    pool_max,
+    pool_mean,
+    zero_padding,
+)
 from nlp_core.blocks.option import (
     Activation,
     Pair,
@@ -48,7 +57,7 @@ class SameConvolution(nn.Module):
         self.around = (0, 0, before * dilation, (window - 1 - before) * dilation)
         self.starts = [idx * dilation for idx in range(window)]
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T F"]:
         """Return one vector for each position, arbitrary at padding."""
         time = x_BTD.shape[1]
         wide_BSD = functional.pad(zero_padding(x_BTD, mask_BT), self.around)
@@ -107,7 +116,7 @@ class Conv(ConvBlock):
     ) -> None:
         super().__init__(SameConvolution(dim, filters, window), filters=filters, **options)
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T F"]:
         return self.finish(self.convolution(x_BTD, mask_BT), mask_BT)
 
 
@@ -155,7 +164,7 @@ class ConvPooling(Block):
         num_windows = len(read_option(cls, options, "windows", tuple))
         return Shape(VECTOR, num_windows * read_option(cls, options, "filters", int))
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B E"]:
         pooled = []
         for idx, convolution in enumerate(self.convolutions):
             y_BTF: Tensor = convolution(x_BTD, mask_BT)
@@ -192,9 +201,7 @@ class Conv2D(ConvBlock):
         super().__init__(nn.Conv2d(dim, filters, (rows, columns)), filters=filters, **options)
         self.around = ((columns - 1) // 2, columns // 2, (rows - 1) // 2, rows // 2)
 
-    def forward(
-        self, x_BTSD: Float[Tensor, "B T S D"], mask_BTS: Bool[Tensor, "B T S"]
-    ) -> Float[Tensor, "B T S F"]:
+    def forward(self, x_BTSD: Grid, mask_BTS: GridMask) -> Float[Tensor, "B T S F"]:
         x_BDTS = zero_padding(x_BTSD, mask_BTS).permute(0, 3, 1, 2)
         y_BFTS = self.convolution(functional.pad(x_BDTS, self.around))
         return self.finish(y_BFTS.permute(0, 2, 3, 1), mask_BTS)
@@ -214,7 +221,7 @@ class GatedLayer(nn.Module):
         )
         self.residual = nn.Identity() if dim == filters else nn.Linear(dim, filters)
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T F"]:
         gated_BTF = functional.glu(self.convolution(x_BTD, mask_BT), -1)
         y_BTF: Tensor = (self.residual(x_BTD) + gated_BTF) * 0.5**0.5  # keeps the variance
         return y_BTF
@@ -270,7 +277,7 @@ class GatedCNN(Block):
     def is_causal(cls, options: Mapping[str, object]) -> bool:
         return read_option(cls, options, "causal", bool)
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T F"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T F"]:
         hidden = functional.dropout(x_BTD, self.dropout, self.training)
         for layer in self.layers:
             hidden = layer(hidden, mask_BT)

@@ -7,7 +7,7 @@ vector table, G types of phrases, W numbers of an example or token.
 from typing import Annotated, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -22,7 +22,7 @@ from nlp_core.blocks.base import (
     Block,
     Shape,
 )
-from nlp_core.blocks.masking import Mask, zero_padding
+from nlp_core.blocks.masking import AnyMask, Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.name import PATH_PART
 from nlp_core.data.gazetteer import GazetteerVocabulary
@@ -89,6 +89,7 @@ class WordEmbedding(Block):
         self.register_buffer("rare", torch.zeros(num_words, dtype=torch.bool), persistent=False)
         self.fixed: Tensor
         self.rare: Tensor
+        """Which words of the vocabulary are sometimes replaced by the unknown word, [V]."""
 
     def find_word_table(self) -> nn.Module:
         return self
@@ -96,22 +97,16 @@ class WordEmbedding(Block):
     def load_vectors(
         self, vectors_RD: Float[Tensor, "R D"], row_of_word: Int[Tensor, " V"]
     ) -> None:
-        """Set the pretrained vectors.
+        """Set the pretrained vectors; words outside the vocabulary read them by id V + row.
 
-        Args:
-            vectors_RD: the whole table; words outside the vocabulary read it by id V + row.
-            row_of_word: for each id of the vocabulary its row in the table, or -1.
+        `row_of_word` has for each id of the vocabulary its row in the table, or -1.
         """
         self.fixed = vectors_RD
         known = row_of_word >= 0
         with torch.no_grad():
             self.weight[known] = vectors_RD[row_of_word[known]]
 
-    def mark_rare(self, rare_V: Bool[Tensor, " V"]) -> None:
-        """Set which words of the vocabulary are sometimes replaced by the unknown word."""
-        self.rare = rare_V
-
-    def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
+    def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Tokens:
         if self.training and self.rare_unknown_prob > 0:
             rare_BT = self.rare[ids_BT.clamp(max=len(self.rare) - 1)]
             drop_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.rare_unknown_prob
@@ -167,7 +162,7 @@ class CategoryEmbedding(Block):
         self.unknown_prob = unknown_prob
         self.dropout = dropout
 
-    def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
+    def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Tokens:
         if self.training and self.unknown_prob > 0:
             hide_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.unknown_prob
             ids_BT = ids_BT.masked_fill(hide_BT, UNKNOWN)
@@ -215,7 +210,7 @@ class GazetteerEmbedding(Block):
         self.weight = nn.Parameter(draw_vectors(torch.empty(num_types, dim)))
         self.dropout = dropout
 
-    def forward(self, weights_BTG: Float[Tensor, "B T G"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
+    def forward(self, weights_BTG: Float[Tensor, "B T G"], mask_BT: Mask) -> Tokens:
         x_BTD = functional.dropout(weights_BTG @ self.weight, self.dropout, self.training)
         return zero_padding(x_BTD, mask_BT)
 
@@ -251,7 +246,5 @@ class DenseFeatures(Block):
         assert isinstance(dim, int), dim
         return Shape(VECTOR if inputs[0].rank == NUMBERS else SEQUENCE, dim)
 
-    def forward(
-        self, x: Float[Tensor, "*N W"], mask: Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
+    def forward(self, x: Float[Tensor, "*N W"], mask: AnyMask) -> Float[Tensor, "*N D"]:
         return zero_padding(x if self.linear is None else self.linear(x), mask)

@@ -4,15 +4,15 @@ Shape letters: B batch, T tokens, S tokens of a second sequence, D width of the 
 the output. They take vectors [B, D], sequences [B, T, D] and grids [B, T, S, D], written [*N, D].
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import ANY_RANK, BLOCKS, Block
-from nlp_core.blocks.masking import MaskedBatchNorm, zero_padding
+from nlp_core.blocks.masking import AnyMask, MaskedBatchNorm, zero_padding
 from nlp_core.blocks.option import (
     Activation,
     PositiveInt,
@@ -22,8 +22,20 @@ from nlp_core.blocks.option import (
 )
 
 
+class PositionBlock(Block):
+    """Map each vector by itself."""
+
+    ranks = (ANY_RANK,)
+    causal = True
+
+    map_vectors: Callable[[Tensor], Tensor]
+
+    def forward(self, x: Float[Tensor, "*N D"], mask: AnyMask) -> Float[Tensor, "*N E"]:
+        return zero_padding(self.map_vectors(x), mask)
+
+
 @BLOCKS.register("dropout")
-class Dropout(Block):
+class Dropout(PositionBlock):
     """Zero each number with probability p while training and scale the others by 1 / (1 - p).
 
     Args:
@@ -34,17 +46,12 @@ class Dropout(Block):
     Source: Srivastava et al. 2014 (dropout), section 4; scaled while training, not afterwards.
     """
 
-    ranks = (ANY_RANK,)
-    causal = True
-
     def __init__(self, dim: int, *, p: Probability = 0.5) -> None:
         super().__init__()
         self.p = p
 
-    def forward(
-        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
-        return zero_padding(functional.dropout(x, self.p, self.training), mask)
+    def map_vectors(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.p, self.training)
 
 
 @BLOCKS.register("linear")
@@ -81,9 +88,7 @@ class Linear(Block):
         # the statistics of batch normalisation are those of all tokens
         return not read_option(cls, options, "batch_norm", bool)
 
-    def forward(
-        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N E"]:
+    def forward(self, x: Float[Tensor, "*N D"], mask: AnyMask) -> Float[Tensor, "*N E"]:
         y: Tensor = self.linear(x)
         if self.norm is not None:
             y = self.norm(y, mask)
@@ -91,7 +96,7 @@ class Linear(Block):
 
 
 @BLOCKS.register("highway")
-class Highway(Block):
+class Highway(PositionBlock):
     """Mix each vector with a map of itself: y = g * activation(W x + b) + (1 - g) * x.
 
     The gate is g = sigmoid(V x + c), and c starts at -1, so that a new layer mostly copies x.
@@ -105,9 +110,6 @@ class Highway(Block):
     Source: Srivastava et al. 2015 (Highway Networks), eq. 3 and section 2.2.
     """
 
-    ranks = (ANY_RANK,)
-    causal = True
-
     def __init__(
         self, dim: int, *, num_layers: PositiveInt = 1, activation: Activation = "relu"
     ) -> None:
@@ -118,16 +120,14 @@ class Highway(Block):
         for gate in self.gates:
             nn.init.constant_(gate.get_parameter("bias"), -1.0)  # -1: Srivastava 2015, section 2.2
 
-    def forward(
-        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
+    def map_vectors(self, x: Tensor) -> Tensor:
         for linear, gate, activation in zip(self.maps, self.gates, self.activations, strict=True):
             x = x + torch.sigmoid(gate(x)) * (activation(linear(x)) - x)
-        return zero_padding(x, mask)
+        return x
 
 
 @BLOCKS.register("layer_norm")
-class LayerNorm(Block):
+class LayerNorm(PositionBlock):
     """Normalise each vector: y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias.
 
     Shape: [*N, D] to [*N, D].
@@ -135,14 +135,10 @@ class LayerNorm(Block):
     Source: Ba et al. 2016 (layer normalisation), eq. 4.
     """
 
-    ranks = (ANY_RANK,)
-    causal = True
-
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(dim)
 
-    def forward(
-        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
-    ) -> Float[Tensor, "*N D"]:
-        return zero_padding(self.norm(x), mask)
+    def map_vectors(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(x)
+        return y

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape, require_equal
 from nlp_core.blocks.combination import require_each_once
-from nlp_core.blocks.masking import Mask, cross_masks, zero_padding
+from nlp_core.blocks.masking import Mask, OtherMask, Tokens, cross_masks, zero_padding
 from nlp_core.blocks.option import PositiveInt, read_option
 from nlp_core.errors import ConfigError
 
@@ -70,11 +70,7 @@ class Interaction(Block):
         return cross_masks(mask_BT, mask_BS)
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Mask,
-        y_BSE: Float[Tensor, "B S E"],
-        mask_BS: Bool[Tensor, "B S"],
+        self, x_BTD: Tokens, mask_BT: Mask, y_BSE: Float[Tensor, "B S E"], mask_BS: OtherMask
     ) -> Float[Tensor, "B T S F"]:
         parts = [self._compare(operation, x_BTD, y_BSE) for operation in self.operations]
         return zero_padding(torch.cat(parts, -1), cross_masks(mask_BT, mask_BS))
@@ -166,11 +162,7 @@ class MatrixMultiply(Block):
         return Shape(SEQUENCE, read_option(cls, options, "num_tokens", int))
 
     def forward(
-        self,
-        x_BTD: Float[Tensor, "B T D"],
-        mask_BT: Mask,
-        y_BSE: Float[Tensor, "B S E"],
-        mask_BS: Bool[Tensor, "B S"],
+        self, x_BTD: Tokens, mask_BT: Mask, y_BSE: Float[Tensor, "B S E"], mask_BS: OtherMask
     ) -> Float[Tensor, "B T _"] | Float[Tensor, "B _"]:
         x_BTD, y_BSE = zero_padding(x_BTD, mask_BT), zero_padding(y_BSE, mask_BS)
         if self.operation == "seq_based":

@@ -1,4 +1,4 @@
-"""Operations that ignore padding: sums, maxima, softmax and batch normalisation.
+"""Types of tensors and masks, and operations that ignore padding.
 
 Shape letters: B batch, T tokens, S tokens of a second sequence, D width. `...` are any axes.
 """
@@ -12,11 +12,20 @@ from torch.nn import functional
 
 Mask: TypeAlias = Bool[Tensor, "B T"]
 """True at the real tokens of each example."""
+OtherMask: TypeAlias = Bool[Tensor, "B S"]
+"""The mask of a second sequence."""
+GridMask: TypeAlias = Bool[Tensor, "B T S"]
+AnyMask: TypeAlias = Bool[Tensor, "*N"] | None
+"""The mask of a sequence or a grid; None for one vector of each example."""
+Tokens: TypeAlias = Float[Tensor, "B T D"]
+"""A vector for each token."""
+OtherTokens: TypeAlias = Float[Tensor, "B S D"]
+Vector: TypeAlias = Float[Tensor, "B D"]
+"""A vector for each example."""
+Grid: TypeAlias = Float[Tensor, "B T S D"]
 
 
-def zero_padding(
-    x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
-) -> Float[Tensor, "*N D"]:
+def zero_padding(x: Float[Tensor, "*N D"], mask: AnyMask) -> Float[Tensor, "*N D"]:
     """Return `x` with zeros at padded positions; without a mask, `x` itself."""
     return x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)
 
@@ -25,29 +34,21 @@ def count_tokens(mask_BT: Mask) -> Int[Tensor, " B"]:
     return mask_BT.sum(1)
 
 
-def cross_masks(mask_BT: Mask, mask_BS: Bool[Tensor, "B S"]) -> Bool[Tensor, "B T S"]:
+def cross_masks(mask_BT: Mask, mask_BS: OtherMask) -> GridMask:
     """Return the mask of a grid: a cell is real if both of its tokens are."""
     return mask_BT.unsqueeze(2) & mask_BS.unsqueeze(1)
 
 
-def pool_max(x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B D"]:
+def pool_max(x_BTD: Tokens, mask_BT: Mask) -> Vector:
     """Return the maximum over real tokens; zeros without tokens."""
     best_BD = x_BTD.masked_fill(~mask_BT.unsqueeze(-1), -torch.inf).amax(1)
     return best_BD.masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
 
 
-def pool_mean(x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B D"]:
+def pool_mean(x_BTD: Tokens, mask_BT: Mask) -> Vector:
     """Return the mean over real tokens; zeros without tokens."""
     total_BD = zero_padding(x_BTD, mask_BT).sum(1)
     return total_BD / count_tokens(mask_BT).clamp(min=1).unsqueeze(-1)
-
-
-def pool_at(
-    x_BTD: Float[Tensor, "B T D"], index_B: Int[Tensor, " B"], mask_BT: Mask
-) -> Float[Tensor, "B D"]:
-    """Return the vector at one position of each example; zeros without tokens."""
-    rows_B = torch.arange(x_BTD.shape[0], device=x_BTD.device)
-    return x_BTD[rows_B, index_B].masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
 
 
 def masked_softmax(
@@ -61,16 +62,14 @@ def masked_softmax(
 class MaskedBatchNorm(nn.BatchNorm1d):
     """Batch normalisation whose statistics come from real positions only.
 
-    y = (x - mean) / sqrt(variance + eps) * weight + bias. A training batch of one position, which
-    has no variance, is normalised by the running statistics, as in evaluation.
-
-    Shape: [..., D] and a mask [...] (or None: all are real) to [..., D], zeros at padding.
+    A training batch of one position, which has no variance, is normalised by the running
+    statistics, as in evaluation.
 
     Source: Ioffe and Szegedy 2015 (batch normalisation), algorithm 1.
     """
 
     def forward(  # type: ignore[override]  # the parent takes no mask
-        self, x: Float[Tensor, "*N D"], mask: Bool[Tensor, "*N"] | None
+        self, x: Float[Tensor, "*N D"], mask: AnyMask
     ) -> Float[Tensor, "*N D"]:
         flat_ND = x.reshape(-1, x.shape[-1])
         if not self.training:
@@ -84,13 +83,6 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     def _normalise(self, x_ND: Tensor, *, training: bool) -> Tensor:
         if training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-        return functional.batch_norm(
-            x_ND,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            training=training,
-            momentum=self.momentum or 0.0,
-            eps=self.eps,
-        )
+        momentum = self.momentum or 0.0
+        statistics = self.running_mean, self.running_var, self.weight, self.bias
+        return functional.batch_norm(x_ND, *statistics, training, momentum, self.eps)

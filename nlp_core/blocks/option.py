@@ -1,11 +1,14 @@
-"""Types of the options of blocks and heads, and how they are read from the signatures."""
+"""Options of blocks and heads: their types, and the keyword-only arguments that declare them."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from torch import nn
+
+from nlp_core.config.base import parse_config
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
@@ -13,7 +16,6 @@ Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Pair = Annotated[Sequence[PositiveInt], Field(min_length=2, max_length=2)]
 """A number along each axis of a grid."""
 Activation = Literal["none", "relu", "prelu", "tanh", "sigmoid", "gelu"]
-Pool = Literal["max", "mean", "last", "first"]
 
 _ACTIVATIONS: Mapping[str, type[nn.Module]] = {
     "none": nn.Identity,
@@ -48,19 +50,34 @@ def list_options(owner: type) -> dict[str, inspect.Parameter]:
 
 
 def read_option(
-    owner: type[nn.Module],
+    owner: type,
     options: Mapping[str, object],
     name: str,
     convert: Callable[[Any], T],  # Any: an option may have any type of JSON
 ) -> T:
-    """Return an option that was set, or its default.
-
-    Args:
-        options: those that were set, already checked.
-        convert: the type it is read as, such as `int` or `tuple`.
-    """
+    """Return a checked option that was set, or its default, as `int`, `tuple` ..."""
     if name in options:
         return convert(options[name])
     default = list_options(owner)[name].default
     assert default is not inspect.Parameter.empty, f"{owner.__name__}: option '{name}' is missing"
     return convert(default)
+
+
+def check_options(owner: type, options: dict[str, Any], *, where: str) -> dict[str, Any]:
+    """Return the options that were set, as the constructor of a block or head takes them.
+
+    Raises:
+        ConfigError: an unknown key, a wrong type, a value out of range, a missing option.
+    """
+    checked = parse_config(options, options_model(owner), where=where)
+    return {name: getattr(checked, name) for name in options}
+
+
+@cache
+def options_model(owner: type) -> type[BaseModel]:
+    fields: dict[str, Any] = {
+        name: (item.annotation, ... if item.default is item.empty else item.default)
+        for name, item in list_options(owner).items()
+    }
+    config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    return create_model(f"{owner.__name__}Options", __config__=config, **fields)

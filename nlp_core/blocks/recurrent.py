@@ -7,7 +7,7 @@ Shape letters: B batch, T tokens, D width of the input, H width of one direction
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -15,20 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, SEQUENCE, Block, Shape
-from nlp_core.blocks.masking import Mask, count_tokens, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, count_tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
-
-
-class Directions(NamedTuple):
-    """The states of both directions, each in its own reading order, with time as first axis.
-
-    Attributes:
-        forward: [T, B, H], first token first.
-        backward: [T, B, H], last real token first.
-    """
-
-    forward: Tensor
-    backward: Tensor
 
 
 def reverse_index(mask_BT: Mask) -> Int[Tensor, "B T"]:
@@ -44,12 +32,8 @@ class RecurrentLayer(nn.Module):
     """A layer that reads sequences forwards and, with a second reader, backwards.
 
     A reader maps [T, B, D] to a pair whose first item is its states [T, B, H], and only looks back
-    in time. The backward reader starts at the last real token of each sequence.
-
-    Args:
-        name: what the readers are called in the weights: `forward_<name>` and `backward_<name>`.
-        build: returns a new reader.
-        bidirectional: whether there is a backward reader.
+    in time. The backward reader starts at the last real token of each sequence. In the weights the
+    readers are called `forward_<name>` and `backward_<name>`.
     """
 
     def __init__(self, name: str, build: Callable[[], nn.Module], *, bidirectional: bool) -> None:
@@ -62,35 +46,39 @@ class RecurrentLayer(nn.Module):
         forward, *backward = self.children()
         return forward, backward[0] if backward else None
 
-    def run(self, x_BTD: Float[Tensor, "B T D"], reverse_BT: Int[Tensor, "B T"]) -> Directions:
-        """Return the states of both directions; those after a sequence's end are arbitrary."""
+    def run(self, x_BTD: Tokens, reverse_BT: Int[Tensor, "B T"]) -> tuple[Tensor, Tensor]:
+        """Return the states [T, B, H] of both directions, each in its own reading order.
+
+        The backward ones begin with the last real token; states after a sequence's end are
+        arbitrary.
+        """
         forward, backward = self.readers()
         assert backward is not None, "a layer of one direction"
         batch, time, dim = x_BTD.shape
         start_B = torch.arange(batch, device=x_BTD.device) * time
         rows = (reverse_BT.t() + start_B).reshape(-1)
         reversed_TBD = x_BTD.reshape(-1, dim).index_select(0, rows).view(time, batch, dim)
-        return Directions(_read(forward, x_BTD.transpose(0, 1)), _read(backward, reversed_TBD))
+        return _read(forward, x_BTD.transpose(0, 1)), _read(backward, reversed_TBD)
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T E"]:
         forward, backward = self.readers()
         if backward is None:
             return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)
         reverse_BT = reverse_index(mask_BT)
-        states = self.run(x_BTD, reverse_BT)
-        time, batch, width = states.backward.shape
+        forward_TBH, backward_TBH = self.run(x_BTD, reverse_BT)
+        time, batch, width = backward_TBH.shape
         column_B1 = torch.arange(batch, device=x_BTD.device).unsqueeze(1)
         rows = (reverse_BT * batch + column_B1).reshape(-1)
-        backward_BTH = states.backward.reshape(-1, width).index_select(0, rows)
-        both = [states.forward.transpose(0, 1), backward_BTH.view(batch, time, width)]
+        backward_BTH = backward_TBH.reshape(-1, width).index_select(0, rows)
+        both = [forward_TBH.transpose(0, 1), backward_BTH.view(batch, time, width)]
         return zero_padding(torch.cat(both, -1), mask_BT)
 
-    def last_states(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B E"]:
+    def last_states(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B E"]:
         """Return the concatenated final states of both directions; zeros without tokens."""
-        states = self.run(x_BTD, reverse_index(mask_BT))
+        forward_TBH, backward_TBH = self.run(x_BTD, reverse_index(mask_BT))
         column_B = torch.arange(len(mask_BT), device=x_BTD.device)
         last_B = (count_tokens(mask_BT) - 1).clamp(min=0)
-        ends = [states.forward[last_B, column_B], states.backward[last_B, column_B]]
+        ends = [forward_TBH[last_B, column_B], backward_TBH[last_B, column_B]]
         return zero_padding(torch.cat(ends, -1), mask_BT.any(1))
 
 
@@ -138,7 +126,7 @@ class RecurrentBlock(Block):
     build_layer: Callable[..., RecurrentLayer]
     """Return a layer of `dim, hidden_dim, **options`."""
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T E"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T E"]:
         hidden = x_BTD
         for idx, layer in enumerate(self.layers):
             if idx:

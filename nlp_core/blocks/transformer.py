@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import BLOCKS, Block, Shape
-from nlp_core.blocks.masking import Mask, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.blocks.option import (
     Activation,
     PositiveInt,
@@ -40,7 +40,7 @@ class MultiHeadAttention(nn.Module):
         for linear in (self.query, self.key, self.value):
             nn.init.xavier_uniform_(linear.weight)
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Tokens:
         # an example without tokens attends to its first place: a softmax over nothing is NaN
         first_T = torch.arange(mask_BT.shape[1], device=mask_BT.device) == 0
         seen_BT = mask_BT | (first_T & ~mask_BT.any(1, keepdim=True))
@@ -62,10 +62,8 @@ class MultiHeadAttention(nn.Module):
 class EncoderLayer(nn.Module):
     """Attention, then a feed-forward network, each with a residual and a layer normalisation.
 
-    Outputs at padding are arbitrary.
-
-    Args:
-        pre_norm: normalise the input of each part, not the sum after it.
+    Outputs at padding are arbitrary. With `pre_norm` the input of each part is normalised, not the
+    sum after it.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class EncoderLayer(nn.Module):
         self.dropout = dropout
         self.pre_norm = pre_norm
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Tokens:
         if self.pre_norm:
             x_BTD = x_BTD + self._drop(self.attention(self.attention_norm(x_BTD), mask_BT))
             return x_BTD + self._drop(self._feed(self.output_norm(x_BTD)))
@@ -107,10 +105,7 @@ class EncoderLayer(nn.Module):
 def sinusoidal_positions(time: int, dim: int, *, like: Tensor) -> Float[Tensor, "T D"]:
     """Return p with p_{t,2i} = sin(t / 10000^(2i/D)) and p_{t,2i+1} = cos(t / 10000^(2i/D)).
 
-    Args:
-        like: a tensor of the type and device of the result.
-
-    Source: Vaswani et al. 2017, section 3.5.
+    It has the type and device of `like`. Source: Vaswani et al. 2017, section 3.5.
     """
     even = torch.arange(0, dim, 2, device=like.device, dtype=torch.float64)
     position = torch.arange(time, device=like.device, dtype=torch.float64)
@@ -181,7 +176,7 @@ class Transformer(Block):
             )
         return inputs[0]
 
-    def forward(self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask) -> Float[Tensor, "B T D"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Tokens:
         hidden = zero_padding(x_BTD, mask_BT)
         if self.positions == "sinusoidal":
             hidden = hidden + sinusoidal_positions(*hidden.shape[1:], like=hidden)

@@ -1,34 +1,29 @@
-"""Where a pretrained encoder is: the user's folder, or a name on the Hugging Face hub."""
+"""The files of a pretrained encoder, and the configuration of one trained from scratch."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from nlp_core.config.base import read_mapping
 from nlp_core.data.pieces import WEIGHTS, count_positions
-from nlp_core.encoders.architecture import find_width
-from nlp_core.errors import DataError
+from nlp_core.errors import ConfigError, DataError, suggest
 
 ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
+MODEL_TYPES = ("albert", "bert", "distilbert", "electra", "roformer")
+TOKENIZER_KEYS = ("vocab_size", "pad_token_id")
+"""Keys that the tokenizer decides."""
 
 
 class EncoderSize(NamedTuple):
-    """What a model file says of an encoder.
-
-    Attributes:
-        dim: its width.
-        positions: the most pieces that it reads at once.
-    """
-
     dim: int
+    """Width of the hidden states."""
     positions: int
+    """The most pieces that it reads at once."""
 
 
 def find_encoder(name: str) -> Path:
-    """Return the folder of a pretrained encoder.
-
-    Args:
-        name: a folder, or a name on the hub, whose files are then fetched into the library's own
-            cache unless they are there.
+    """Return a folder, or that of the library's cache for a name on the Hugging Face hub.
 
     Raises:
         DataError: there is no such folder, a file is missing, or the hub cannot be reached.
@@ -51,7 +46,7 @@ def read_size(folder: Path) -> EncoderSize:
     """Return width and length of an encoder.
 
     Raises:
-        DataError: its configuration is none that the library transformers knows.
+        DataError: the library transformers does not know its configuration.
     """
     path = folder / "config.json"
     try:
@@ -83,3 +78,52 @@ def _fetch(name: str) -> Path:
     except HfHubHTTPError as err:
         reason = " ".join(str(err).split())
         raise DataError(f"{name}: the hub does not give it ({reason}). {hint}.") from err
+
+
+def read_architecture(path: Path, vocab_size: int, padding: int) -> dict[str, Any]:
+    """Return the complete configuration of transformers for the values of a JSON file.
+
+    `model_type` in it names the type of encoder; the other keys are those of that type. The size of
+    the vocabulary and the id of padding are the tokenizer's.
+
+    Raises:
+        ConfigError: the file is missing, or that type of encoder does not have a key or value.
+    """
+    values = read_mapping(path)
+    model_type = values.get("model_type")
+    if model_type not in MODEL_TYPES:
+        raise ConfigError(
+            f"{path}: model_type: found {model_type!r}. {suggest(str(model_type), MODEL_TYPES)}"
+        )
+    # a large library that only models with a pretrained encoder need
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+
+    plain = AutoConfig.for_model(model_type)
+    allowed = {*plain.to_dict(), *plain.attribute_map} - {*TOKENIZER_KEYS, "_name_or_path"}
+    for key in values:
+        if key in TOKENIZER_KEYS:
+            raise ConfigError(f"{path}: {key}: found a value; remove it, the tokenizer sets it.")
+        if key not in allowed:
+            raise ConfigError(
+                f"{path}: {key}: unknown key of {model_type}. {suggest(key, allowed)}"
+            )
+    own = {key: value for key, value in values.items() if key != "model_type"}
+    try:
+        config = AutoConfig.for_model(
+            model_type, **own, vocab_size=vocab_size, pad_token_id=padding
+        )
+        complete: dict[str, Any] = config.to_dict()
+    except (ValueError, TypeError, StrictDataclassError) as err:
+        reason = " ".join(str(err).split())
+        raise ConfigError(f"{path}: {reason}. Expected values of a valid {model_type}.") from err
+    return complete
+
+
+def find_width(config: Mapping[str, Any]) -> int:
+    """Return the width of an encoder's hidden states, whatever its configuration calls it."""
+    # see `read_architecture`
+    from transformers import AutoConfig
+
+    values = {key: value for key, value in config.items() if key != "model_type"}
+    return int(AutoConfig.for_model(config["model_type"], **values).hidden_size)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from nlp_core import arithmetic
 from nlp_core.blocks.base import BLOCKS, PIECES, SEQUENCE, Block
-from nlp_core.blocks.masking import Mask, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
@@ -123,7 +123,13 @@ class PretrainedEncoder(Block):
         if frozen_layers is not None:
             self._freeze_layers(frozen_layers)
         if checkpointing:
-            self._recompute()
+            try:
+                self.encoder.activation_checkpointing_enable()
+            except ValueError as err:
+                raise ConfigError(
+                    f"checkpointing: found true, but an encoder of type "
+                    f"{self.encoder.config.model_type} cannot recompute its states; leave it out."
+                ) from err
         self._passes: list[Recorded] | None = None
         self._records_attention = False
 
@@ -152,8 +158,7 @@ class PretrainedEncoder(Block):
     def record(self, *, attention: bool = False) -> Iterator[list[Recorded]]:
         """Yield a list to which each pass adds what its layers compute.
 
-        Args:
-            attention: whether to record attention, too, after `allow_attention`.
+        Attention is only recorded after `allow_attention`.
         """
         assert self._passes is None, "a recording inside another one"
         passes: list[Recorded] = []
@@ -173,10 +178,7 @@ class PretrainedEncoder(Block):
         """Return each weight with its depth from the top.
 
         Weights above all layers have 0, those of the last layer 1, of the first of N layers N, and
-        embeddings N + 1.
-
-        Raises:
-            ConfigError: the layers share their weights, as in ALBERT.
+        embeddings N + 1. Layers that share their weights, as in ALBERT, are a ConfigError.
         """
         number, words = self.num_layers, {id(item) for item in self.find_word_table().parameters()}
         found, has_layers = [], False
@@ -206,15 +208,6 @@ class PretrainedEncoder(Block):
             if above > self.num_layers - number:
                 parameter.requires_grad_(False)
 
-    def _recompute(self) -> None:
-        try:
-            self.encoder.activation_checkpointing_enable()
-        except ValueError as err:
-            raise ConfigError(
-                f"checkpointing: found true, but an encoder of type "
-                f"{self.encoder.config.model_type} cannot recompute its states; leave it out."
-            ) from err
-
     def forward(
         self,
         ids_WL: Int[Tensor, "W L"],
@@ -222,7 +215,7 @@ class PretrainedEncoder(Block):
         inside_WL: Bool[Tensor, "W L"],
         place_BT: Int[Tensor, "B T"],
         mask_BT: Mask,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Tokens:
         more = {"token_type_ids": segments_WL} if self.reads_segments else {}
         found = self._read(input_ids=ids_WL, attention_mask=inside_WL.long(), **more)
         hidden_ND = found.last_hidden_state.flatten(0, 1)
@@ -258,7 +251,7 @@ def build_encoder(
     arithmetic.install()  # here too, since an encoder is also used without a graph
     kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
     found = AutoConfig.for_model(config["model_type"], **kept)
-    _refuse_decoder(found)
+    _check_direction(found)
     found.use_cache = False
     if num_layers is not None and num_layers <= found.num_hidden_layers:
         found.num_hidden_layers = num_layers
@@ -275,8 +268,8 @@ def build_encoder(
     return encoder
 
 
-def _refuse_decoder(config: Any) -> None:  # Any: any encoder's class
-    """Raise for a model whose pieces do not see the whole text."""
+def _check_direction(config: Any) -> None:  # Any: any encoder's class
+    """Raise ConfigError for a model whose pieces do not see the whole text."""
     # see `build_encoder`
     from transformers.models.auto import modeling_auto as known
 

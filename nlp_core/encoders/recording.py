@@ -20,26 +20,19 @@ IMPLEMENTATION = "recorded_sdpa"
 
 
 class Attended(NamedTuple):
-    """The inputs of the attention of a layer.
-
-    Attributes:
-        query: [W, H, L, D].
-        key: [W, H, K, D].
-        visible: bool, broadcast to [W, H, L, K]: the keys that a query sees; None: all.
-        scaling: factor of the products.
-    """
+    """The inputs of the attention of a layer."""
 
     query: Tensor
+    """[W, H, L, D]."""
     key: Tensor
+    """[W, H, K, D]."""
     visible: Tensor | None
+    """Bool, broadcast to [W, H, L, K]: the keys that a query sees; None: all."""
     scaling: float
+    """Factor of the products."""
 
     def log_weights(self, inside_WL: Bool[Tensor, "W L"]) -> Float[Tensor, "W H L K"]:
-        """Return the log attention weights before dropout.
-
-        Args:
-            inside_WL: True at real pieces, the only keys.
-        """
+        """Return the log attention weights before dropout; only real pieces are keys."""
         score_WHLK = (self.query @ self.key.mT * self.scaling).float()
         visible = inside_WL[:, None, None, :]
         if self.visible is not None:
@@ -49,15 +42,12 @@ class Attended(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The recording of a pass.
-
-    Attributes:
-        hidden: the states [W, L, D] after the embeddings and after each layer.
-        attended: of each layer; empty if attention is not recorded.
-    """
+    """The recording of a pass."""
 
     hidden: tuple[Tensor, ...]
+    """The states [W, L, D] after the embeddings and after each layer."""
     attended: tuple[Attended, ...]
+    """Of each layer; empty if attention is not recorded."""
 
 
 _attended: ContextVar[list[Attended] | None] = ContextVar("attended", default=None)

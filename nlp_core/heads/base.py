@@ -3,41 +3,47 @@
 Shape letters: B batch, T tokens, D width of the input, L labels, N rows of a comparison.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import VECTOR
 from nlp_core.blocks.feedforward import Linear
+from nlp_core.blocks.masking import Vector
 from nlp_core.blocks.option import Activation, PositiveInt, Probability
 from nlp_core.registry import Registry
 
 PADDING_LABEL = -1
 """The label id at padding, in targets (where only the mask counts) and in predictions."""
 
+Loss: TypeAlias = Float[Tensor, ""]
+Labels: TypeAlias = Int[Tensor, " B"]
+Scores: TypeAlias = Float[Tensor, "B L"]
+"""Scores of the labels of whole examples."""
+Values: TypeAlias = Float[Tensor, " B"]
+Tags: TypeAlias = Int[Tensor, "B T"]
+TagScores: TypeAlias = Float[Tensor, "B T L"]
+
 
 class Decoded(NamedTuple):
-    """The predictions for a batch.
-
-    Attributes:
-        prediction: label ids [B], or [B, T] with -1 at padding; values [B] of a regression; for
-            several labels True at those that are predicted [B, L]; log probabilities [B] of a
-            language model; first and last token of an answer [B, 2], both -1 without an answer.
-        probability: of each label [B, L]; of a span those of the answer and of no answer; of masked
-            pieces the share that is right [B, 1]; None for values, next words and tags.
-    """
+    """The predictions for a batch."""
 
     prediction: Tensor
+    """Label ids [B], or [B, T] with -1 at padding; values [B] of a regression; for several labels
+    True at those that are predicted [B, L]; log probabilities [B] of a language model; first and
+    last token of an answer [B, 2], both -1 without an answer."""
     probability: Tensor | None
+    """Of each label [B, L]; of a span those of the answer and of no answer; of masked pieces the
+    share that is right [B, 1]; None for values, next words and tags."""
 
 
 @runtime_checkable
 class HeadBatch(Protocol):
-    """What a head may read of a batch besides the outputs of layers."""
+    """The part of a batch that a head may read besides the outputs of layers."""
 
     @property
     def targets(self) -> Mapping[str, Tensor]: ...
@@ -100,9 +106,7 @@ class Head(nn.Module):
     def read(self, batch: HeadBatch, *, informed: bool) -> tuple[Tensor, ...]:
         """Return what `forward` takes after the mask.
 
-        Args:
-            batch: what a model reads in a step.
-            informed: whether the right answers may be used as an input (teacher forcing).
+        If `informed`, the right answers may be an input (teacher forcing).
         """
         return ()
 
@@ -122,7 +126,7 @@ class Head(nn.Module):
         return torch.tensor(float(len(target)))
 
     def soften(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        """Return scores as a teacher gives them to students: those of each label by itself."""
+        """Return the scores of each label by itself, as a teacher gives them to students."""
         return scores
 
 
@@ -140,7 +144,7 @@ def hide_classes(logits: Tensor, mask: Tensor) -> Tensor:
 class HiddenLayers(nn.Module):
     """Hidden layers, then a linear map, with dropout before each."""
 
-    def __init__(self, hidden: Iterable[Linear], out: nn.Linear, *, dropout: float) -> None:
+    def __init__(self, hidden: Sequence[Linear], out: nn.Linear, *, dropout: float) -> None:
         super().__init__()
         self.hidden = nn.ModuleList(hidden)
         self.out = out
@@ -185,6 +189,6 @@ class VectorHead(Head):
         out = nn.Linear(widths[-1], out_dim, bias=self.bias)
         self.layers = HiddenLayers(hidden, out, dropout=dropout)
 
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, "B L"]:
+    def forward(self, x_BD: Vector, mask: None = None) -> Scores:
         scores_BL: Tensor = self.layers(x_BD)
         return scores_BL

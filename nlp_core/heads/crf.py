@@ -23,46 +23,39 @@ from nlp_core.blocks.recurrent import reverse_index
 
 
 class Chain(NamedTuple):
-    """The scores of a field.
-
-    Attributes:
-        emission: of each label at each token, [B, T, L].
-        transition: from the label of a row to that of a column, [L, L].
-        start: of each label as the first, [L].
-        end: of each label as the last, [L].
-    """
+    """The scores of a field."""
 
     emission: Tensor
+    """Of each label at each token, [B, T, L]."""
     transition: Tensor
+    """From the label of a row to that of a column, [L, L]."""
     start: Tensor
+    """Of each label as the first, [L]."""
     end: Tensor
+    """Of each label as the last, [L]."""
 
 
 class Marginals(NamedTuple):
     """The results of the forward-backward algorithm.
 
-    Attributes:
-        log_partition: log of the summed exp(score) of all paths, [B].
-        label: probability of each label at each token, [B, T, L]; zeros at padding.
-        before: with `after`, the probability of two adjacent labels, P(y_{t-1} = i, y_t = j) =
-            before[b, t, i] * exp(transition[i, j] - largest transition) * after[b, t, j].
-        after: as `before`, [B, T - 1, L], zeros at padding.
+    Two adjacent labels have the probability P(y_{t-1} = i, y_t = j) =
+    before[b, t, i] * exp(transition[i, j] - largest transition) * after[b, t, j].
     """
 
     log_partition: Tensor
+    """Log of the summed exp(score) of all paths, [B]."""
     label: Tensor
+    """Probability of each label at each token, [B, T, L]; zeros at padding."""
     before: Tensor
     after: Tensor
+    """As `before` [B, T - 1, L], zeros at padding."""
 
 
 def compute_marginals(chain: Chain, mask_BT: Mask) -> Marginals:
     """Run the forward and the backward algorithm as one recursion over two batches.
 
     The backward algorithm is the forward one on reversed sentences with transposed transitions.
-
-    Args:
-        chain: scores in 64-bit floats.
-        mask_BT: True at real tokens, which come first; each sentence has at least one.
+    Scores must be 64-bit floats. Real tokens come first; each sentence has at least one.
     """
     batch, time, _ = chain.emission.shape
     shift = chain.transition.max()

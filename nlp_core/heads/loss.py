@@ -15,7 +15,7 @@ from torch.nn import functional
 from nlp_core.blocks.option import PositiveFloat, Probability
 from nlp_core.config.base import ClosedModel
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, PADDING_LABEL, Head
+from nlp_core.heads.base import HEADS, PADDING_LABEL, Head, Loss, Scores
 
 
 class CrossEntropyConfig(ClosedModel):
@@ -88,7 +88,7 @@ def compute_label_loss(
     weight_L: Float[Tensor, " L"] | None,
     *,
     reduction: Literal["mean", "sum"] = "mean",
-) -> Float[Tensor, ""]:
+) -> Loss:
     """Return the loss of all rows whose target is not -1.
 
     sum = sum_i w(y_i) l_i, mean = sum / sum_i w(y_i), where w is 1 without weights. With smoothed
@@ -116,10 +116,8 @@ def compute_label_loss(
 
 
 def compute_binary_loss(
-    scores_BL: Float[Tensor, "B L"],
-    target_BL: Float[Tensor, "B L"],
-    config: CrossEntropyConfig | FocalConfig,
-) -> Float[Tensor, "B L"]:
+    scores_BL: Scores, target_BL: Scores, config: CrossEntropyConfig | FocalConfig
+) -> Scores:
     """Return the loss of each label as a choice between yes, p = sigmoid(score), and no.
 
     Cross entropy: -q log p - (1 - q) log(1 - p), q = (1 - label_smoothing) y + label_smoothing / 2.

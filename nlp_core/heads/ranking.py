@@ -8,15 +8,16 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from nlp_core.blocks.masking import Vector
 from nlp_core.blocks.option import PositiveFloat
 from nlp_core.config.base import ClosedModel
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, Decoded, VectorHead, hide_classes
+from nlp_core.heads.base import HEADS, Decoded, Labels, Loss, Values, VectorHead, hide_classes
 
 
 class MarginConfig(ClosedModel):
@@ -62,7 +63,7 @@ class RankingHead(VectorHead):
             )
         super().__init__(in_dim, 1, **options)
 
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, " B"]:
+    def forward(self, x_BD: Vector, mask: None = None) -> Values:
         score_B: Tensor = self.layers(x_BD).squeeze(-1)
         return score_B
 
@@ -75,7 +76,7 @@ class RankingHead(VectorHead):
         assert where is not None
         return torch.tensor(len(torch.unique(where)))
 
-    def decode(self, scores_B: Float[Tensor, " B"], mask: None = None) -> Decoded:
+    def decode(self, scores_B: Values, mask: None = None) -> Decoded:
         """Return 1 for each score above 0, and sigmoid(score) as the right label's probability.
 
         In 64 bits, and the wrong label's by itself: it keeps the order of scores above 37, whose
@@ -85,9 +86,7 @@ class RankingHead(VectorHead):
         probability_B2 = torch.stack([(-exact_B).sigmoid(), exact_B.sigmoid()], -1)
         return Decoded((scores_B > 0).long(), probability_B2)
 
-    def loss(
-        self, scores_B: Float[Tensor, " B"], target_B: Int[Tensor, " B"], group_B: Int[Tensor, " B"]
-    ) -> Float[Tensor, ""]:
+    def loss(self, scores_B: Values, target_B: Labels, group_B: Labels) -> Loss:
         """Return the mean over questions of the mean of their losses; 0 without losses."""
         right_B = target_B == 1
         same_BB = group_B.unsqueeze(1) == group_B
@@ -104,9 +103,7 @@ class RankingHead(VectorHead):
     question [B, B].
     """
 
-    def outputs(
-        self, scores_B: Float[Tensor, " B"], group_B: Int[Tensor, " B"]
-    ) -> Float[Tensor, "Q B"]:
+    def outputs(self, scores_B: Values, group_B: Labels) -> Float[Tensor, "Q B"]:
         """Return the logits of a softmax over the candidates of each question."""
         own_QB = torch.unique(group_B).unsqueeze(1) == group_B
         return hide_classes(scores_B.expand_as(own_QB), own_QB)

@@ -6,13 +6,14 @@ Shape letters: B batch, D width of the input, L labels, N = B L.
 from typing import Annotated, Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from nlp_core.blocks.masking import Vector
 from nlp_core.errors import ConfigError
-from nlp_core.heads.base import HEADS, Decoded, Head, VectorHead
+from nlp_core.heads.base import HEADS, Decoded, Head, Labels, Loss, Scores, Values, VectorHead
 from nlp_core.heads.loss import LabelLossHead, compute_binary_loss, compute_label_loss
 
 Threshold = Annotated[float, Field(gt=0.0, lt=1.0)]
@@ -21,36 +22,31 @@ Threshold = Annotated[float, Field(gt=0.0, lt=1.0)]
 class LabelScoring(LabelLossHead):
     """Loss and predictions of the scores [B, L] of the labels of whole examples."""
 
-    def loss(
-        self, scores_BL: Float[Tensor, "B L"], target_B: Int[Tensor, " B"], mask: object = None
-    ) -> Float[Tensor, ""]:
+    def loss(self, scores_BL: Scores, target_B: Labels, mask: object = None) -> Loss:
         return compute_label_loss(scores_BL, target_B, self.loss_config, self.class_weights)
 
     def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the sum of the weights of the examples."""
         if self.class_weights is None:
             return super().count_terms(target, where)
         return self.class_weights[target].sum()
 
-    def decode(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Decoded:
+    def decode(self, scores_BL: Scores, mask: object = None) -> Decoded:
         return Decoded(scores_BL.argmax(-1), scores_BL.softmax(-1))
 
-    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: object = None) -> Float[Tensor, "B L"]:
+    def outputs(self, scores_BL: Scores, mask: object = None) -> Scores:
         return scores_BL
 
 
 class ValueScoring(Head):
     """Mean squared error and predictions of a value [B] of each example."""
 
-    def loss(
-        self, scores_B: Float[Tensor, " B"], target_B: Float[Tensor, " B"], mask: object = None
-    ) -> Float[Tensor, ""]:
+    def loss(self, scores_B: Values, target_B: Values, mask: object = None) -> Loss:
         return functional.mse_loss(scores_B, target_B)
 
-    def decode(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Decoded:
+    def decode(self, scores_B: Values, mask: object = None) -> Decoded:
         return Decoded(scores_B, None)
 
-    def outputs(self, scores_B: Float[Tensor, " B"], mask: object = None) -> Float[Tensor, " B"]:
+    def outputs(self, scores_B: Values, mask: object = None) -> Values:
         return scores_B
 
 
@@ -95,21 +91,18 @@ class MultiLabelHead(LabelLossHead, VectorHead):
         super().__init__(in_dim, num_labels, **options)
         self.threshold = threshold
 
-    def loss(
-        self, scores_BL: Float[Tensor, "B L"], target_BL: Float[Tensor, "B L"], mask: None = None
-    ) -> Float[Tensor, ""]:
-        """Return the weighted mean of the losses; targets are 0 or 1."""
+    def loss(self, scores_BL: Scores, target_BL: Scores, mask: None = None) -> Loss:
         loss_BL = compute_binary_loss(scores_BL, target_BL, self.loss_config)
         if self.class_weights is None:
             return loss_BL.mean()
         weight_L = self.class_weights.to(loss_BL.dtype)
         return (loss_BL @ (weight_L / weight_L.sum())).mean()
 
-    def decode(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Decoded:
+    def decode(self, scores_BL: Scores, mask: None = None) -> Decoded:
         prob_BL = scores_BL.sigmoid()
         return Decoded(prob_BL >= self.threshold, prob_BL)
 
-    def outputs(self, scores_BL: Float[Tensor, "B L"], mask: None = None) -> Float[Tensor, "N 2"]:
+    def outputs(self, scores_BL: Scores, mask: None = None) -> Float[Tensor, "N 2"]:
         """Return the logits of no and yes, a row for each label of each example."""
         yes_N = scores_BL.flatten()
         return torch.stack([torch.zeros_like(yes_N), yes_N], -1)
@@ -148,7 +141,7 @@ class RegressionHead(ValueScoring, VectorHead):
         self.low = low
         self.high = high
 
-    def forward(self, x_BD: Float[Tensor, "B D"], mask: None = None) -> Float[Tensor, " B"]:
+    def forward(self, x_BD: Vector, mask: None = None) -> Values:
         value_B: Tensor = self.layers(x_BD).squeeze(-1)
         if self.output == "identity":
             return value_B

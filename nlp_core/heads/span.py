@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import Mask, pool_max, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, pool_max, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.stored_column import NO_ANSWER
-from nlp_core.heads.base import HEADS, Decoded, Head, hide_classes
+from nlp_core.heads.base import HEADS, Decoded, Head, Loss, hide_classes
 
 
 class AnswerSpan(NamedTuple):
@@ -96,7 +96,7 @@ class SpanHead(Head):
         self.max_answer_tokens = max_answer_tokens
 
     def forward(
-        self, x_BTD: Float[Tensor, "B T D"], y_BTE: Float[Tensor, "B T E"], mask_BT: Mask
+        self, x_BTD: Tokens, y_BTE: Float[Tensor, "B T E"], mask_BT: Mask
     ) -> Float[Tensor, "B S 2"]:
         """Return the scores of each place as first and last token, zeros at padding."""
         x_BTD = functional.dropout(x_BTD, self.dropout, self.training)
@@ -109,16 +109,11 @@ class SpanHead(Head):
 
     def loss(
         self, scores_BS2: Float[Tensor, "B S 2"], target_B2: Int[Tensor, "B 2"], mask_BT: Mask
-    ) -> Float[Tensor, ""]:
-        """Return the mean loss of the examples that have tokens.
-
-        Args:
-            target_B2: first and last token, both -1 without an answer.
-        """
-        shift = int(self.has_none)
+    ) -> Loss:
+        """Return the mean loss of the examples that have tokens."""
         assert self.has_none or bool((target_B2 >= 0).all()), "a question without an answer"
         log_BS2 = self._normalise(scores_BS2, mask_BT)
-        place_B2 = (target_B2 + shift).unsqueeze(1)
+        place_B2 = (target_B2 + int(self.has_none)).unsqueeze(1)
         right_B = log_BS2.gather(1, place_B2).squeeze(1).mean(-1)
         real_B = mask_BT.any(1)
         return -right_B.masked_fill(~real_B, 0.0).sum() / real_B.sum().clamp(min=1)
@@ -129,9 +124,8 @@ class SpanHead(Head):
 
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
         """Return the number of examples that have a place to choose."""
-        return (
-            super().count_rows(target, where) if self.has_none else self.count_terms(target, where)
-        )
+        count = super().count_rows if self.has_none else self.count_terms
+        return count(target, where)
 
     def decode(self, scores_BS2: Float[Tensor, "B S 2"], mask_BT: Mask) -> Decoded:
         """Return the answers, -1 for none, and p(i, j) and p(none) in 64 bits."""

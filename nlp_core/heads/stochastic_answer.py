@@ -7,14 +7,14 @@ of a step.
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.base import SEQUENCE
-from nlp_core.blocks.masking import Mask, masked_softmax, zero_padding
+from nlp_core.blocks.masking import Mask, Tokens, Vector, masked_softmax, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
-from nlp_core.heads.base import HEADS, Head, HeadBatch
+from nlp_core.heads.base import HEADS, Head, HeadBatch, Scores, Tags, Values
 from nlp_core.heads.sentence import LabelScoring, ValueScoring
 
 FIRST, SECOND = 1, 2
@@ -44,9 +44,7 @@ class StochasticAnswer(nn.Module):
         self.steps = steps
         self.dropout = dropout
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B N O"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask, parts_BT: Tags) -> Float[Tensor, "B N O"]:
         x_BTD = zero_padding(x_BTD, mask_BT)
         kept_B1D = functional.dropout(torch.ones_like(x_BTD[:, :1]), self.dropout, self.training)
         x_BTD = x_BTD * kept_B1D
@@ -64,9 +62,7 @@ class StochasticAnswer(nn.Module):
         return torch.stack(outputs, 1)
 
 
-def _attend(
-    score_BT: Float[Tensor, "B T"], x_BTD: Float[Tensor, "B T D"], mask_BT: Mask
-) -> Float[Tensor, "B D"]:
+def _attend(score_BT: Float[Tensor, "B T"], x_BTD: Tokens, mask_BT: Mask) -> Vector:
     weight_BT = masked_softmax(score_BT, mask_BT).to(x_BTD.dtype)
     return (weight_BT.unsqueeze(1) @ x_BTD).squeeze(1)
 
@@ -74,9 +70,7 @@ def _attend(
 def choose_steps(drawn_BN: Float[Tensor, "B N"], dropped: float) -> Bool[Tensor, "B N"]:
     """Return the steps that are kept: each with probability 1 - dropped, and at least one.
 
-    Args:
-        drawn_BN: uniform random numbers in [0, 1).
-        dropped: probability of a dropped step.
+    `drawn_BN` are uniform random numbers in [0, 1).
     """
     return drawn_BN >= drawn_BN.amax(1, keepdim=True).clamp(max=dropped)
 
@@ -113,11 +107,10 @@ class StochasticAnswerHead(Head):
         return (batch.parts,)
 
     def choose(self, outputs_BNO: Float[Tensor, "B N O"]) -> Bool[Tensor, "B N"]:
-        batch, steps, _ = outputs_BNO.shape
+        size = outputs_BNO.shape[:2]
         if not self.training:
-            return outputs_BNO.new_ones(batch, steps, dtype=torch.bool)
-        drawn_BN = torch.rand(batch, steps, device=outputs_BNO.device)
-        return choose_steps(drawn_BN, self.step_dropout)
+            return outputs_BNO.new_ones(size, dtype=torch.bool)
+        return choose_steps(torch.rand(size, device=outputs_BNO.device), self.step_dropout)
 
 
 @HEADS.register("san_classification")
@@ -139,9 +132,7 @@ class SANClassificationHead(LabelScoring, StochasticAnswerHead):
 
     kinds = frozenset({"pair_classification", "ranking"})
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B L"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask, parts_BT: Tags) -> Scores:
         logits_BNL = self.answer(x_BTD, mask_BT, parts_BT)
         kept_BN = self.choose(logits_BNL)
         log_BNL = logits_BNL.log_softmax(-1).masked_fill(~kept_BN.unsqueeze(-1), -torch.inf)
@@ -167,9 +158,7 @@ class SANRegressionHead(ValueScoring, StochasticAnswerHead):
     def __init__(self, in_dim: int, num_labels: int = 1, **options: Any) -> None:
         super().__init__(in_dim, 1, **options)
 
-    def forward(
-        self, x_BTD: Float[Tensor, "B T D"], mask_BT: Mask, parts_BT: Int[Tensor, "B T"]
-    ) -> Float[Tensor, " B"]:
+    def forward(self, x_BTD: Tokens, mask_BT: Mask, parts_BT: Tags) -> Values:
         values_BN1 = self.answer(x_BTD, mask_BT, parts_BT)
         kept_BN = self.choose(values_BN1)
         value_B: Tensor = (values_BN1.squeeze(-1) * kept_BN).sum(1) / kept_BN.sum(1)

@@ -21,46 +21,39 @@ IGNORED = -1
 
 @dataclass(frozen=True)
 class Shares:
-    """The shares of a part of a batch in the whole batch.
-
-    Attributes:
-        terms: by head, of the terms of its mean loss.
-        rows: by head, of the rows by which two of its passes are compared.
-        soft: by head, of the terms of a student's mean soft loss.
-        windows: of the windows whose layers a student matches.
-    """
+    """The shares of a part of a batch in the whole batch, by head."""
 
     terms: Mapping[str, float]
+    """Of the terms of its mean loss."""
     rows: Mapping[str, float]
+    """Of the rows by which two of its passes are compared."""
     soft: Mapping[str, float] = field(default_factory=dict)
+    """Of the terms of a student's mean soft loss."""
     windows: float = 1.0
+    """Of the windows whose layers a student matches."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The input of a model in one step.
-
-    Attributes:
-        features: for each raw-input layer the input of its block: (ids_BT,), (ids_UC, index_BT) ...
-        masks: mask_BT of each model input that has tokens.
-        targets: by column label ids [B] or [B, T] (-1 at padding), values [B], 0 or 1 for each of
-            several labels [B, L], or first and last token of an answer [B, 2] (-1 without an
-                answer);
-            unlabeled columns are left out.
-        rows: row numbers of the examples in their split, [B].
-        group: question number of each candidate, [B]; None if the kind has no groups.
-        shares: of this part in a step's batch; None: the batch is whole.
-        parts: of pairs in the input `texts`, 1 or 2 at pieces of the first or second text, 0 at
-            special pieces and padding, [B, T].
-    """
+    """The input of a model in one step."""
 
     features: dict[str, tuple[Tensor, ...]]
+    """For each raw-input layer the input of its block: (ids_BT,), (ids_UC, index_BT) ..."""
     masks: dict[str, Tensor]
+    """mask_BT of each model input that has tokens."""
     targets: dict[str, Tensor]
+    """By column label ids [B] or [B, T] (-1 at padding), values [B], 0 or 1 for each of several
+    labels [B, L], or first and last token of an answer [B, 2] (-1 without an answer); without
+    unlabeled columns."""
     rows: np.ndarray
+    """Row numbers of the examples in their split, [B]."""
     group: Tensor | None = None
+    """Question number of each candidate, [B]; None if the kind has no groups."""
     shares: Shares | None = None
+    """Of this part in a step's batch; None: the batch is whole."""
     parts: Tensor | None = None
+    """Of pairs in the input `texts`, 1 or 2 at pieces of the first or second text, 0 at special
+    pieces and padding, [B, T]."""
 
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
@@ -80,20 +73,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class EncodedSplit:
-    """A split as arrays.
-
-    Attributes:
-        features: by raw-input layer.
-        inputs: for each model input that has tokens, the lengths of its texts.
-        targets: by column (label, tags) label ids or values; unlabeled columns are left out.
-        parts: of pairs in the input `texts`, the text of each piece; see Batch.
-    """
+    """A split as arrays."""
 
     split: Split
     features: dict[str, Feature]
+    """By raw-input layer."""
     inputs: dict[str, Ragged]
+    """For each model input that has tokens, the lengths of its texts."""
     targets: dict[str, Ragged | Rows]
+    """By column (label, tags) label ids or values; unlabeled columns are left out."""
     parts: Ragged | None = None
+    """Of pairs in the input `texts`, the text of each piece; see Batch."""
 
     @property
     def lengths(self) -> np.ndarray:

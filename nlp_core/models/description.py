@@ -19,25 +19,22 @@ from nlp_core.models.shapes import format_shape, shape_input
 
 
 class Node(NamedTuple):
-    """An input, a layer or a head.
-
-    Attributes:
-        what: the column, the block or the head.
-        shares: the layer whose parameters it uses, if it has none of its own.
-        options: those set in the model file, as text.
-        reads: keys of the nodes that it reads.
-        shape: of its output; of a head, its input.
-        parameters: their number; None if it depends on the data.
-    """
+    """An input, a layer or a head."""
 
     sort: Literal["input", "layer", "head"]
     name: str
     what: str
+    """The column, the block or the head."""
     shares: str | None
+    """The layer whose parameters it uses, if it has none of its own."""
     options: list[str]
+    """Those set in the model file, as text."""
     reads: list[str]
+    """Keys of the nodes that it reads."""
     shape: str
+    """Of its output; of a head, its input."""
     parameters: int | None
+    """None: it depends on the data."""
 
     @property
     def key(self) -> str:

@@ -11,44 +11,41 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nlp_core.blocks.base import Block
+from nlp_core.blocks.option import options_model
 from nlp_core.heads.base import Head
-from nlp_core.models.options import options_model
 from nlp_core.models.shapes import RANK_NAMES
 
 SECTION = re.compile(r"^(Args|Shape|Returns|Raises|Source|Note):\s*(.*)$")
+BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+    "pattern": "of the form",
+}
 ENTRY = re.compile(r"^    (\w+): (.*)$")
 
 
 class Option(NamedTuple):
-    """An option of a model file.
-
-    Attributes:
-        form: type and range of its value, in words.
-        default: as JSON; None: required.
-        text: what it does.
-    """
+    """An option of a model file."""
 
     name: str
     form: str
+    """Type and range of its value, in words."""
     default: str | None
+    """As JSON; None: required."""
     text: str
 
 
 class Documentation(NamedTuple):
-    """A block or a head in words.
-
-    Attributes:
-        summary: its first sentence, often with the formula.
-        details: further paragraphs.
-        serves: kinds of task of a head.
-        shape: from the shapes of inputs to that of the output.
-        note: differences from the source.
-    """
+    """A block or a head in words."""
 
     summary: str
     details: list[str]
+    """The paragraphs after the first."""
     inputs: str
     serves: list[str]
+    """Kinds of task of a head."""
     shape: str
     options: list[Option]
     source: str
@@ -73,10 +70,13 @@ def document(owner: type[Block] | type[Head]) -> Documentation:
         )
         for name, form in schema.get("properties", {}).items()
     ]
+    inputs = [_join_or([RANK_NAMES[rank] for rank in allowed]) for allowed in owner.ranks]
+    if issubclass(owner, Block) and owner.variadic:
+        inputs.append("any number of them")
     return Documentation(
         summary=paragraphs[0],
         details=paragraphs[1:],
-        inputs=_describe_inputs(owner),
+        inputs=", ".join(inputs),
         serves=sorted(owner.kinds) if issubclass(owner, Head) else [],
         shape=_join(sections.get("Shape", [])),
         options=options,
@@ -122,31 +122,12 @@ def describe_form(form: Mapping[str, Any], shared: Mapping[str, Any]) -> str:
         items = form.get("items", {})
         length = f", at least {form['minItems']} of them" if "minItems" in form else ""
         return f"list of ({describe_form(items, shared)}){length}" if items else f"list{length}"
-    return ", ".join(
-        [{"boolean": "true or false", "string": "text"}.get(kind, kind), *_range(form)]
-    )
-
-
-def _range(form: Mapping[str, Any]) -> list[str]:
-    words = {
-        "minimum": "at least",
-        "exclusiveMinimum": "above",
-        "maximum": "at most",
-        "exclusiveMaximum": "below",
-        "pattern": "of the form",
-    }
-    return [f"{word} {form[key]}" for key, word in words.items() if key in form]
-
-
-def _describe_inputs(owner: type[Block] | type[Head]) -> str:
-    ranks = [_join_or([RANK_NAMES[rank] for rank in allowed]) for allowed in owner.ranks]
-    if getattr(owner, "variadic", False):
-        return f"{', '.join(ranks)}, any number of them"
-    return ", ".join(ranks)
+    bounds = [f"{word} {form[key]}" for key, word in BOUNDS.items() if key in form]
+    return ", ".join([{"boolean": "true or false", "string": "text"}.get(kind, kind), *bounds])
 
 
 def _parse_entries(lines: Sequence[str]) -> dict[str, str]:
-    """Return the texts of an Args section by name."""
+    """Return the texts of a section `Args` by name."""
     entries: dict[str, list[str]] = {}
     current: list[str] = []
     for line in lines:

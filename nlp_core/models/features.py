@@ -32,16 +32,13 @@ from nlp_core.models.plan import LayerPlan, ModelPlan, find_source
 
 @dataclass(frozen=True)
 class Featurizer:
-    """Vocabularies of a model's raw-input layers.
-
-    Attributes:
-        vocabularies: by the layer that owns the parameters.
-        targets: by column (label, tags) all labels that can be predicted.
-    """
+    """Vocabularies of a model's raw-input layers."""
 
     plan: ModelPlan
     vocabularies: dict[str, Vocabulary]
+    """By the layer that owns the parameters."""
     targets: dict[str, list[str]]
+    """By column (label, tags) all labels that can be predicted."""
 
     @classmethod
     def build(cls, plan: ModelPlan, task: Task, train: Split, init: Path) -> "Featurizer":
@@ -73,9 +70,10 @@ class Featurizer:
                     f"{plan.where}: inputs: '{name}' reads '{column}', which task '{task.name}' of "
                     f"kind {task.kind} does not have. {suggest(column, train.columns)}"
                 )
-            for owner in sorted({layer.owner for layer in parts[task.name].raw_layers}):
-                sources = _list_sources(parts[task.name], owner)
-                columns.setdefault(owner, []).extend(train.columns[name] for name in sources)
+            part = parts[task.name]
+            read = {(layer.owner, _source(part, layer)) for layer in part.raw_layers}
+            for owner, name in sorted(read):
+                columns.setdefault(owner, []).append(train.columns[name])
         vocabularies = dict(known or {})
         for layer in plan.raw_layers:
             if layer.is_owner and layer.name not in vocabularies:
@@ -97,11 +95,7 @@ class Featurizer:
         return vocabulary
 
     def encode(self, split: Split) -> EncodedSplit:
-        """Turn the texts and targets of a split into arrays.
-
-        Raises:
-            DataError: a label is not one of the task's.
-        """
+        """Turn the texts and targets of a split into arrays; an unknown label is a DataError."""
         features = {
             layer.name: self.vocabularies[layer.owner].read(
                 split.columns[_source(self.plan, layer)]
@@ -128,12 +122,12 @@ class Featurizer:
 
     def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
         """Return the pieces of each input of whole texts, which set its lengths."""
-        found = {}
-        for layer in self.plan.raw_layers:
-            feature = features[layer.name]
-            if isinstance(feature, Pieces) and self.plan.inputs[layer.inputs[0]] in WHOLE_TEXTS:
-                found[layer.inputs[0]] = feature
-        return found
+        return {
+            layer.inputs[0]: feature
+            for layer in self.plan.raw_layers
+            if isinstance(feature := features[layer.name], Pieces)
+            and self.plan.inputs[layer.inputs[0]] in WHOLE_TEXTS
+        }
 
 
 def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
@@ -147,13 +141,10 @@ def _shift(vocabulary: WordVocabulary, text: TextColumn) -> Ragged:
 
 def choose_vocabulary(layer: LayerPlan) -> type[Vocabulary]:
     """Return the class that turns the column of a raw-input layer into numbers."""
-    return layer.block.vocabulary or _VOCABULARIES[layer.shapes[0].rank]
-
-
-_VOCABULARIES: dict[int, type[Vocabulary]] = {
-    WORDS: WordVocabulary,
-    CHARACTERS: CharacterVocabulary,
-}
+    if layer.block.vocabulary is not None:
+        return layer.block.vocabulary
+    by_rank = {WORDS: WordVocabulary, CHARACTERS: CharacterVocabulary}
+    return by_rank[layer.shapes[0].rank]
 
 
 def list_piece_columns(plan: ModelPlan) -> list[str]:
@@ -164,7 +155,3 @@ def list_piece_columns(plan: ModelPlan) -> list[str]:
 
 def _source(plan: ModelPlan, layer: LayerPlan) -> str:
     return find_source(plan.inputs[layer.inputs[0]])
-
-
-def _list_sources(plan: ModelPlan, owner: str) -> list[str]:
-    return sorted({_source(plan, layer) for layer in plan.raw_layers if layer.owner == owner})

@@ -1,4 +1,4 @@
-"""A model graph as a torch module, built from its plan."""
+"""A model graph as a torch module: its blocks, with their vectors, and its heads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,12 +11,20 @@ from nlp_core.blocks.base import VECTOR, Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.column import TEXTS
 from nlp_core.config.model import find_axes
+from nlp_core.data.vocabulary import Vocabulary, WordVocabulary
 from nlp_core.encoders.pretrained import PretrainedEncoder
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import Decoded, Head
-from nlp_core.heads.language_model import LanguageModelHead
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import LanguageModelHead, MaskedLanguageModelHead
+from nlp_core.kinds import Kind
 from nlp_core.models.batch import Batch, Shares
-from nlp_core.models.plan import ModelPlan
+from nlp_core.models.features import Featurizer
+from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
+
+PASSAGE = "tokens_b"
+"""The column that the answers of the kind span are stretches of."""
+HeadScores = tuple[Tensor, Tensor | None]
+"""The scores of a head, and the mask of their tokens (None for a vector)."""
 
 
 class GraphModel(nn.Module):
@@ -26,7 +34,9 @@ class GraphModel(nn.Module):
         blocks: for each layer that owns parameters its block.
     """
 
-    def __init__(self, plan: ModelPlan, blocks: dict[str, Block], heads: dict[str, Head]) -> None:
+    def __init__(
+        self, plan: ModelPlan, blocks: Mapping[str, Block], heads: Mapping[str, Head]
+    ) -> None:
         super().__init__()
         arithmetic.install()
         self.plan = plan
@@ -44,10 +54,8 @@ class GraphModel(nn.Module):
         blocks = {name: self._block(name) for name in self.blocks if name in owners}
         return GraphModel(plan, blocks, {name: self._head(name) for name in plan.heads})
 
-    def forward(
-        self, batch: Batch, *, informed: bool = False
-    ) -> dict[str, tuple[Tensor, Tensor | None]]:
-        """Return for each head its scores and the mask of their tokens (None for a vector).
+    def forward(self, batch: Batch, *, informed: bool = False) -> dict[str, HeadScores]:
+        """Return the scores of each head.
 
         Args:
             informed: whether heads may read the right answers as an input (teacher forcing).
@@ -80,23 +88,27 @@ class GraphModel(nn.Module):
             )
         return values, masks
 
-    def score_with_loss(
-        self, batch: Batch
-    ) -> tuple[dict[str, tuple[Tensor, Tensor | None]], Tensor]:
-        """Return what `forward` gives for the batch, `informed`, and its loss, of one pass.
+    def _find_tables(self, head: Head) -> list[Tensor]:
+        """Return the table of embeddings that a language model scores words or pieces with."""
+        if isinstance(head, MaskedLanguageModelHead):
+            return [find_piece_table(self.plan, self.blocks)]
+        if not isinstance(head, LanguageModelHead):
+            return []
+        owner = next(item.owner for item in self.plan.layers if item.name == head.vocabulary)
+        block = self.blocks[owner]
+        assert isinstance(block, WordEmbedding), head.vocabulary
+        return [block.weight]
 
-        That is the sum of the heads' losses, each times its weight.
-        """
+    def score_with_loss(self, batch: Batch) -> tuple[dict[str, HeadScores], Tensor]:
+        """Return what `forward` gives for the batch, `informed`, and the loss of these scores."""
         scores = self(batch, informed=True)
         return scores, self.sum_losses(scores, batch)
 
     def loss(self, batch: Batch) -> Tensor:
         return self.score_with_loss(batch)[1]
 
-    def sum_losses(
-        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
-    ) -> Tensor:
-        """Return the loss of scores that `forward` gave for the batch, `informed`."""
+    def sum_losses(self, scores: Mapping[str, HeadScores], batch: Batch) -> Tensor:
+        """Return the weighted sum of the heads' losses of scores of an `informed` pass."""
         losses = []
         for name, (score, mask) in scores.items():
             head = self._head(name)
@@ -121,14 +133,14 @@ class GraphModel(nn.Module):
         """Return by head how many terms its loss of a batch is the mean of."""
         return {
             name: float(self._head(name).count_terms(*self._find_target(name, batch)))
-            for name in self.plan.heads
+            for name in self.heads
         }
 
     def count_rows(self, batch: Batch) -> dict[str, float]:
         """Return by head how many rows its outputs of a batch have, or a multiple of that."""
         return {
             name: float(self._head(name).count_rows(*self._find_target(name, batch)))
-            for name in self.plan.heads
+            for name in self.heads
         }
 
     def _find_target(self, name: str, batch: Batch) -> tuple[Tensor, Tensor | None]:
@@ -138,9 +150,7 @@ class GraphModel(nn.Module):
         mask = batch.masks.get(inputs[0]) if inputs else None
         return batch.targets[head.target], head.select_where(mask, batch.group)
 
-    def outputs(
-        self, scores: Mapping[str, tuple[Tensor, Tensor | None]], batch: Batch
-    ) -> dict[str, Tensor]:
+    def outputs(self, scores: Mapping[str, HeadScores], batch: Batch) -> dict[str, Tensor]:
         """Return for each head the logits or values that another pass's can be compared with."""
         found = {}
         for name, (score, mask) in scores.items():
@@ -169,33 +179,123 @@ class GraphModel(nn.Module):
         assert isinstance(block, Block), name
         return block
 
-    def _find_tables(self, head: Head) -> list[Tensor]:
-        """Return the table of embeddings that a language model scores words or pieces with."""
-        if isinstance(head, MaskedLanguageModelHead):
-            return [find_piece_table(self.plan, self.blocks)]
-        if not isinstance(head, LanguageModelHead):
-            return []
-        owner = next(item.owner for item in self.plan.layers if item.name == head.vocabulary)
-        block = self.blocks[owner]
-        assert isinstance(block, WordEmbedding), head.vocabulary
-        return [block.weight]
-
     def _head(self, name: str) -> Head:
         head = self.heads[name]
         assert isinstance(head, Head), name
         return head
 
 
+def build_model(plan: ModelPlan, featurizer: Featurizer, *, kind: Kind) -> GraphModel:
+    """Build the model of one task, whose heads name none; see `build_shared_model`."""
+    return build_shared_model(plan, {None: featurizer}, {None: kind})
+
+
+def build_shared_model(
+    plan: ModelPlan, featurizers: Mapping[str | None, Featurizer], kinds: Mapping[str | None, Kind]
+) -> GraphModel:
+    """Build a model; its random weights come from torch's global generator.
+
+    Args:
+        featurizers: for each task its part of the model and the vocabularies, which all share;
+            the one task of a model whose heads name none is None.
+
+    Raises:
+        ConfigError: a head does not serve tasks of that kind; a target of a task has no head, or
+            two of them.
+    """
+    blocks = _build_blocks(plan, next(iter(featurizers.values())))
+    heads = {}
+    for name, head in plan.heads.items():
+        if head.task not in kinds:
+            raise ConfigError(
+                f"{plan.where}: head '{name}': task: found '{head.task}', which the experiment has "
+                f"no data of. {suggest(str(head.task), [str(task) for task in kinds])}"
+            )
+        heads[name] = _build_head(plan, head, featurizers[head.task], kinds[head.task], blocks)
+    for task, featurizer in featurizers.items():
+        _check_targets(featurizer, kinds[task])
+    return GraphModel(plan, blocks, heads)
+
+
+def _build_blocks(plan: ModelPlan, featurizer: Featurizer) -> dict[str, Block]:
+    blocks: dict[str, Block] = {}
+    for layer in plan.layers:
+        if not layer.is_owner:
+            continue
+        vocabulary = featurizer.vocabularies.get(layer.name)
+        if vocabulary is None:
+            block = layer.block(*(shape.dim for shape in layer.shapes), **layer.options)
+        else:
+            block = _start_block(layer, vocabulary, plan.where)
+        if isinstance(block, WordEmbedding) and isinstance(vocabulary, WordVocabulary):
+            _fill_embedding(block, vocabulary)
+        blocks[layer.name] = block
+    return blocks
+
+
+def _start_block(layer: LayerPlan, vocabulary: Vocabulary, where: str) -> Block:
+    try:
+        return layer.block.start(vocabulary, **layer.options)
+    except ConfigError as err:
+        raise ConfigError(f"{where}: layer '{layer.name}': {err}") from err
+
+
+def _fill_embedding(block: WordEmbedding, vocabulary: WordVocabulary) -> None:
+    """Give a word embedding its pretrained vectors and its list of rare words."""
+    if vocabulary.table is not None:
+        vectors = torch.from_numpy(vocabulary.table.vectors)
+        block.load_vectors(vectors, torch.from_numpy(vocabulary.rows()))
+    block.rare = torch.from_numpy(vocabulary.rare())
+
+
+def _build_head(
+    plan: ModelPlan,
+    head: HeadPlan,
+    featurizer: Featurizer,
+    kind: Kind,
+    blocks: Mapping[str, nn.Module],
+) -> Head:
+    place = f"{plan.where}: head '{head.name}'"
+    if kind.name not in head.head.kinds:
+        raise ConfigError(
+            f"{place}: found a head for {', '.join(sorted(head.head.kinds))}, expected one for a "
+            f"task of kind {kind}."
+        )
+    if kind.has_passages and head.axes != (PASSAGE,):
+        raise ConfigError(
+            f"{place}: inputs: found a layer over {' and '.join(head.axes)}, expected one over "
+            f"{PASSAGE}, the text that has the answers."
+        )
+    sizes = [shape.dim for shape in head.shapes]
+    try:
+        if issubclass(head.head, MaskedLanguageModelHead):
+            sizes += find_piece_table(plan, blocks).shape
+        elif issubclass(head.head, LanguageModelHead):
+            sizes.append(len(featurizer.predicted_words))
+        else:
+            sizes.append(len(featurizer.targets[head.head.target]))
+        return head.head(*sizes, **head.options)
+    except ConfigError as err:
+        raise ConfigError(f"{place}: {err}") from err
+
+
+def _check_targets(featurizer: Featurizer, kind: Kind) -> None:
+    """Raise if a model leaves a target of the task out, or predicts one twice."""
+    plan = featurizer.plan
+    for target in featurizer.targets:
+        heads = [name for name, head in plan.heads.items() if head.head.target == target]
+        if len(heads) != 1:
+            found = f"the heads {', '.join(sorted(heads))}" if heads else "no head"
+            raise ConfigError(
+                f"{plan.where}: heads: found {found} for the {target} of a task of kind {kind}, "
+                "expected exactly one."
+            )
+
+
 def find_word_tables(model: nn.Module) -> list[nn.Module]:
     """Return the modules that give the blocks of a model their word vectors, each once."""
     tables = [block.find_word_table() for block in model.modules() if isinstance(block, Block)]
     return list({id(table): table for table in tables if table is not None}.values())
-
-
-def find_shares(counts: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the share of each part in the sum over all parts, by name; 0 of a sum of 0."""
-    totals = {name: sum(count[name] for count in counts) or 1.0 for name in counts[0]}
-    return [{name: count[name] / totals[name] for name in totals} for count in counts]
 
 
 def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module] | nn.ModuleDict) -> Tensor:
@@ -207,6 +307,12 @@ def find_piece_table(plan: ModelPlan, blocks: Mapping[str, nn.Module] | nn.Modul
     table = block.find_word_table().weight
     assert isinstance(table, Tensor), owner
     return table
+
+
+def find_shares(counts: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Return the share of each part in the sum over all parts, by name; 0 of a sum of 0."""
+    totals = {name: sum(count[name] for count in counts) or 1.0 for name in counts[0]}
+    return [{name: count[name] / totals[name] for name in totals} for count in counts]
 
 
 def count_parameters(model: nn.Module) -> dict[str, int]:

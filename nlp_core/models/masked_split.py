@@ -1,4 +1,4 @@
-"""Windows of a corpus as examples whose pieces are masked, differently in each step of training."""
+"""Splits as arrays; those of a corpus have windows whose masks differ in each training step."""
 
 from dataclasses import dataclass, replace
 
@@ -8,36 +8,39 @@ import torch
 from nlp_core.config.column import TEXTS
 from nlp_core.config.masking import MaskingConfig
 from nlp_core.data.batching import Ragged
-from nlp_core.data.masked_text import RULE, SEED, MaskedText
+from nlp_core.data.corpus import DocumentSplit
+from nlp_core.data.masked_text import RULE, SEED, MaskedText, cut_text, mask_text
+from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.task import Split
+from nlp_core.data.window import encode_documents
+from nlp_core.data.word_piece import read_pieces
 from nlp_core.errors import ConfigError
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.kinds import LABEL, MASKED
 from nlp_core.models.batch import IGNORED, Batch, EncodedSplit
+from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import ModelPlan
 
 MASKING = 5  # which generator of a step
+TRAIN = "train"
 MEASURED_WINDOWS = 1024
 """Windows of a text that are measured in full."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedSplit(EncodedSplit):
-    """Windows of a text with masked pieces.
-
-    Attributes:
-        key: with the number of a window the seed of its masking.
-        layers: names of the layers that read the pieces.
-        input: name of the model's input of whole texts.
-        has_pairs: whether each window has two segments, and an answer as its label.
-    """
+    """Windows of a text with masked pieces."""
 
     text: MaskedText
     rule: MaskingConfig
     key: tuple[int, ...]
+    """With the number of a window the seed of its masking."""
     layers: tuple[str, ...]
+    """The layers that read the pieces."""
     input: str
+    """The model's input of whole texts."""
     has_pairs: bool
+    """Whether each window has two segments, and an answer as its label."""
 
     def draw(self, seed: int, step: int) -> "MaskedSplit":
         """Return the windows with other pieces masked, which depend on seed and step only."""
@@ -82,9 +85,6 @@ def build_masked_split(
 ) -> MaskedSplit:
     """Return the windows of a text as a split of the model.
 
-    Args:
-        has_pairs: whether they have two segments.
-
     Raises:
         ConfigError: the model cannot read documents.
     """
@@ -121,3 +121,26 @@ def find_rule(plan: ModelPlan) -> MaskingConfig:
         if issubclass(head.head, MaskedLanguageModelHead)
     )
     return rule
+
+
+def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
+    """Turn a split into arrays, by its columns or, of documents, by their windows.
+
+    Raises:
+        ConfigError: the model cannot read documents.
+        DataError: a label that the task does not name; no document is as long as a window.
+    """
+    if not isinstance(split, DocumentSplit):
+        return featurizer.encode(split)
+    assert split.corpus is not None, split.name
+    plan = featurizer.plan
+    find_input(plan)
+    vocabulary = featurizer.vocabularies[plan.raw_layers[0].owner]
+    assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
+    pieces, length = read_pieces(vocabulary.tokenizer, plan.where), vocabulary.max_length
+    documents = split.corpus.read_paragraphs(split.name)
+    if split.name == TRAIN:
+        text = cut_text(TRAIN, encode_documents(documents, pieces), pieces, length=length)
+        return build_masked_split(plan, text, find_rule(plan))
+    text = mask_text(split.name, documents, pieces, length=length)
+    return build_masked_split(plan, text).thin(MEASURED_WINDOWS)

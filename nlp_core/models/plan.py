@@ -7,14 +7,21 @@ from typing import Any
 
 from nlp_core.blocks.base import BLOCKS, GRID, SEQUENCE, VECTOR, Block, Shape
 from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.blocks.option import check_options
 from nlp_core.config.column import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import HEADS, Head
 from nlp_core.kinds import KINDS
-from nlp_core.models.options import check_options
-from nlp_core.models.order import check_head_tasks, check_names, check_read, sort_layers
-from nlp_core.models.shapes import check_ranks, format_shape, list_ranks, shape_input
+from nlp_core.models.shapes import (
+    check_head_tasks,
+    check_names,
+    check_ranks,
+    check_read,
+    format_shape,
+    shape_input,
+    sort_layers,
+)
 
 Axes = tuple[str, ...]
 """The source of the lengths of each token axis: a column, changed by blocks that resize."""
@@ -22,18 +29,15 @@ Axes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """A checked layer.
-
-    Attributes:
-        owner: the layer whose parameters it uses: itself, or the one it shares.
-        inputs: names of model inputs or layers.
-    """
+    """A checked layer."""
 
     name: str
     owner: str
+    """The layer whose parameters it uses: itself, or the one it shares."""
     block: type[Block]
     options: dict[str, Any]
     inputs: list[str]
+    """Model inputs or layers."""
     shapes: list[Shape]
     shape: Shape
 
@@ -44,12 +48,7 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """A checked head.
-
-    Attributes:
-        inputs: names of the layers that it reads.
-        task: None: the only one.
-    """
+    """A checked head."""
 
     name: str
     head: type[Head]
@@ -59,21 +58,19 @@ class HeadPlan:
     axes: Axes
     weight: float
     task: str | None = None
+    """None: the only one."""
 
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """A model file that can be built.
-
-    Attributes:
-        where: path of the file, for error messages.
-        inputs: the column of each model input.
-        layers: each follows its inputs.
-    """
+    """A model file that can be built."""
 
     where: str
+    """Path of the file, for error messages."""
     inputs: dict[str, str]
+    """The column of each model input."""
     layers: list[LayerPlan]
+    """Each follows its inputs."""
     heads: dict[str, HeadPlan]
 
     def __deepcopy__(self, memo: object) -> "ModelPlan":
@@ -97,11 +94,8 @@ class ModelPlan:
 
     def find_missing(self, columns: Container[str]) -> dict[str, str]:
         """Return the inputs whose columns are not among those of a task."""
-        return {
-            name: column
-            for name, column in self.inputs.items()
-            if find_source(column) not in columns
-        }
+        inputs = self.inputs.items()
+        return {name: column for name, column in inputs if find_source(column) not in columns}
 
     @property
     def grouped(self) -> bool:
@@ -128,11 +122,10 @@ class ModelPlan:
             )
         heads = {name: head for name, head in self.heads.items() if head.task == task}
         needed = {name for head in heads.values() for name in head.inputs}
-        layers: list[LayerPlan] = []
         for layer in reversed(self.layers):
             if layer.name in needed:
-                layers.insert(0, layer)
                 needed |= set(layer.inputs)
+        layers = [layer for layer in self.layers if layer.name in needed]
         inputs = {name: column for name, column in self.inputs.items() if name in needed}
         return ModelPlan(self.where, inputs, layers, heads)
 
@@ -184,7 +177,7 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         place = f"{where}: head '{name}'"
         heads[name] = _plan_head(name, head, shapes, axes, place)
         if heads[name].head.causal:
-            check_causal(heads[name], plans, where=place)
+            _check_causal(heads[name], plans, place)
     check_read(config, where)
     check_head_tasks(config, where)
     _check_encoders(config, plans, where)
@@ -197,7 +190,13 @@ def _plan_layer(
     shapes = [known[name] for name in layer.inputs]
     shared = plans.get(layer.block)
     if shared is not None:
-        _check_shared(layer, shared, where)
+        if layer.options:
+            is_block = shared.name in BLOCKS.names()
+            hint = ", or rename that layer if you mean the block" if is_block else ""
+            raise ConfigError(
+                f"{where}: found the options {', '.join(sorted(layer.options))}; the layer shares "
+                f"the parameters of '{shared.name}' and can have none; remove them{hint}."
+            )
         owner, block, options = shared.owner, shared.block, shared.options
     elif layer.block in BLOCKS.names():
         owner, block = layer.name, BLOCKS.get(layer.block)
@@ -207,7 +206,7 @@ def _plan_layer(
         raise ConfigError(
             f"{where}: block: unknown block '{layer.block}'. {suggest(layer.block, allowed)}"
         )
-    check_ranks(list_ranks(block, len(shapes)), layer.inputs, shapes, where)
+    check_ranks(block, layer.inputs, shapes, where)
     if shared is not None and [item.dim for item in shapes] != [s.dim for s in shared.shapes]:
         raise ConfigError(
             f"{where}: inputs: found widths {[s.dim for s in shapes]}, expected those of "
@@ -216,28 +215,23 @@ def _plan_layer(
     try:
         shape = block.infer(*shapes, **options)
     except ConfigError as err:
-        read = [
-            f"{name} {format_shape(item)}" for name, item in zip(layer.inputs, shapes, strict=True)
-        ]
-        raise ConfigError(f"{where}: {err} Its inputs are {', '.join(read)}.") from err
+        pairs = zip(layer.inputs, map(format_shape, shapes), strict=True)
+        read = ", ".join(map(" ".join, pairs))
+        raise ConfigError(f"{where}: {err} Its inputs are {read}.") from err
     return LayerPlan(layer.name, owner, block, options, layer.inputs, shapes, shape)
-
-
-def _check_shared(layer: LayerConfig, shared: LayerPlan, where: str) -> None:
-    if layer.options:
-        is_block = shared.name in BLOCKS.names()
-        hint = ", or rename that layer if you mean the block" if is_block else ""
-        raise ConfigError(
-            f"{where}: found the options {', '.join(sorted(layer.options))}; the layer shares the "
-            f"parameters of '{shared.name}' and can have none; remove them{hint}."
-        )
 
 
 def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
     """Check the lengths of a layer's inputs and return those of its output."""
     inputs = [known[name] for name in layer.inputs]
     for group in layer.block.list_aligned(len(inputs), layer.options):
-        _check_aligned(layer, {layer.inputs[idx]: inputs[idx] for idx in group}, where)
+        if len({inputs[idx] for idx in group}) > 1:
+            found = [f"'{layer.inputs[idx]}' by {' and '.join(inputs[idx])}" for idx in group]
+            hint = "; pool them to vectors first" if layer.block.elementwise else ""
+            raise ConfigError(
+                f"{where}: inputs: found sequences or grids of different lengths "
+                f"({', '.join(found)}), expected the same tokens in all of them{hint}."
+            )
     if layer.shape.rank == VECTOR:
         return ()
     if layer.shape.rank == GRID and layer.shapes[0].rank == SEQUENCE:
@@ -246,18 +240,6 @@ def _find_axes(layer: LayerPlan, known: dict[str, Axes], where: str) -> Axes:
         options = ", ".join(f"{key} {value}" for key, value in sorted(layer.options.items()))
         return tuple(f"{axis} after {layer.block.__name__}({options})" for axis in inputs[0])
     return inputs[0]
-
-
-def _check_aligned(layer: LayerPlan, group: Mapping[str, Axes], where: str) -> None:
-    """Raise if inputs that a block reads token by token have lengths of different sources."""
-    if len(set(group.values())) == 1:
-        return
-    found = ", ".join(f"'{name}' by {' and '.join(axes)}" for name, axes in group.items())
-    hint = "; pool them to vectors first" if layer.block.elementwise else ""
-    raise ConfigError(
-        f"{where}: inputs: found sequences or grids of different lengths ({found}), expected "
-        f"the same tokens in all of them{hint}."
-    )
 
 
 def _find_head_axes(head: HeadConfig, known: dict[str, Axes], where: str) -> Axes:
@@ -289,7 +271,7 @@ def _plan_head(
     kind = HEADS.get(head.head)
     options = check_options(kind, head.options, where=where)
     shapes = [known[layer] for layer in head.inputs]
-    check_ranks(kind.ranks, head.inputs, shapes, where)
+    check_ranks(kind, head.inputs, shapes, where)
     places = _find_head_axes(head, axes, where)
     if kind.reads_texts and places != (TEXTS,):
         raise ConfigError(
@@ -299,13 +281,8 @@ def _plan_head(
     return HeadPlan(name, kind, options, head.inputs, shapes, places, head.weight, head.task)
 
 
-def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) -> None:
-    """Raise if layers below a head that predicts next words have read those words.
-
-    Raises:
-        ConfigError: a layer looks ahead, `vocabulary` is no word_embedding, or it is tied to a
-            table of another width.
-    """
+def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> None:
+    """Raise if a layer below a head looks ahead, or its `vocabulary` is no table of its width."""
     waiting, seen = list(head.inputs), set()
     while waiting:
         name = waiting.pop()
@@ -320,10 +297,6 @@ def check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], *, where: str) 
             )
         seen.add(name)
         waiting += layer.inputs
-    _check_table(head, plans, where)
-
-
-def _check_table(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> None:
     name = head.options["vocabulary"]
     tables = {key: plan for key, plan in plans.items() if issubclass(plan.block, WordEmbedding)}
     if name not in tables:

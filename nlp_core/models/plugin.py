@@ -32,11 +32,7 @@ def load_plugins(paths: Sequence[Path]) -> list[Plugin]:
 
 
 def check_plugins(needed: Sequence[Plugin], given: Sequence[Plugin], *, where: str) -> None:
-    """Raise if a plug-in of a trained model was not given.
-
-    Raises:
-        ConfigError: a plug-in is missing or has changed.
-    """
+    """Raise ConfigError if a plug-in of a trained model was not given, or has changed."""
     digests = {plugin.sha256 for plugin in given}
     for plugin in needed:
         if plugin.sha256 not in digests:
@@ -57,7 +53,7 @@ def _load(path: Path) -> Plugin:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path}: not a Python file; expected a name that ends in .py.")
-    before = _list_names()
+    before = [registry.names() for registry in REGISTRIES]
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -67,16 +63,12 @@ def _load(path: Path) -> Plugin:
         if not isinstance(err, Exception):
             raise
         raise ConfigError(f"{path}: {_describe(err, path)} Correct the plug-in.") from err
-    if _list_names() == before:
+    if [registry.names() for registry in REGISTRIES] == before:
         raise ConfigError(
             f"{path}: registers no block, head or tokenizer; expected a class decorated with "
             '@BLOCKS.register("name") or @HEADS.register("name").'
         )
     return plugin
-
-
-def _list_names() -> list[list[str]]:
-    return [registry.names() for registry in REGISTRIES]
 
 
 def _describe(error: Exception, path: Path) -> str:

@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlp_core.config.model import parse_model
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.pieces import PieceVocabulary
-from nlp_core.encoders.architecture import find_width
+from nlp_core.encoders.folder import find_width
 from nlp_core.encoders.pretrained import PretrainedEncoder, save_encoder
 from nlp_core.files import write_text
 from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICATION, Kind
-from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.plan import plan_model
 from nlp_core.models.saving import HEADS, load_pretrained_head, save_tensors
 
@@ -29,16 +28,13 @@ ANSWERS = ["no", "yes"]
 
 @dataclass(frozen=True)
 class PretrainingModel:
-    """An encoder and its heads.
-
-    Attributes:
-        pieces: the part that predicts masked pieces.
-        pairs: the part that predicts the answers of pairs; None: there are no pairs.
-    """
+    """An encoder and its heads."""
 
     model: GraphModel
     pieces: GraphModel
+    """The part that predicts masked pieces."""
     pairs: GraphModel | None
+    """The part that predicts the answers of pairs; None: there are no pairs."""
 
     @property
     def encoder(self) -> Any:  # Any: a class of its own for each sort of encoder
@@ -49,15 +45,11 @@ class PretrainingModel:
     def save(self, folder: Path, tokenizer: str) -> None:
         save_encoder(self.encoder, folder)
         write_text(folder / "tokenizer.json", tokenizer)
-        save_tensors(folder / HEADS, self.list_head_weights())
-
-    def list_head_weights(self) -> dict[str, Tensor]:
-        """Return the weights of the heads by their names in the file of an encoder's heads."""
-        found: dict[str, Tensor] = self.model.heads[PIECE].state_dict()
+        weights: dict[str, Tensor] = self.model.heads[PIECE].state_dict()
         if self.pairs is not None:
             pair = self.model.heads[PAIR].state_dict()
-            found |= {f"{PAIR}.{name}": weight for name, weight in pair.items()}
-        return found
+            weights |= {f"{PAIR}.{name}": weight for name, weight in pair.items()}
+        save_tensors(folder / HEADS, weights)
 
 
 def build_pretraining_model(
@@ -68,7 +60,7 @@ def build_pretraining_model(
     Args:
         architecture: the configuration of transformers.
         tokenizer: as JSON.
-        where: its key in params.yaml, for error messages.
+        where: begins an error message.
     """
     dim, length = find_width(architecture), max(phase.length for phase in config.phases)
     layers = [{"name": ENCODER, "block": "pretrained_encoder", "inputs": ["texts"], "dim": dim}]
@@ -100,13 +92,10 @@ def build_pretraining_model(
     parts = {name: model.select(plan.for_task(name)) for name in targets}
     load_pretrained_head(model, init)
     if PAIRS in parts and (init / HEADS).exists():
-        _load_pair_head(model.heads[PAIR], init / HEADS)
+        start, weights = f"{PAIR}.", load_file(init / HEADS)
+        kept = {name: weights[name] for name in weights if name.startswith(start)}
+        if kept:  # the encoder was pretrained with such a head
+            model.heads[PAIR].load_state_dict(
+                {name.removeprefix(start): weight for name, weight in kept.items()}
+            )
     return PretrainingModel(model, parts[task], parts.get(PAIRS))
-
-
-def _load_pair_head(head: nn.Module, path: Path) -> None:
-    """Give the head of pairs its weights, if the encoder was pretrained with one."""
-    start = f"{PAIR}."
-    kept = {name: weight for name, weight in load_file(path).items() if name.startswith(start)}
-    if kept:
-        head.load_state_dict({name.removeprefix(start): item for name, item in kept.items()})

@@ -22,11 +22,10 @@ from nlp_core.data.task import list_targets
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing, write_json
-from nlp_core.heads.masked_language_model import MaskedLanguageModelHead
+from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.kinds import TAGS, Kind
-from nlp_core.models.build import build_shared_model
 from nlp_core.models.features import Featurizer, choose_vocabulary
-from nlp_core.models.graph import GraphModel
+from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.plan import ModelPlan
 
 log = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ def _describe_targets(featurizer: Featurizer) -> dict[str, list[str]]:
 
 def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
     """Return whether a trained model of one task has the labels of another one."""
-    note = _read_whole(folder / VOCABULARY, lambda path: json.loads(path.read_bytes()))
+    note = _read_whole(folder / VOCABULARY, _read_json)
     del note["layers"]
     return bool(note == _describe_targets(featurizer))
 
@@ -98,7 +97,7 @@ def load_model(
     for name in (WEIGHTS, VOCABULARY):
         if not (folder / name).exists():
             raise DataError(f"{folder / name}: there is no such file; train the cell first.")
-    note = _read_whole(folder / VOCABULARY, lambda path: json.loads(path.read_bytes()))
+    note = _read_whole(folder / VOCABULARY, _read_json)
     owners = {layer.name: layer for layer in plan.raw_layers if layer.is_owner}
     if set(owners) == set(note["layers"]):
         vocabularies = {
@@ -115,13 +114,18 @@ def load_model(
         }
         model = build_shared_model(plan, featurizers, kinds)
         state = _read_whole(folder / WEIGHTS, load_file)
-        if _shapes(model.state_dict()) == _shapes(state):
+        shapes = {name: value.shape for name, value in state.items()}
+        if shapes == {name: value.shape for name, value in model.state_dict().items()}:
             model.load_state_dict(state)
             return model, featurizers
     raise DataError(
         f"{folder / WEIGHTS}: found the weights of another model than {plan.where}; train again, "
         "or restore the model file it was trained with."
     )
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_bytes())
 
 
 def _read_whole(path: Path, read: Callable[[Path], Any]) -> Any:  # Any: weights or JSON
@@ -133,16 +137,8 @@ def _read_whole(path: Path, read: Callable[[Path], Any]) -> Any:  # Any: weights
         ) from err
 
 
-def _shapes(state: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(value.shape) for name, value in state.items()}
-
-
 def check_transfer(plan: ModelPlan, trained: ModelPlan) -> None:
-    """Raise if a model can take nothing from a trained one, or has another block under a name.
-
-    Raises:
-        ConfigError: no layer with parameters has the name of a trained one, or the blocks differ.
-    """
+    """Raise if no layer with parameters has a trained one's name, or the blocks differ."""
     blocks = {layer.name: layer.block for layer in trained.layers if layer.is_owner}
     own = [layer for layer in plan.layers if layer.is_owner and layer.name in blocks]
     if not own:
@@ -161,7 +157,7 @@ def check_transfer(plan: ModelPlan, trained: ModelPlan) -> None:
 
 def read_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vocabulary]:
     """Return the vocabularies of those layers of a model that a trained one has too."""
-    notes = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))["layers"]
+    notes = _read_json(folder / VOCABULARY)["layers"]
     return {
         layer.name: choose_vocabulary(layer).from_note(notes[layer.name], layer.options, init)
         for layer in plan.raw_layers
@@ -188,9 +184,13 @@ def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> li
             wanted = _select(own, f"blocks.{name}.")
             _check_shapes(name, wanted, trained, path)
             taken |= {key: trained[key] for key in wanted}
-    kept = [name for name in model.heads if keep_heads and _is_same(name, own, trained)]
-    for name in kept:
-        taken |= {key: trained[key] for key in _select(own, f"heads.{name}.")}
+    kept = []
+    for name in model.heads if keep_heads else ():
+        wanted, found = (_select(state, f"heads.{name}.") for state in (own, trained))
+        shapes = [{key: item.shape for key, item in state.items()} for state in (wanted, found)]
+        if shapes[0] == shapes[1] != {}:
+            kept.append(name)
+            taken |= found
     model.load_state_dict({**own, **taken})
     fresh = sorted({key.split(".")[1] for key in own if key not in taken})
     log.info("start from=%s tensors=%d fresh=%s", folder, len(taken), ",".join(fresh))
@@ -212,14 +212,6 @@ def _check_shapes(
                 f"{path}: layer '{layer}': {name}: found {found}, expected {own}, the shape in the "
                 "model file; define the layer as in the trained model, or rename it."
             )
-
-
-def _is_same(head: str, own: Mapping[str, Tensor], trained: Mapping[str, Tensor]) -> bool:
-    shapes = [
-        {key: value.shape for key, value in _select(state, f"heads.{head}.").items()}
-        for state in (own, trained)
-    ]
-    return shapes[0] == shapes[1] != {}
 
 
 def load_pretrained_head(model: GraphModel, init: Path) -> None:

@@ -1,6 +1,6 @@
-"""The shapes of layers: their notation, and the ranks that fit."""
+"""Checks of a model file before its layers are planned: names, order and ranks of inputs."""
 
-from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from nlp_core.blocks.base import (
     CHARACTERS,
@@ -15,7 +15,9 @@ from nlp_core.blocks.base import (
     Shape,
 )
 from nlp_core.config import column as columns
-from nlp_core.errors import ConfigError
+from nlp_core.config.model import LayerConfig, ModelConfig
+from nlp_core.errors import ConfigError, suggest
+from nlp_core.heads.base import Head
 
 RANK_NAMES = {
     PIECES: "texts",
@@ -55,17 +57,13 @@ def shape_input(column: str) -> Shape:
     return Shape(TOKEN_NUMBERS if column.startswith(columns.TOKEN_NUMBERS) else WORDS, 0)
 
 
-def list_ranks(block: type[Block], num_inputs: int) -> Sequence[tuple[int, ...]]:
-    ranks = list(block.ranks)
-    if block.variadic:
-        ranks += [ranks[-1]] * (num_inputs - len(ranks))
-    return ranks
-
-
 def check_ranks(
-    ranks: Sequence[tuple[int, ...]], names: list[str], shapes: list[Shape], where: str
+    owner: type[Block] | type[Head], names: list[str], shapes: list[Shape], where: str
 ) -> None:
-    """Raise ConfigError if the number or the rank of inputs is wrong."""
+    """Raise ConfigError if the number or the rank of inputs of a block or head is wrong."""
+    ranks = list(owner.ranks)
+    if issubclass(owner, Block) and owner.variadic:
+        ranks += [ranks[-1]] * (len(shapes) - len(ranks))
     if len(shapes) != len(ranks):
         raise ConfigError(f"{where}: inputs: found {len(shapes)}, expected {len(ranks)}.")
     for name, shape, allowed in zip(names, shapes, ranks, strict=True):
@@ -73,4 +71,74 @@ def check_ranks(
             expected = " or ".join(RANK_NAMES[rank] for rank in allowed)
             raise ConfigError(
                 f"{where}: inputs: '{name}' is {RANK_NAMES[shape.rank]}, expected {expected}."
+            )
+
+
+def check_names(config: ModelConfig, where: str) -> None:
+    seen = set(config.inputs)
+    for layer in config.layers:
+        if layer.name in seen:
+            raise ConfigError(
+                f"{where}: layer '{layer.name}': this name is taken; expected a different name for "
+                "each input and layer."
+            )
+        seen.add(layer.name)
+
+
+def sort_layers(config: ModelConfig, where: str) -> list[LayerConfig]:
+    """Return the layers in an order in which each follows what it reads or shares.
+
+    Raises:
+        ConfigError: a layer reads something unknown, or there is a cycle.
+    """
+    layers = {layer.name: layer for layer in config.layers}
+    known = {*config.inputs, *layers}
+    for layer in config.layers:
+        for name in layer.inputs:
+            if name not in known:
+                raise ConfigError(
+                    f"{where}: layer '{layer.name}': inputs: unknown input or layer '{name}'. "
+                    f"{suggest(name, known - {layer.name})}"
+                )
+    sorter = TopologicalSorter({name: _needs(layer, layers) for name, layer in layers.items()})
+    try:
+        sorter.prepare()
+    except CycleError as err:
+        names = err.args[1][::-1]
+        raise ConfigError(
+            f"{where}: layer '{names[0]}': inputs: {' waits for '.join(names)}, a cycle; expected "
+            "each layer to read only inputs and layers that do not read it."
+        ) from err
+    ordered: list[LayerConfig] = []
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        # in the order of the file: it decides the random numbers that initialise each layer
+        ordered += [layer for layer in config.layers if layer.name in ready]
+        sorter.done(*ready)
+    return ordered
+
+
+def _needs(layer: LayerConfig, layers: dict[str, LayerConfig]) -> set[str]:
+    shared = {layer.block} - {layer.name}
+    return {*layer.inputs, *shared} & layers.keys()
+
+
+def check_head_tasks(config: ModelConfig, where: str) -> None:
+    """Raise if only some of the heads name a task."""
+    without = [name for name, head in config.heads.items() if head.task is None]
+    if without and len(without) < len(config.heads):
+        raise ConfigError(
+            f"{where}: head '{without[0]}': task: found none, expected the name of a task, as for "
+            "the other heads."
+        )
+
+
+def check_read(config: ModelConfig, where: str) -> None:
+    read = {name for layer in config.layers for name in layer.inputs}
+    read |= {name for head in config.heads.values() for name in head.inputs}
+    for name in [*config.inputs, *(layer.name for layer in config.layers)]:
+        if name not in read:
+            raise ConfigError(
+                f"{where}: layer or input '{name}': nothing reads it; remove it, or add it to the "
+                "inputs of a layer or head."
             )

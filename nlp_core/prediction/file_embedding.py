@@ -18,8 +18,8 @@ from nlp_core.encoders.folder import read_size
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing
 from nlp_core.kinds import CLASSIFICATION, LABEL
-from nlp_core.models.build import build_model
 from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import build_model
 from nlp_core.models.plan import plan_model
 from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken
 from nlp_core.prediction.predictor import Predictor

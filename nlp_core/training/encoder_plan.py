@@ -9,7 +9,7 @@ from nlp_core.config.params import GRID, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.corpus import CorpusTask, read_corpus_task
 from nlp_core.data.task import read_task
-from nlp_core.encoders.architecture import read_architecture
+from nlp_core.encoders.folder import read_architecture
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_json
 from nlp_core.training.determinism import describe_machine

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from nlp_core.blocks import BLOCKS, GRID, SEQUENCE, Shape
 from nlp_core.blocks.convolution import Conv2D
-from nlp_core.blocks.downsampling import DynamicPooling, GridKMax, Pooling1D, Pooling2D, WindowPool
 from nlp_core.blocks.masking import cross_masks
+from nlp_core.blocks.pooling import DynamicPooling, GridKMax, Pooling1D, Pooling2D, WindowPool
 from nlp_core.errors import ConfigError
 
 LENGTHS = [1, 2, 5, 7, 8]
