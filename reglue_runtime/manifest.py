@@ -19,11 +19,9 @@ class BundleError(Exception):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What bundle.json says of a bundle.
+    """The content of bundle.json.
 
     Attributes:
-        kind: classification, tagging ...
-        variant: float32, int8 or program.
         tokenizer: `name`, `substitutions` (of the tokenizer `words`) and `max_tokens`.
         texts: columns of texts that the model reads: text, or text_a and text_b.
         inputs: of the graph, each with its `name`, its `source` and that source's options.

@@ -124,8 +124,8 @@ def build_config(service: Service) -> uvicorn.Config:
 class Connection(HttpToolsProtocol):
     """A connection that closes if the head of the next request is not complete in `seconds`.
 
-    uvicorn has no such limit. The time counts from the start of the connection or from the answer
-    before.
+    uvicorn has no such limit. The time counts from the start of the connection or from the last
+    answer.
     """
 
     seconds: float
