@@ -22,6 +22,35 @@ class Graph(Protocol):
     def run(self, arrays: Arrays) -> Arrays: ...
 
 
+class Session:
+    """A graph, run by onnxruntime."""
+
+    def __init__(self, path: Path, *, num_threads: int) -> None:
+        # Imported here: training reads texts with this package, and needs no graph.
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+        # the errors of onnxruntime share no base class
+        errors = state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = num_threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
+        except (RuntimeError, ValueError, *errors, state.NoSuchFile, state.NotImplemented) as err:
+            raise BundleError(
+                f"{path}: onnxruntime {onnxruntime.__version__} cannot load it ({err}); install "
+                "the version that the bundle was made with, or a later one."
+            ) from err
+        self._outputs = [item.name for item in self._session.get_outputs()]
+
+    def run(self, arrays: Arrays) -> Arrays:
+        return dict(zip(self._outputs, self._session.run(self._outputs, arrays), strict=True))
+
+
 class Bundle:
     """An exported model, ready to predict. See `load`."""
 
@@ -49,7 +78,7 @@ class Bundle:
 
         Args:
             examples: texts, lists of tokens, pairs of these, or dictionaries with columns.
-            batch_size: examples per run of the graph at most; fewer if they are long.
+            batch_size: most examples per run of the graph; fewer if they are long.
 
         Returns:
             For each example, by kind: `label`, `confidence` and `scores` by label; `labels` of
@@ -58,7 +87,7 @@ class Bundle:
             question.
 
         Raises:
-            BundleError: the examples are no list, or one is not what the model reads
+            BundleError: the examples are not a list, or the model cannot read one
                 (ExampleError).
         """
         if isinstance(examples, str):
@@ -72,7 +101,6 @@ class Bundle:
         return found
 
     def featurize(self, examples: Sequence[Given]) -> Featurized:
-        """Return the parsed examples, and the graph's inputs."""
         read = self._read(examples)
         return read, self._build_arrays(read)
 
@@ -125,7 +153,7 @@ def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
     """Read a bundle that `reglue export` wrote.
 
     Raises:
-        BundleError: the folder holds no bundle, an incomplete one, or a torch program.
+        BundleError: the folder holds no complete bundle, or a torch program.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
@@ -133,7 +161,4 @@ def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
         raise BundleError(
             f"{folder}: found a program, which only torch runs; export the model as float32."
         )
-    # Imported here: training reads texts with this package, and needs no graph.
-    from reglue_runtime.session import Session
-
     return Bundle(folder, manifest, Session(folder / manifest.graph, num_threads=num_threads))

@@ -28,7 +28,7 @@ class InputExample(NamedTuple):
         texts: by column (text, text_a, text_b); given tokens are joined by spaces.
         tokens: by column (tokens, tokens_a, tokens_b).
         extras: other columns: features.pos, dense.votes ...
-        place: index in the caller's list, from 0, for error messages.
+        place: index in the caller's list, from 0.
     """
 
     texts: dict[str, str]
@@ -44,11 +44,7 @@ class Reader:
         self.tokenize = _build_tokenizer(manifest.tokenizer)
 
     def read(self, given: Given, place: int) -> InputExample:
-        """Return an example.
-
-        Raises:
-            ExampleError: it lacks a text that the model reads.
-        """
+        """Return an example, or raise ExampleError if it lacks a text that the model reads."""
         if isinstance(given, Mapping):
             columns = dict(given)
         elif len(self.names) == 1:

@@ -1,13 +1,14 @@
 """From examples to the arrays that a bundle's graph reads.
 
 Shape letters: B batch, T tokens, K forms of a word, U distinct words, C characters or pieces in a
-word, L pieces of a window, W windows.
+word, L pieces of a window, W windows, G types of phrases.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from reglue_runtime.text import FORMS, SPECIAL, mark_word
 Arrays: TypeAlias = dict[str, np.ndarray]
 Source: TypeAlias = Callable[[Sequence[InputExample]], Arrays]
 Spell: TypeAlias = Callable[[Sequence[str]], np.ndarray]
+T = TypeVar("T")
+Entry = tuple[str, str, float]
+"""A phrase, its type and the type's weight."""
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a graph of 32-bit floats can read."""
 
@@ -30,21 +34,21 @@ def build_sources(manifest: Manifest, folder: Path) -> list[Source]:
 def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
     name, column = note["name"], note["column"]
     if note["source"] == "lengths":
-        return partial(_read_lengths, name=name, column=column)
+        return lambda examples: {
+            name: np.array([len(example.tokens[column]) for example in examples], np.int64)
+        }
     if note["source"] == "words":
         return partial(_read_words, name=name, column=column, forms=note["forms"])
     if note["source"] == "spellings":
         spell: dict[str, Spell] = {}
         if note["characters"] is not None:
-            spell[note["characters"]] = _spell_characters
+            spell[note["characters"]] = lambda words: pad([*map(list, words)], "", object)
         for item in note["pieces"]:
             spell[item["name"]] = _load_pieces(folder / item["file"], lowercase=item["lowercase"])
         return partial(_read_spellings, name=name, column=column, spell=spell)
     if note["source"] == "numbers":
         return partial(_read_numbers, name=name, column=column, width=note["width"])
     if note["source"] == "gazetteer":
-        from reglue_runtime.gazetteer import PhraseMatcher
-
         gazetteer = PhraseMatcher.read(folder / note["file"], lowercase=note["lowercase"])
         return lambda examples: {name: gazetteer.find(_list_tokens(examples, column))}
     from reglue_runtime.windows import build_windows
@@ -73,10 +77,6 @@ def _are_words(given: Any, size: int) -> TypeGuard[Sequence[str]]:
     return is_list and all(isinstance(word, str) for word in given)
 
 
-def _read_lengths(examples: Sequence[InputExample], *, name: str, column: str) -> Arrays:
-    return {name: np.array([len(example.tokens[column]) for example in examples], np.int64)}
-
-
 def _read_words(
     examples: Sequence[InputExample], *, name: str, column: str, forms: Sequence[str]
 ) -> Arrays:
@@ -97,10 +97,6 @@ def _read_spellings(
     return {name: pad(rows, 0, np.int64)} | {
         key: function(list(number)) for key, function in spell.items()
     }
-
-
-def _spell_characters(words: Sequence[str]) -> np.ndarray:
-    return pad([list(word) for word in words], "", object)
 
 
 def _load_pieces(path: Path, *, lowercase: bool) -> Spell:
@@ -152,3 +148,62 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     return bool(-LARGEST <= value <= LARGEST)  # nan is not less than anything
+
+
+class Phrases(NamedTuple):
+    """Phrases with the weights of their types, keyed by their words; types are sorted."""
+
+    types: list[str]
+    weights: dict[tuple[str, ...], np.ndarray]
+    longest: int
+
+
+def weigh_phrases(entries: Sequence[Entry], *, lowercase: bool) -> Phrases:
+    """Sum the weights of equal phrases by type."""
+    types = sorted({kind for _, kind, _ in entries})
+    weights: dict[tuple[str, ...], np.ndarray] = {}
+    for phrase, kind, weight in entries:
+        words = tuple((phrase.lower() if lowercase else phrase).split())
+        found = weights.setdefault(words, np.zeros(len(types), dtype=np.float32))
+        found[types.index(kind)] += weight
+    return Phrases(types, weights, max(map(len, weights), default=0))
+
+
+def match_phrases(
+    words: Sequence[T], phrases: Container[tuple[T, ...]], longest: int
+) -> Iterator[tuple[int, tuple[T, ...]]]:
+    """Yield the longest phrase at each place from the left, without overlap."""
+    place = 0
+    while place < len(words):
+        for size in range(min(longest, len(words) - place), 0, -1):
+            phrase = tuple(words[place : place + size])
+            if phrase in phrases:
+                yield place, phrase
+                place += size
+                break
+        else:
+            place += 1
+
+
+class PhraseMatcher:
+    def __init__(self, phrases: Phrases, *, lowercase: bool) -> None:
+        self.phrases = phrases
+        self.lowercase = lowercase
+
+    @classmethod
+    def read(cls, path: Path, *, lowercase: bool) -> "PhraseMatcher":
+        """Read entries; their weights are strings, so that no digit is lost."""
+        note = json.loads(path.read_text(encoding="utf-8"))["entries"]
+        entries = [(phrase, kind, float(weight)) for phrase, kind, weight in note]
+        return cls(weigh_phrases(entries, lowercase=lowercase), lowercase=lowercase)
+
+    def find(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
+        """Return the weights of the types of the phrase around each token, [B, T, G]."""
+        types, weights, longest = self.phrases
+        shape = len(texts), max(map(len, texts)), len(types)
+        found: np.ndarray = np.zeros(shape, dtype=np.float32)
+        for row, words in enumerate(texts):
+            folded = [word.lower() for word in words] if self.lowercase else words
+            for place, phrase in match_phrases(folded, weights, longest):
+                found[row, place : place + len(phrase)] = weights[phrase]
+        return found

@@ -11,7 +11,6 @@ FORMAT = 1
 MANIFEST = "bundle.json"
 PROGRAM = "program"
 """The variant that only torch can run."""
-CHUNK = 1 << 20
 
 
 class BundleError(Exception):
@@ -20,11 +19,9 @@ class BundleError(Exception):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What bundle.json says of a bundle.
+    """The content of bundle.json.
 
     Attributes:
-        kind: classification, tagging ...
-        variant: float32, int8 or program.
         tokenizer: `name`, `substitutions` (of the tokenizer `words`) and `max_tokens`.
         texts: columns of texts that the model reads: text, or text_a and text_b.
         inputs: of the graph, each with its `name`, its `source` and that source's options.
@@ -72,17 +69,15 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _check_file(path: Path, digest: str) -> None:
-    sha = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while chunk := file.read(CHUNK):
-                sha.update(chunk)
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError as err:
         raise BundleError(
-            f"{path}: there is no such file, but the manifest has it; copy the bundle."
+            f"{path}: there is no such file, but the manifest lists it; copy the bundle again."
         ) from err
-    if sha.hexdigest() != digest:
+    if found != digest:
         raise BundleError(
-            f"{path}: found the sha256 {sha.hexdigest()}, expected {digest}: the file was changed "
-            "or not copied completely."
+            f"{path}: found the sha256 {found}, expected {digest}: the file was changed or not "
+            "copied completely."
         )

@@ -96,7 +96,7 @@ def begin_words(tokenizer: str) -> str:
     """Return a tokenizer, as JSON, that reads single words as it reads them in a text.
 
     A byte-level one (GPT-2, RoBERTa) marks the beginning of a word by the space before it, which a
-    single word lacks.
+    single word does not have.
     """
     found: dict[str, Any] = json.loads(tokenizer)
     for part, parts in (("pre_tokenizer", "pretokenizers"), ("post_processor", "processors")):

@@ -10,7 +10,7 @@ from nlp_core.cli import main
 from nlp_core.data.conversion import Conversion, Form
 from nlp_core.data.tagging_scheme import PREFIXES, read_spans, write_tags
 from nlp_core.errors import DataError
-from reglue_runtime.span import Span
+from reglue_runtime.decoding import Span
 
 SCHEMES = sorted(PREFIXES)
 CONLL = (

@@ -23,7 +23,7 @@ from nlp_core.report.cost import (
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.table import write_report
-from nlp_core.training.run_note import start_run, write_run_note
+from nlp_core.training.work import start_run, write_run_note
 from tests.fabricated import make_project, make_published
 
 NOTE: dict[str, Any] = {"seconds": 90.0, "cpu_seconds": 60.0, "peak_bytes": 2**30, "processes": 1}

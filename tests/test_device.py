@@ -1,4 +1,4 @@
-"""The device of a run: asked for by name, and where everything of a step is."""
+"""The device of a run, asked for by name, and the digests of its weights."""
 
 from pathlib import Path
 
@@ -9,11 +9,19 @@ import torch
 from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.errors import ConfigError
 from nlp_core.probe import run_probe
-from nlp_core.training.determinism import VARIABLE, describe_machine, find_device
+from nlp_core.training.determinism import (
+    VARIABLE,
+    describe_machine,
+    digest_weights,
+    find_device,
+    find_first_difference,
+)
 from tests.test_adversarial import METHODS
 from tests.test_training import MODELS, find_objective, find_train, make_cell, make_trainer, project
 
 __all__ = ["project"]
+
+STATE = {"b": torch.ones(3), "a": torch.zeros(2, 2), "c": torch.arange(4)}
 
 
 def test_it_is_the_cpu_unless_the_environment_says_otherwise(
@@ -77,3 +85,22 @@ def test_a_state_brings_the_same_numbers_back() -> None:
     first = torch.rand(3)
     set_random_state(state)
     assert torch.rand(3).equal(first)
+
+
+def test_the_order_of_the_names_does_not_count() -> None:
+    assert digest_weights(STATE) == digest_weights(dict(sorted(STATE.items())))
+    whole, _, each = digest_weights(STATE).partition("-")
+    assert (len(whole), len(each)) == (16, 12)
+
+
+def test_the_first_tensor_that_differs_by_name_is_named() -> None:
+    moved = {**STATE, "b": torch.ones(3).nextafter(torch.tensor(2.0)), "c": torch.ones(4).long()}
+    expected, found = digest_weights(STATE), digest_weights(moved)
+    assert find_first_difference(expected, found, list(STATE)) == "b"
+    assert find_first_difference(expected, expected, list(STATE)) is None
+
+
+def test_another_number_of_tensors_is_a_difference() -> None:
+    fewer = digest_weights({"a": STATE["a"]})
+    found = find_first_difference(digest_weights(STATE), fewer, list(STATE))
+    assert found == "another number of tensors"

@@ -24,7 +24,7 @@ from nlp_core.kinds import TAGGING, TAGS
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
-from reglue_runtime.span import Span, find_spans
+from reglue_runtime.decoding import Span, find_spans
 from reglue_runtime.text import locate_plain_words
 from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder

@@ -12,8 +12,7 @@ from nlp_core.data.tagging_scheme import write_tags
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import METRICS, Predictions, check_metrics, measure
-from reglue_runtime.decoding import find_entities
-from reglue_runtime.span import find_spans
+from reglue_runtime.decoding import find_entities, find_spans
 
 
 def binary(target: str, prediction: str, scores: list[float] | None = None) -> Predictions:

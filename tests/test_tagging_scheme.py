@@ -9,7 +9,7 @@ from nlp_core.data.tagging_scheme import (
     read_spans,
     write_tags,
 )
-from reglue_runtime.span import Span
+from reglue_runtime.decoding import Span
 
 
 @st.composite

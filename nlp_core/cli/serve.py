@@ -5,7 +5,7 @@ import argparse
 from nlp_core.cli.program import Command
 from nlp_core.errors import ExportError
 from reglue_runtime.manifest import BundleError
-from reglue_runtime.service import command
+from reglue_runtime.service import server
 
 COMMAND = Command(
     group="export and serve",
@@ -19,12 +19,12 @@ COMMAND = Command(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = command.DESCRIPTION
-    command.add_arguments(parser)
+    parser.description = server.DESCRIPTION
+    server.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     try:
-        command.run(options)
+        server.run(options)
     except BundleError as err:
         raise ExportError(str(err)) from err

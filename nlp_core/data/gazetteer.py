@@ -17,7 +17,7 @@ from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.split_column import Column
 from nlp_core.data.vocabulary import Options, require_text
 from nlp_core.errors import DataError
-from reglue_runtime.gazetteer import Entry, Phrases, match_phrases, weigh_phrases
+from reglue_runtime.featurizing import Entry, Phrases, match_phrases, weigh_phrases
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Entity spans and the tagging schemes that write them: IOB1, BIO, BIOES and BILOU."""
 
 from nlp_core.errors import DataError
-from reglue_runtime.span import Span
+from reglue_runtime.decoding import Span
 
 OUTSIDE = "O"
 PREFIXES = {"IOB1": "BI", "BIO": "BI", "BIOES": "BIES", "BILOU": "BILU"}

@@ -39,8 +39,8 @@ def export_model(
 ) -> Parity:
     """Write a bundle, and return how it compares with the trained model.
 
-    `max_drop`: by how much the task's first metric may be worse than the trained model's, in points
-    or in its own units; required for int8.
+    `max_drop`: by how much the task's first metric may be worse than the trained model's, in its
+    units; required for int8.
 
     Raises:
         ConfigError: the model or the variant cannot be exported, or the folder exists.
@@ -84,17 +84,14 @@ def export_cell(name: str, config: ExportConfig) -> Path:
             max_drop = None if variant in EXACT else config.max_drop
             bundle = folder / variant
             parity = export_model(trained, examples, bundle, variant=variant, max_drop=max_drop)
-            bundles[variant] = {**parity.describe(), "bytes": _count_bytes(bundle)}
+            # the size of what a runtime needs; the card is for people
+            size = sum(path.stat().st_size for path in bundle.iterdir() if path.name != README)
+            bundles[variant] = {**parity.describe(), "bytes": size}
         note = read_mapping(Path(config.cell) / CELL)
         runs = {key: run for key, run in note["runs"].items() if key == str(config.seed)}
         own = {"table": config.table, "cell": name, "seeds": [config.seed], "runs": runs}
         write_json(folder / CELL, {**note, **own, "bundles": bundles}, exact=True)
     return target
-
-
-def _count_bytes(bundle: Path) -> int:
-    """Return the size of what a runtime needs; the card is for people."""
-    return sum(path.stat().st_size for path in bundle.iterdir() if path.name != README)
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:

@@ -1,6 +1,6 @@
 """The model card of a bundle, README.md: what it predicts, from what it was trained, how well.
 
-It holds no path of the machine and no time, so an export again writes the same bytes.
+It holds neither a path of the machine nor a time, so a second export writes the same bytes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,11 +27,7 @@ def format_card(
     scores: Mapping[str, float],
     max_drop: float | None,
 ) -> str:
-    """Return the card.
-
-    Args:
-        scores: of the trained model on all the examples of the check, by metric.
-    """
+    """Return the card; `scores` are the trained model's, by metric, on all examples."""
     is_cell = trained.data is None
     note = read_mapping(trained.folder.parent / CELL if is_cell else trained.folder / RUN)
     command = _name_command(trained, note, variant, max_drop)
@@ -75,11 +71,9 @@ def _list_files(note: Note) -> Iterator[str]:
 def _list_scores(
     trained: TrainedModel, variant: Variant, parity: Parity, scores: Mapping[str, float]
 ) -> Iterator[str]:
-    split = (
-        f"on the split {trained.task.report_split}"
-        if trained.data is None
-        else "on the file of --data"
-    )
+    split = "on the file of --data"
+    if trained.data is None:
+        split = f"on the split {trained.task.report_split}"
     for name, score in scores.items():
         yield f"{name} {split}: {score:.2f} (the trained model)"
     if parity.exported is not None:

@@ -9,7 +9,7 @@ import copy
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +47,7 @@ FIXED = (torch._dynamo.exc.UserError, RuntimeError, ValueError)
 class Trace(NamedTuple):
     """A module as torch.export writes it, for all sizes.
 
-    `open_branches`: branches on a size went the way that is right for all, not as in the sample.
+    `open_branches`: branches on a size took the way that is right for all sizes.
     """
 
     program: torch.export.ExportedProgram
@@ -143,8 +143,6 @@ def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
 def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
     """Return a module as a torch program with dynamic sizes.
 
-    `where` is the model file, for error messages.
-
     Raises:
         ConfigError: the module fixes a size.
     """
@@ -184,8 +182,8 @@ def _trace_open(
 def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str | None:
     """Return a condition of a traced program that some sizes break; None if it accepts all.
 
-    torch.export records what its sample decided: if a branch asked for more tokens than a window
-    has, the program is only for such texts, and an ONNX graph made of it would not say so.
+    torch.export records the way that its sample took: if a branch asked for more tokens than a
+    window has, the program is only for such texts, and an ONNX graph made of it would not say so.
     """
     check = getattr(program.module(), "_guards_fn", None)
     if check is None:
@@ -197,17 +195,16 @@ def find_limit(program: torch.export.ExportedProgram, inputs: InputPlan) -> str 
             sizes = {name: size + step * idx for idx, name in enumerate(names)}
             for name, (least, most) in inputs.limits.items():
                 sizes[name] = min(max(sizes[name], least), most)
-            tensors = [_make_hollow(plan, sizes) for plan in inputs.tensors.values()]
+            # tensors that take no memory
+            tensors = [
+                torch.zeros((), dtype=plan.dtype).expand(plan.fill(sizes))
+                for plan in inputs.tensors.values()
+            ]
             try:
                 check(*tensors)
             except AssertionError as err:
                 return str(err)
     return None
-
-
-def _make_hollow(plan: TensorPlan, sizes: Mapping[str, int]) -> Tensor:
-    """Return a tensor that takes no memory."""
-    return torch.zeros((), dtype=plan.dtype).expand(plan.fill(sizes))
 
 
 def _refuse(where: str, what: str, err: BaseException) -> ConfigError:
@@ -291,7 +288,7 @@ def add_tables(proto: onnx.ModelProto, inputs: InputPlan) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the exporter's progress and warnings."""
+    """Silence the exporter's progress messages and warnings."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():

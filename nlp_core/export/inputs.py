@@ -99,7 +99,7 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
     """Return the inputs of a model's graph.
 
     Raises:
-        ConfigError: a layer reads what no bundle can make.
+        ConfigError: a layer reads something that no bundle can make.
     """
     plan, found = featurizer.plan, InputPlan()
     by_column: dict[str, list[LayerPlan]] = {}
@@ -108,8 +108,10 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
     for name, column in plan.inputs.items():
         if column not in WHOLE_TEXTS:
             for axis in find_axes(column):
-                found.lengths[name] = f"{axis}.lengths"
-                _add_lengths(found, axis)
+                lengths = found.lengths[name] = f"{axis}.lengths"
+                if lengths not in found.tensors:
+                    found.tensors[lengths] = TensorPlan(torch.int64, ("B",))
+                    found.describe("lengths", lengths, axis)
     sources = sorted({find_source(column) for column in by_column})
     for source in sources:
         words = {layer.name: layer for layer in by_column.get(source, [])}
@@ -128,13 +130,6 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
         for name in words.keys() - looked_up.keys():
             _add_other(found, source, words[name], featurizer, plan.inputs)
     return found
-
-
-def _add_lengths(found: InputPlan, axis: str) -> None:
-    name = f"{axis}.lengths"
-    if name not in found.tensors:
-        found.tensors[name] = TensorPlan(torch.int64, ("B",))
-        found.describe("lengths", name, axis)
 
 
 def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:

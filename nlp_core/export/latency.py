@@ -28,17 +28,13 @@ class Subject(Protocol):
     def featurize(self, examples: Sequence[Any]) -> Any: ...
 
     def answer(self, read: Any) -> object:
-        """Return predictions: scores, decoded and named."""
+        """Return predictions, decoded and named."""
 
 
 class Timing(NamedTuple):
-    """Measurements of a model.
+    """Measurements of a model, without featurising (`model`) and with it (`whole`).
 
-    Attributes:
-        model: milliseconds per sentence at batch 1, by percentile, without featurising.
-        whole: the same with featurising.
-        model_rate: sentences per second at batch 32, without featurising.
-        whole_rate: the same with featurising.
+    Milliseconds per sentence at batch 1, by percentile; rates in sentences per second at batch 32.
     """
 
     name: str
@@ -51,7 +47,7 @@ class Timing(NamedTuple):
 def time_models(
     subjects: Mapping[str, Subject], examples: Sequence[Any], config: TimingConfig, *, seed: int
 ) -> list[Timing]:
-    """Time models once; `seed` draws the sentences and their order."""
+    """Time models once; the seed draws the sentences and their order."""
     generator = np.random.default_rng(seed)
     singles = [[examples[idx]] for idx in _draw(generator, len(examples), config.sentences)]
     drawn = _draw(generator, len(examples), config.batches * BATCH)
@@ -69,7 +65,7 @@ def time_models(
 
 
 def _draw(generator: np.random.Generator, size: int, count: int) -> list[int]:
-    """Return places in random order, each as often as the others, or once less."""
+    """Return indices in random order; how often two of them occur differs by one at most."""
     rounds = [generator.permutation(size) for _ in range(-(-count // size))]
     found: list[int] = np.concatenate(rounds)[:count].tolist()
     return found

@@ -47,7 +47,10 @@ def write_manifest(
 
     `graph`: name of the file with the graph or the program.
     """
-    heads = _describe_heads(trained, folder)
+    plans = trained.model.plan.heads.items()
+    by_target: dict[str, str] = {plan.head.target: name for name, plan in plans}
+    targets = trained.featurizer.targets
+    heads = [_describe_head(trained, by_target[target], folder) for target in targets]
     files = sorted(path.name for path in folder.iterdir())
     tokenizer = {
         "name": trained.tokenizer,
@@ -78,15 +81,8 @@ def check_heads(trained: TrainedModel) -> None:
             )
 
 
-def _describe_heads(trained: TrainedModel, folder: Path) -> list[dict[str, Any]]:
-    """Return notes in the order of the targets, and write the heads' files."""
-    plans = trained.model.plan.heads.items()
-    by_target: dict[str, str] = {plan.head.target: name for name, plan in plans}
-    names = [by_target[target] for target in trained.featurizer.targets]
-    return [_describe(trained, name, folder) for name in names]
-
-
-def _describe(trained: TrainedModel, name: str, folder: Path) -> dict[str, Any]:
+def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, Any]:
+    """Return the note of a head, and write its file if it has one."""
     head = trained.model.heads[name]
     assert isinstance(head, Head), name
     note: dict[str, Any] = {

@@ -159,13 +159,10 @@ class Parity(NamedTuple):
     """How two models compare.
 
     Attributes:
-        examples: number of real examples compared.
-        same_labels: of these, those with equal labels.
+        examples: number of examples compared; `same_labels` of them have equal labels.
         max_difference: largest difference between two scores; relative if the trained model's is
             above 1.
-        metric: the task's first metric; None if none was measured.
-        trained: the trained model's metric, in points or in the metric's units.
-        exported: the exported one's.
+        metric: the task's first metric, with its value for both models; None if not measured.
     """
 
     examples: int
@@ -229,7 +226,7 @@ def _ask_bundle(
 def _check_alone(
     trained: TrainedModel, encoded: EncodedSplit, bundle: Bundle, right: Mapping[int, Answers]
 ) -> None:
-    """Predict the shortest examples one by one: a batch hides sizes that only they have."""
+    """Predict the shortest examples one by one: a batch hides the sizes of its shortest texts."""
     shortest = sorted(right, key=lambda row: (int(encoded.lengths[row]), row))[:NUM_ALONE]
     split = encoded.split
     found = [_ask_bundle(trained, split, bundle, np.array([row]))[0] for row in shortest]
@@ -253,19 +250,19 @@ def measure_trained(trained: TrainedModel, examples: Split) -> dict[str, float]:
 def _count(right: Sequence[Answers], found: Sequence[Answers]) -> Parity:
     same, largest = 0, 0.0
     for one, other in zip(right, found, strict=True):
-        is_same = all(_says_same(one[target], other[target]) for target in one)
+        # max would skip a nan
+        is_same = all(
+            one[target].value == other[target].value
+            and np.isfinite(one[target].scores).all()
+            and np.isfinite(other[target].scores).all()
+            for target in one
+        )
         same += is_same
         for target in one if is_same else ():
             scores = one[target].scores
             gap = np.abs(scores - other[target].scores) / np.maximum(1.0, np.abs(scores))
             largest = max(largest, float(gap.max(initial=0.0)))
     return Parity(len(right), same, largest)
-
-
-def _says_same(one: ModelAnswer, other: ModelAnswer) -> bool:
-    # max would skip a nan
-    is_finite = np.isfinite(one.scores).all() and np.isfinite(other.scores).all()
-    return bool(one.value == other.value and is_finite)
 
 
 def _check_same(name: str, parity: Parity) -> None:

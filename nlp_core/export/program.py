@@ -33,8 +33,8 @@ def write_program(model: GraphModel, inputs: InputPlan, folder: Path) -> None:
     Raises:
         ConfigError: a block or a head depends on the sizes of a batch.
     """
-    # Imported here: only this variant needs it. Without these a recurrent layer is unrolled to the
-    # length of the traced text.
+    # Imported here: only this variant needs them. Without them a recurrent layer is unrolled to
+    # the length of the traced text.
     from torch.export._patches import (
         register_gru_while_loop_decomposition,
         register_lstm_while_loop_decomposition,

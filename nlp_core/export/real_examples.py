@@ -1,7 +1,4 @@
-"""The real examples on which an export is checked and timed.
-
-They are those of the split that a cell's table reports, or of a file of the user's.
-"""
+"""The real examples on which an export is checked and timed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +15,10 @@ from nlp_core.prediction.trained_model import TrainedModel
 
 
 def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
-    """Read real examples for a model.
-
-    `file`: with labels, for a model of `reglue train`.
+    """Read the report split of a cell, or the labelled file for a model of `reglue train`.
 
     Raises:
-        ConfigError: there is a file, and the model is a cell's; or there is none.
+        ConfigError: a file was given for a cell, or none for another model.
         DataError: the file is missing or malformed.
     """
     if trained.data is None:

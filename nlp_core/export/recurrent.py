@@ -66,9 +66,8 @@ class NodeLayer(nn.Module):
             "direction": "bidirectional" if count == 2 else "forward",
         }
         if self.operator == "GRU":
-            attributes["linear_before_reset"] = (
-                1  # torch applies the reset gate after the matrix product
-            )
+            # torch applies the reset gate after the matrix product
+            attributes["linear_before_reset"] = 1
         shapes = [[time, count, batch, width], [count, batch, width]]
         lengths_B = count_tokens(mask_BT).int()
         if self.operator == "LSTM":

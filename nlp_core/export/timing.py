@@ -83,10 +83,7 @@ def _build_column(lists: Sequence[Sequence[str]]) -> TextColumn:
 
 
 def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> dict[str, Subject]:
-    """Return a trained model as the torch subjects `eager` and, if wanted, `compiled`.
-
-    Sets torch's number of threads.
-    """
+    """Return a trained model as torch subjects, and set torch's number of threads."""
     torch.set_num_threads(threads)
     subjects: dict[str, Subject] = {EAGER: TorchSubject(trained, compiled=False)}
     if compiled:
@@ -95,13 +92,13 @@ def build_subjects(trained: TrainedModel, *, threads: int, compiled: bool) -> di
 
 
 def list_all_examples(trained: TrainedModel, file: Path | None = None) -> Sequence[Any]:
-    """Return the real examples of a trained model, as a bundle reads them; see `read_examples`."""
+    """Return the examples of `read_examples` as a bundle reads them."""
     examples = read_examples(trained, file)
     return list_examples(trained, examples, np.arange(len(examples)))
 
 
 class TimedExport(NamedTuple):
-    """What was measured of an export: on what, and for each run all that was timed in turn."""
+    """The times of an export: on what hardware, and in each run those of all models."""
 
     hardware: str
     runs: list[list[Timing]]

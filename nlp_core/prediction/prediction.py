@@ -19,7 +19,7 @@ from nlp_core.heads.base import Head
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
-from reglue_runtime.span import Span, find_spans
+from reglue_runtime.decoding import Span, find_spans
 from reglue_runtime.text import EMPTY_TOKEN
 
 Input: TypeAlias = str | Sequence[str]

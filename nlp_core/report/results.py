@@ -53,7 +53,7 @@ class RunDigests(Record):
     predictions: dict[str, str] = {}
     """sha256 of the predictions, by task."""
     validations: list[str] = []
-    """Digests of the weights at each validation (nlp_core.training.weight_digest)."""
+    """Digests of the weights at each validation (nlp_core.training.determinism)."""
 
 
 class CellResult(Record):

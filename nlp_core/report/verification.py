@@ -25,10 +25,9 @@ from nlp_core.report.gain import expect_run
 from nlp_core.report.results import CellResult, RunDigests, read_results
 from nlp_core.training.cell import describe_cell, read_cell
 from nlp_core.training.cell_run import train_seed
-from nlp_core.training.determinism import describe_machine
+from nlp_core.training.determinism import describe_machine, find_first_difference
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import pretrain_encoder
-from nlp_core.training.weight_digest import find_first_difference
 
 log = logging.getLogger(__name__)
 

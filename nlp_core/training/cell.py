@@ -14,7 +14,8 @@ from nlp_core.data.task import Task, list_footnotes
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json, write_json
 from nlp_core.metrics import check_metrics, check_selecting_metric
-from nlp_core.models.plan import ModelPlan, read_plan
+from nlp_core.models.graph import count_parameters
+from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.split_prediction import write_predictions
 from nlp_core.training.determinism import describe_machine
@@ -27,12 +28,7 @@ VECTORS = "vectors"
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(Run):
-    """All that a cell is made of, checked; its name is the key of the experiment.
-
-    Attributes:
-        experiment: table, model, data, init, recipe's name, seeds.
-        numerics: of params.yaml.
-    """
+    """All that a cell is made of, checked; its name is the key of the experiment."""
 
     experiment: ExperimentConfig
     numerics: int
@@ -40,16 +36,16 @@ class Cell(Run):
     @property
     def key(self) -> str:
         """Digest of what the weights of a seed depend on."""
+        model = read_mapping(Path(self.experiment.model))
+        data = [task.digest for task in self.tasks]
         files = {str(path): digest_file(path) for path in self.plan.files}
         return digest_json(
             {
                 "numerics": self.numerics,
-                "model": _drop_description(read_mapping(Path(self.experiment.model))),
+                "model": {k: v for k, v in model.items() if k not in ("description", "source")},
                 "recipe": self.recipe.describe(),
-                "data": [task.digest for task in self.tasks]
-                if len(self.tasks) > 1
-                else self.task.digest,
-                "init": self.init_digest,
+                "data": data if len(data) > 1 else data[0],
+                "init": digest_init(self.init),
                 "machine": describe_machine(),
             }
             | ({"files": files} if files else {})
@@ -58,16 +54,11 @@ class Cell(Run):
 
     @property
     def folder(self) -> Path:
-        """Where its trained seeds lie."""
+        """The folder of its trained seeds."""
         return Path(name_folder(self.experiment.table, self.name))
 
-    @property
-    def init_digest(self) -> str:
-        """Digest of the vector tables or of the encoder that the model starts from."""
-        return digest_init(self.init)
-
     def name_seed(self, seed: int) -> str:
-        """Return what the work of a seed is called, with the weights that it starts from."""
+        """Return the name of a seed's work folder, with the weights that it starts from."""
         if self.start is None:
             return f"seed-{seed}"
         return f"seed-{seed}-{digest_file(self.start.find(seed) / WEIGHTS)[:16]}"
@@ -115,7 +106,14 @@ def read_cell(name: str, params: Params) -> Cell:
         check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
         check_selecting_metric(task.metrics[0], where=where)
     plan = read_plan(Path(experiment.model))
-    _check_tasks(plan, tasks)
+    names = sorted(task.name for task in tasks)
+    if len(names) > 1 and not plan.tasks:
+        raise ConfigError(
+            f"{plan.where}: heads: found no task named, expected a head with `task` for each of "
+            f"{', '.join(names)}."
+        )
+    for task_name in names:
+        plan.for_task(task_name)
     if start is not None:
         start.check(plan)
     for path in plan.files:
@@ -130,22 +128,6 @@ def read_cell(name: str, params: Params) -> Cell:
         init=init,
         start=start,
     )
-
-
-def _drop_description(model: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in model.items() if key not in ("description", "source")}
-
-
-def _check_tasks(plan: ModelPlan, tasks: list[Task]) -> None:
-    """Refuse a model for several tasks on one, and one for any task on several."""
-    names = sorted(task.name for task in tasks)
-    if len(names) > 1 and not plan.tasks:
-        raise ConfigError(
-            f"{plan.where}: heads: found no task named, expected a head with `task` for each of "
-            f"{', '.join(names)}."
-        )
-    for task in names:
-        plan.for_task(task)
 
 
 def name_predictions(task: str) -> str:
@@ -163,7 +145,7 @@ def _describe_seed(folder: Path, finished: FinishedSeed, tasks: list[Task]) -> d
         },
         "validations": [item["digest"] for item in progress.events if item["event"] == "weights"],
         "epochs": {name: best.epoch for name, best in progress.best.items()},
-        "parameters": finished.parameters,
+        "parameters": count_parameters(finished.model),
     }
 
 
@@ -174,7 +156,10 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
         finished: the folder of each trained seed.
     """
     seeds = {str(seed): read_mapping(path / "seed.json") for seed, path in finished.items()}
-    experiment = cell.experiment
+    experiment, init = cell.experiment, digest_init(cell.init)
+    if cell.start is not None:
+        init = digest_json([cell.name_seed(seed) for seed in experiment.seeds])
+    footnotes = list_footnotes(read_mapping(cell.init / "manifest.json").get("source", {}))
     return {
         "table": experiment.table,
         "cell": cell.name,
@@ -184,7 +169,7 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
         "seeds": experiment.seeds,
         "numerics": cell.numerics,
         "data": {task.name: f"sha256:{task.digest}" for task in cell.tasks},
-        "init": {"path": experiment.init, "sha256": f"sha256:{_digest_start(cell)}"},
+        "init": {"path": experiment.init, "sha256": f"sha256:{init}"},
         "fingerprint": describe_machine(),
         "parameters": next(iter(seeds.values()))["parameters"],
         "tasks": {
@@ -195,9 +180,14 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
                 "select_split": task.select_split,
                 "report_split": task.report_split,
                 "scheme": task.scheme,
-                "footnotes": [*task.footnotes, *_init_footnotes(cell.init)],
+                "footnotes": [*task.footnotes, *footnotes],
             }
-            | _name_further_splits(task)
+            # left out of other tasks: their cell.json keeps its bytes
+            | (
+                {"further_report_splits": [*task.further_report_splits]}
+                if task.further_report_splits
+                else {}
+            )
             for task in cell.tasks
         },
         "runs": {
@@ -205,19 +195,3 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
             for seed, note in seeds.items()
         },
     }
-
-
-def _name_further_splits(task: Task) -> dict[str, list[str]]:
-    # Left out of other tasks: their cell.json keeps its bytes.
-    further = task.further_report_splits
-    return {"further_report_splits": [*further]} if further else {}
-
-
-def _digest_start(cell: Cell) -> str:
-    if cell.start is None:
-        return cell.init_digest
-    return digest_json([cell.name_seed(seed) for seed in cell.experiment.seeds])
-
-
-def _init_footnotes(init: Path) -> list[str]:
-    return list_footnotes(read_mapping(init / "manifest.json").get("source", {}))

@@ -13,9 +13,8 @@ from pathlib import Path
 from nlp_core.files import replacing_folder, write_json
 from nlp_core.training.cell import Cell, describe_cell
 from nlp_core.training.processes import Processes, find_processes
-from nlp_core.training.run_note import start_run, write_run_note
 from nlp_core.training.seed_run import train_run
-from nlp_core.training.work import locked
+from nlp_core.training.work import locked, start_run, write_run_note
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +58,8 @@ def train_seed(
     """Train one seed unless it is finished, and return the folder that holds it.
 
     Args:
-        work: folder of finished seeds and of checkpoints, from which a killed run goes on.
-        processes: those that take part in each step; None: those that were started.
+        work: folder of finished seeds and of checkpoints, from which a killed run resumes.
+        processes: those that take part in each step; None: those that `accelerate` started.
         notes: folder for the times of the run; None: they are not kept.
     """
     processes = processes or find_processes()

@@ -16,7 +16,7 @@ OPTIMIZER, GENERATOR = "optimizer", "generator"
 
 @dataclass
 class Best:
-    """The best validation so far of one way of choosing the epoch."""
+    """The best validation so far by one way of choosing the epoch."""
 
     score: float
     epoch: float
@@ -27,13 +27,11 @@ class Progress:
     """The position of a run.
 
     Attributes:
-        epoch: the epoch under way, from 1.
-        batch: batches done in it.
-        step: steps done in all.
+        epoch: the current one, from 1; `batch` counts its batches done, `step` all steps done.
         stale: validations since the best one.
         best: by selection, the best validation.
         events: what history.jsonl will hold.
-        task_steps: steps done for each task, of a run over several.
+        task_steps: steps done for each task, if there are several.
     """
 
     epoch: int = 1
@@ -52,11 +50,11 @@ def save_checkpoint(
     optimizer: Optimizer,
     generators: Sequence[Tensor],
 ) -> None:
-    """Write progress, states by name (model, average, best ...), optimiser and generators.
+    """Write a checkpoint.
 
     Args:
-        states: tensors by the name of what they belong to.
-        generators: state of torch's generators in each process of the run.
+        states: tensors by the name of what they belong to: model, average, best ...
+        generators: state of torch's generator in each process of the run.
     """
     tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
     for idx, slots in optimizer.state_dict()["state"].items():

@@ -1,11 +1,14 @@
 """What makes two runs give the same bytes, and what a number depends on: device, seed, machine."""
 
+import hashlib
 import os
 import platform
 import random
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nlp_core import arithmetic
 from nlp_core.errors import ConfigError, suggest
@@ -13,10 +16,13 @@ from nlp_core.probe import run_probe
 
 VARIABLE = "REGLUE_DEVICE"
 CPU, CUDA = "cpu", "cuda"
+ISA = "AVX2"
+WHOLE_DIGITS = 16
+TENSOR_DIGITS = 4
 
 
 def find_device() -> torch.device:
-    """Return the device that the environment asks for; without a word the CPU, in any machine.
+    """Return the device that REGLUE_DEVICE names; the CPU where it names none.
 
     A table must not depend on what happens to be in the machine, so a GPU is asked for by name. Of
     several GPUs each process of `accelerate launch` has its own.
@@ -27,30 +33,18 @@ def find_device() -> torch.device:
     name = os.environ.get(VARIABLE, CPU)
     if name not in (CPU, CUDA):
         raise ConfigError(f"{VARIABLE}: found '{name}'. {suggest(name, [CPU, CUDA])}")
-    if name == CUDA and not torch.cuda.is_available():
+    if name == CPU:
+        return torch.device(CPU)
+    if not torch.cuda.is_available():
         raise ConfigError(
             f"{VARIABLE}: found '{CUDA}', and torch {torch.__version__} sees no such device here. "
             f"Install a build of torch for it and its driver, or leave {VARIABLE} out."
         )
-    return torch.device(name, int(os.environ.get("LOCAL_RANK", "0"))) if name == CUDA else _CPU
-
-
-_CPU = torch.device(CPU)
-
-
-def describe_device() -> dict[str, str]:
-    """Return what a number depends on: for a CPU its probe, for a GPU its name and its library."""
-    device = find_device()
-    if device.type == CPU:
-        return {"device": CPU, "probe": run_probe().digest}
-    return {"device": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
-
-
-ISA = "AVX2"
+    return torch.device(CUDA, int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def seed_everything(seed: int) -> None:
-    """Seed every generator, pin the thread count and refuse operations that are not deterministic.
+    """Seed every generator, use one thread, and make nondeterministic operations an error.
 
     Called once a run, before the model is built: initial weights, dropout and the replacement of
     rare words draw from torch's global generator, whose state is part of each checkpoint. The
@@ -68,15 +62,47 @@ def seed_everything(seed: int) -> None:
 
 
 def describe_machine() -> dict[str, str]:
-    """Return the fingerprint of each result: device, probe, torch and instruction set."""
-    return {
-        **describe_device(),
-        "torch": torch.__version__.partition("+")[0],
-        "isa": name_instruction_set(),
-    }
+    """Return the fingerprint of each result: device, torch and instruction set.
+
+    A CPU is described by its probe, a GPU by its name and its library.
+    """
+    device = find_device()
+    if device.type == CPU:
+        found = {"device": CPU, "probe": run_probe().digest}
+    else:
+        found = {"device": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
+    version = torch.__version__.partition("+")[0]
+    return {**found, "torch": version, "isa": name_instruction_set()}
 
 
 def name_instruction_set() -> str:
     """Return "avx2", the pinned instruction set, or what an older or other processor has."""
     capability = torch.backends.cpu.get_cpu_capability()
     return ISA.lower() if capability == ISA else f"{platform.machine()}-{capability}".lower()
+
+
+def digest_weights(state: Mapping[str, Tensor]) -> str:
+    """Return the digest of all tensors and a short one of each, in the order of their names.
+
+    `<16 hex digits>-<4 hex digits for each tensor>`: a second run can name the first that differs.
+    """
+    each = [
+        hashlib.sha256(state[name].detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+        for name in sorted(state)
+    ]
+    whole = hashlib.sha256("".join(each).encode()).hexdigest()[:WHOLE_DIGITS]
+    return f"{whole}-{''.join(digest[:TENSOR_DIGITS] for digest in each)}"
+
+
+def find_first_difference(expected: str, found: str, names: Sequence[str]) -> str | None:
+    """Return the name of the first tensor in which two digests differ; None if they are equal."""
+    if expected == found:
+        return None
+    if len(expected) != len(found):
+        return "another number of tensors"
+    for place, name in enumerate(sorted(names)):
+        start = WHOLE_DIGITS + 1 + place * TENSOR_DIGITS
+        part = slice(start, start + TENSOR_DIGITS)
+        if expected[part] != found[part]:
+            return name
+    return "a tensor whose short digest is the same"

@@ -21,9 +21,7 @@ class EncoderPlan:
     """All that an encoder is made of, checked.
 
     Attributes:
-        numerics: of params.yaml.
-        measured_on: folder of the text that it is measured on.
-        text_digest: digest of that.
+        measured_on: folder of the text that it is measured on; `text_digest` is that text's.
         init_digest: digest of what it begins with.
     """
 
@@ -45,14 +43,14 @@ class EncoderPlan:
         return f"{GRID}/{self.config.table}.yaml: encoders.{self.name}"
 
     def read_architecture(self, num_pieces: int, padding: int) -> dict[str, Any]:
-        """Return the configuration of transformers, of the encoder that it begins with.
+        """Return the configuration, as transformers has it, of the encoder that it begins with.
 
         Args:
             num_pieces: size of the tokenizer.
             padding: id of the piece that pads.
 
         Raises:
-            ConfigError: the file of an architecture is wrong.
+            ConfigError: the architecture file is wrong.
         """
         if self.config.begins_from_nothing:
             return read_architecture(self.init, num_pieces, padding)

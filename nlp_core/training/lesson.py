@@ -1,25 +1,25 @@
 """What a student trains on: the training split of a task, and what its teachers said of it."""
 
 import logging
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from nlp_core.config.base import read_mapping
 from nlp_core.config.distillation import DistillationConfig
+from nlp_core.config.name import CELL, SEED
 from nlp_core.data.soft_labels import TRAIN, read_soft_labels, read_taught_split
 from nlp_core.data.task import Split, Task
 from nlp_core.errors import DataError
+from nlp_core.files import digest_file, digest_json
 from nlp_core.kinds import TAGS
+from nlp_core.models.saving import VOCABULARY, WEIGHTS
 from nlp_core.objectives.distillation import Lesson
 
 log = logging.getLogger(__name__)
 
 
 class Taught(NamedTuple):
-    """The training texts of a task.
-
-    Attributes:
-        train: the training split, with texts that teachers alone have labelled at its end.
-        lesson: what the teachers said of them; None: nothing.
-    """
+    """The training split of a task, ending in texts that only teachers labelled, if any."""
 
     train: Split
     lesson: Lesson | None
@@ -44,10 +44,9 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
             f"{task.folder}: found soft labels of other tokens than the texts have; the teacher "
             "must read every token."
         )
-    num_further = len(train) - soft.num_labelled
     log.info(
         "finetune lesson task=%s labelled=%d further=%d members=%d",
-        *(task.name, soft.num_labelled, num_further, len(soft.teachers)),
+        *(task.name, soft.num_labelled, len(train) - soft.num_labelled, len(soft.teachers)),
     )
     lesson = Lesson(
         soft=columns,
@@ -58,3 +57,66 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
         num_labelled=soft.num_labelled,
     )
     return Taught(train, lesson)
+
+
+def describe_teacher(cell: Path, seed: int) -> dict[str, Any]:
+    """Return what a teacher's answers depend on: weights, vocabulary, model file and vectors.
+
+    Raises:
+        DataError: the seed of the cell is not trained.
+    """
+    path = cell / CELL
+    if not path.exists():
+        raise DataError(
+            f"{path}: there is no such file, so the teacher '{cell.name}' is not trained yet; run "
+            f"`dvc repro finetune@{cell.name}`."
+        )
+    note = read_mapping(path)
+    run = note["runs"].get(str(seed))
+    if run is None:
+        raise DataError(
+            f"{path}: found the seeds {sorted(note['runs'])}, but the teacher is to be seed "
+            f"{seed}; run `dvc repro finetune@{cell.name}`."
+        )
+    return {
+        "weights": run["weights"],
+        "vocabulary": digest_file(cell / f"{SEED}{seed}" / VOCABULARY),
+        "model": read_mapping(Path(note["model"])),
+        "init": note["init"],
+    }
+
+
+def require_weights(cell: Path, seed: int) -> None:
+    """Raise DataError if the weights of a seed are not those that its cell describes."""
+    path = cell / f"{SEED}{seed}" / WEIGHTS
+    expected = describe_teacher(cell, seed)["weights"]
+    if not path.exists() or expected != f"sha256:{digest_file(path)}":
+        raise DataError(
+            f"{path}: found no weights, or others than {CELL} says, expected those of the teacher; "
+            f"run `dvc repro --force finetune@{cell.name}`."
+        )
+
+
+def find_teacher(folder: Path) -> tuple[Path, int]:
+    """Return the cell and the seed of the one teacher of a taught task.
+
+    Raises:
+        DataError: there are several teachers, or the one was retrained.
+    """
+    soft = read_soft_labels(folder)
+    assert soft is not None, folder
+    found = sorted({*soft.teachers})
+    if len(found) > 1:
+        members = ", ".join(f"{one.cell} seed {one.seed}" for one in found)
+        raise DataError(
+            f"{folder}: found soft labels of {len(found)} teachers ({members}), expected those of "
+            "one seed of one cell, since the recipe's distillation.matching lets layers learn from "
+            "those of one model; let one alone teach a task, or take a recipe without matching."
+        )
+    (one,) = found
+    if digest_json(describe_teacher(one.cell, one.seed)) != one.digest:
+        raise DataError(
+            f"{folder}: found soft labels of another teacher than {one.cell}, seed {one.seed}, is "
+            f"now; run `dvc repro teach@{folder.name}`."
+        )
+    return one.cell, one.seed

@@ -21,6 +21,7 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import build_objective, check_model
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
+from nlp_core.training.determinism import digest_weights
 from nlp_core.training.optimizer import (
     LearningRate,
     WeightAverage,
@@ -30,7 +31,6 @@ from nlp_core.training.optimizer import (
 )
 from nlp_core.training.processes import Processes
 from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun
-from nlp_core.training.weight_digest import digest_weights
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +55,14 @@ class Trained:
 class Trainer:
     """Train one model with one seed.
 
-    Each step trains one task. Its first metric chooses the epoch: the mean of those of all tasks.
+    Each step trains one task. The mean of the tasks' first metrics chooses the epoch.
 
     Args:
-        model: freshly built, from the seed: all that the tasks' parts are parts of.
-        tasks: what is learnt, one or more; the recipe says how several take turns.
-        seed: orders the data.
-        checkpoint: path of the checkpoint; where it exists, the run goes on from it.
+        model: freshly built from the seed, with the models of all tasks as its parts.
+        checkpoint: path of the checkpoint; where it exists, the run resumes from it.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
         validate_every: steps from one validation to the next; None: as often as the recipe says.
-        processes: those that take part in each step; None: this one only.
+        processes: those that take part in each step; None: only this one.
     """
 
     def __init__(
@@ -113,8 +111,10 @@ class Trainer:
             )
             for name, item in self.tasks.items()
         }
-        self.scaler = _build_scaler(recipe, self.processes)
-        if self.scaler is not None:
+        self.precision = PRECISIONS.get(recipe.precision or "")
+        self.scaler: torch.amp.GradScaler | None = None
+        if self.precision == torch.float16:  # whose small gradients would become 0
+            self.scaler = torch.amp.GradScaler(self.processes.device.type)
             for objective in self.objectives.values():
                 objective.scale = self.scaler.scale
         self.progress = Progress()
@@ -123,7 +123,7 @@ class Trainer:
 
     @property
     def num_steps(self) -> int:
-        """The steps of the whole run, if patience does not end it."""
+        """The steps of the whole run, unless patience ends it earlier."""
         return self.learning_rate.num_steps
 
     def run(self, on_step: Callable[[int], None] = lambda step: None) -> Trained:
@@ -133,7 +133,7 @@ class Trainer:
             on_step: called after each step with the steps done.
 
         Raises:
-            TrainingError: a loss is not finite, or a task had no step.
+            TrainingError: a loss is not finite, or a task got no step.
         """
         self._refuse_idle_tasks(self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
@@ -153,7 +153,9 @@ class Trainer:
         pauses = {math.ceil(len(batches) * k / share) for k in range(1, share + 1)}
         every = max((self.validate_every or len(batches)) // LOGS_PER_EPOCH, 1)
         if progress.batch == 0 and len(self.tasks) > 1:
-            self._log_mixture([task for task, _ in batches])
+            steps = dict(sorted(Counter(task for task, _ in batches).items()))
+            progress.events.append({"event": "mixture", "epoch": progress.epoch, "steps": steps})
+            log.info("train mixture epoch=%d steps=%s", progress.epoch, steps)
         for idx in range(progress.batch, len(batches)):
             self.step(*batches[idx])
             on_step(progress.step)
@@ -181,7 +183,8 @@ class Trainer:
         """
         progress = self.progress
         self.model.train()
-        lr = self._find_lr(name)
+        scale = (self.recipe.task_lr_scales or {}).get(name, 1.0)
+        lr = self.learning_rate.at(progress.step) * scale
         set_learning_rate(self.optimizer, lr)
         batches = self._read_batches(name, rows)
         if progress.step == 0:
@@ -189,15 +192,20 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         for objective in self.objectives.values():
             objective.begin(progress.step)
-        precision = PRECISIONS.get(self.recipe.precision or "")
-        with torch.autocast(self.processes.device.type, precision, enabled=precision is not None):
+        device, precision = self.processes.device.type, self.precision
+        with torch.autocast(device, precision, enabled=precision is not None):
             value = sum(self.objectives[name].backward(item, progress.step) for item in batches)
         self.processes.add_gradients(self.model)
         value = self.processes.add_value(value)
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
         if not math.isfinite(value):
-            raise TrainingError(self._describe_divergence(name, value, lr))
+            kept = self.checkpoint if self.checkpoint.exists() else "none"
+            raise TrainingError(
+                f"{name}: found a loss of {value} at step {progress.step + 1} of epoch "
+                f"{progress.epoch} with learning rate {lr:.3g}, expected a finite one. The last "
+                f"good checkpoint is {kept}. Lower the recipe's learning rate or set its clip_norm."
+            )
         weight = (self.recipe.task_weights or {}).get(name)
         if weight is not None:
             torch._foreach_mul_(
@@ -217,13 +225,8 @@ class Trainer:
         if self.average is not None:
             self.average.update(self.model, progress.step)
 
-    def _find_lr(self, name: str) -> float:
-        lr = self.learning_rate.at(self.progress.step)
-        scale = (self.recipe.task_lr_scales or {}).get(name)
-        return lr if scale is None else lr * scale
-
     def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
-        """Return this process's part of a step's batch, or its parts: whole questions, if any."""
+        """Return this process's parts of a step's batch; a group of candidates stays whole."""
         item = self.tasks[name]
         train = item.train.draw(self.seed, self.progress.step)
         number = (self.recipe.accumulate or 1) * self.processes.count
@@ -247,20 +250,6 @@ class Trainer:
                 "task out of its group."
             )
 
-    def _log_mixture(self, names: Sequence[str]) -> None:
-        epoch, steps = self.progress.epoch, dict(sorted(Counter(names).items()))
-        self.progress.events.append({"event": "mixture", "epoch": epoch, "steps": steps})
-        log.info("train mixture epoch=%d steps=%s", epoch, steps)
-
-    def _describe_divergence(self, name: str, loss: float, lr: float) -> str:
-        kept = self.checkpoint.exists()
-        return (
-            f"{name}: found a loss of {loss} at step {self.progress.step + 1} of epoch "
-            f"{self.progress.epoch} with learning rate {lr:.3g}, expected a finite one. "
-            f"The last good checkpoint is {self.checkpoint if kept else 'none'}. Lower the "
-            "recipe's learning rate or set its clip_norm."
-        )
-
     def _log_loss(self) -> None:
         progress = self.progress
         loss = sum(self.losses) / len(self.losses)
@@ -276,16 +265,12 @@ class Trainer:
         if self.losses:
             self._log_loss()
         raw = {name: value.clone() for name, value in self.model.state_dict().items()}
-        progress.events.append(
-            {
-                "event": "weights",
-                "epoch": epoch,
-                "step": progress.step,
-                "digest": digest_weights(self._name_weights()),
-            }
-        )
-        if self.average is not None:
-            self.model.load_state_dict({**raw, **self.average.state})
+        average = {} if self.average is None else self.average.state
+        digest = digest_weights(raw | {f"average/{name}": v for name, v in average.items()})
+        place = {"epoch": epoch, "step": progress.step}
+        progress.events.append({"event": "weights", **place, "digest": digest})
+        if average:
+            self.model.load_state_dict({**raw, **average})
         progress.stale += 1
         selections = dict.fromkeys(key for item in self.tasks.values() for key in item.selections)
         for selection in selections:
@@ -300,10 +285,6 @@ class Trainer:
             for split in item.measured:
                 self._measure(item, split, epoch)
         self.model.load_state_dict(raw)
-
-    def _name_weights(self) -> dict[str, Tensor]:
-        average = {} if self.average is None else self.average.state
-        return self.model.state_dict() | {f"average/{name}": v for name, v in average.items()}
 
     def _measure(self, item: TaskRun, split: str, epoch: float) -> float:
         task, encoded = item.task, item.splits[split]
@@ -323,11 +304,11 @@ class Trainer:
         return metrics[task.metrics[0]]
 
     def _keep_best(self, selection: str, scores: Mapping[str, float], epoch: float) -> None:
-        """Keep the weights with the best score, of several tasks the mean, or the last ones."""
+        """Keep the weights with the best score (the mean over several tasks), or the last ones."""
         metrics = [self.tasks[name].task.metrics[0] for name in self.main_tasks]
         metric, score = metrics[0], scores[self.main_tasks[0]]
         if len(metrics) > 1:
-            metric = "accuracy"  # like any other of which more is better
+            metric = "accuracy"  # stands for any metric of which more is better
             signs = [-1.0 if is_lower_better(name) else 1.0 for name in metrics]
             values = [scores[name] for name in self.main_tasks]
             score = sum(s * value for s, value in zip(signs, values, strict=True)) / len(values)
@@ -377,10 +358,3 @@ class Trainer:
             if part.startswith("best-")
         }
         log.info("train resume epoch=%d step=%d", self.progress.epoch, self.progress.step)
-
-
-def _build_scaler(recipe: RecipeConfig, processes: Processes) -> torch.amp.GradScaler | None:
-    """Return what keeps the gradients of float16 from becoming 0; None in other formats."""
-    if PRECISIONS.get(recipe.precision or "") != torch.float16:
-        return None
-    return torch.amp.GradScaler(processes.device.type)

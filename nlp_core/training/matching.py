@@ -15,22 +15,21 @@ from nlp_core.models.plan import LayerPlan, ModelPlan
 from nlp_core.objectives.distillation import Lesson
 from nlp_core.objectives.matching import Matching, check_matching
 from nlp_core.prediction.trained_folder import read_trained_folder
-from nlp_core.training.teacher import find_teacher, require_weights
+from nlp_core.training.lesson import find_teacher, require_weights
 
 
 def add_matching(lesson: Lesson, task: Task, model: GraphModel, featurizer: Featurizer) -> Lesson:
     """Return a lesson with the encoder of its teacher, if the recipe lets layers learn from it.
 
-    The student's encoder and the teacher's are made to record what is compared.
+    The student's encoder and the teacher's then record what is compared.
 
     Args:
-        lesson: what is learnt of the task.
-        model: the student; only how its encoder hands out attention changes.
+        model: the student; only how its encoder returns attention changes.
         featurizer: what reads the student's texts.
 
     Raises:
-        ConfigError: a layer is no encoder, or the two cannot be compared.
-        DataError: there are several teachers, or the teacher is not trained, or another one by now.
+        ConfigError: a layer is not an encoder, or the two cannot be compared.
+        DataError: there are several teachers, or the one is not trained or was retrained.
     """
     config = lesson.objective.matching
     if config is None:
@@ -41,8 +40,8 @@ def add_matching(lesson: Lesson, task: Task, model: GraphModel, featurizer: Feat
     plan = trained.plan
     theirs = _find_layer(plan, config.teacher_layer or config.layer, "teacher_layer")
     own = _find_layer(model.plan, config.layer, "layer")
-    # a model is built of random weights before it gets its own; the student's run draws on as if
-    # there were none
+    # a model is built with random weights before it loads its own; the student's run must draw the
+    # same numbers as without a teacher
     random_state = get_random_state()
     taught, featurizers = trained.load()
     set_random_state(random_state)
@@ -80,7 +79,7 @@ def _check_pieces(
     featurizer: Featurizer,
     expected: PieceVocabulary,
 ) -> None:
-    """Refuse encoders that do not read the same pieces in the same windows."""
+    """Raise ConfigError if two encoders do not read the same pieces in the same windows."""
     found = featurizer.vocabularies[own[1].owner]
     assert isinstance(found, PieceVocabulary), own[1].name
     columns = [plan.inputs[layer.inputs[0]] for plan, layer in (own, theirs)]

@@ -50,7 +50,7 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
         momentum = config.momentum
         sgd = SGD(groups, lr=config.lr, momentum=momentum, weight_decay=decay, fused=True)
         if momentum:
-            # the fused one begins them all at once or none, and a task's head may wait for its turn
+            # the fused one starts all of them or none, and a task's head may wait for its turn
             for parameter in (item for group in sgd.param_groups for item in group["params"]):
                 sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
         return sgd
@@ -90,13 +90,7 @@ def _group_weights(config: OptimizerConfig, model: nn.Module) -> list[dict[str, 
 
 @dataclass(frozen=True)
 class LearningRate:
-    """The learning rate at each step.
-
-    Attributes:
-        peak: learning rate at its height.
-        steps_per_epoch: batches an epoch.
-        max_steps: steps after which training ends before the last epoch; None: it does not.
-    """
+    """The learning rate at each step; `max_steps` may end training before the last epoch."""
 
     schedule: Schedule
     peak: float
@@ -129,12 +123,12 @@ class LearningRate:
                 return max(self.peak * gamma ** max(finished - start + 1, 0), floor)
 
     def _rise(self, step: int, warmup: float) -> float:
-        """Return the learning rate of a step of the rise; 0 for a later one."""
+        """Return the learning rate of a step of the warm-up; 0 after it."""
         rise = math.ceil(self.num_steps * warmup)
         return self.peak * (step + 1) / rise if step < rise else 0.0
 
     def _count_fall(self, step: int, warmup: float) -> tuple[int, int]:
-        """Return the steps from this one to the end, and all those behind the rise."""
+        """Return the steps from this one to the end, and all those after the warm-up."""
         rise = math.ceil(self.num_steps * warmup)
         return self.num_steps - step, max(self.num_steps - rise, 1)
 
@@ -155,10 +149,6 @@ class WeightAverage:
 
     a <- d a + (1 - d) w with d = min(decay, (1 + n) / (10 + n)) after n updates, so that the first
     weights are forgotten soon.
-
-    Args:
-        model: whose weights are averaged.
-        decay: d in the long run.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -167,7 +157,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module, num_updates: int) -> None:
-        """Move the average towards the weights."""
         decay = min(self.decay, (1 + num_updates) / (10 + num_updates))
         current = _floating(model)
         torch._foreach_lerp_(list(self.state.values()), list(current.values()), 1 - decay)
@@ -189,13 +178,7 @@ class Lamb(Optimizer):
     """Move each parameter x by lr * |x| / |u| along u = m / (sqrt(v) + eps) + decay * x.
 
     m and v are the means of the gradient and of its square, with the correction for their start at
-    zero. Where |x| or |u| is 0, the factor |x| / |u| is 1.
-
-    Args:
-        params: parameters, or groups of them.
-        betas: decay of the two means, each in [0, 1).
-        eps: added to the root.
-        weight_decay: decay of x, at least 0.
+    zero; `betas` are their decays. Where |x| or |u| is 0, the factor |x| / |u| is 1.
 
     Source: You et al. 2020 (Large Batch Optimization for Deep Learning), algorithm 2, with the
         identity for its function phi.

@@ -8,6 +8,7 @@ whose name is the digest of all that it depends on.
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.name import CELL
@@ -33,8 +34,7 @@ from nlp_core.training.pretraining_run import (
     name_checkpoint,
     summarise_history,
 )
-from nlp_core.training.run_note import start_run, write_run_note
-from nlp_core.training.work import locked, show_progress
+from nlp_core.training.work import locked, show_progress, start_run, write_run_note
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +42,13 @@ log = logging.getLogger(__name__)
 def pretrain_encoder(
     plan: EncoderPlan, root: Path = Path("artifacts"), *, notes: Path | None = Path("runs")
 ) -> Path:
-    """Pretrain an encoder, or go on with it, and return its folder.
+    """Pretrain an encoder, or resume it, and return its folder.
 
     Args:
-        root: folder of the finished encoders and of the work folders.
         notes: folder for the times of the run; None: they are not kept.
 
     Raises:
-        ConfigError: tokenizer or architecture cannot be what params.yaml says.
+        ConfigError: tokenizer or architecture cannot be what the grid says.
         TrainingError: a loss is not finite, or another process trains this encoder.
     """
     place = f"{plan.config.table}/{plan.name}"
@@ -64,7 +63,9 @@ def pretrain_encoder(
             events = list(run.train(on_step))
         with replacing_folder(target) as folder:
             _write_encoder(folder, plan, run.model, tokenizer)
-            _write_cell(folder, plan, run.model, events)
+            write_text(folder / "history.jsonl", "".join(map(format_line, events)))
+            note = _describe_cell(folder, plan, run.model, events)
+            write_json(folder / CELL, note, exact=True)
         for other in work.parent.iterdir():
             shutil.rmtree(other)
     if notes is not None:
@@ -95,9 +96,10 @@ def _write_encoder(
     folder: Path, plan: EncoderPlan, model: PretrainingModel, tokenizer: str
 ) -> None:
     model.save(folder, tokenizer)
-    source = dict(_read_source(plan.task.folder))
-    if not plan.config.begins_from_nothing:
-        source |= _read_source(plan.init)
+    made_of = [plan.task.folder, *([] if plan.config.begins_from_nothing else [plan.init])]
+    source: dict[str, Any] = {}
+    for origin in made_of:
+        source |= read_mapping(origin / "manifest.json").get("source", {})
     write_json(
         folder / "manifest.json",
         {
@@ -110,20 +112,11 @@ def _write_encoder(
     )
 
 
-def _read_source(folder: Path) -> dict[str, dict[str, str | None]]:
-    """Return digest and label of the members that a processed folder was made of."""
-    found: dict[str, dict[str, str | None]] = read_mapping(folder / "manifest.json").get(
-        "source", {}
-    )
-    return found
-
-
-def _write_cell(
+def _describe_cell(
     folder: Path, plan: EncoderPlan, model: PretrainingModel, events: list[Event]
-) -> None:
-    write_text(folder / "history.jsonl", "".join(format_line(event) for event in events))
+) -> dict[str, Any]:
     config = plan.config
-    note = {
+    return {
         "table": config.table,
         "cell": plan.name,
         "model": config.init,
@@ -162,4 +155,3 @@ def _write_cell(
             }
         },
     }
-    write_json(folder / CELL, note, exact=True)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +39,21 @@ Event = dict[str, Any]  # Any: JSON holds anything
 class Pretraining:
     """The trainings of an encoder one after the other: of a new head, and of each phase.
 
-    Each has a checkpoint of its own, so a killed run passes through those that are done.
+    Each has its own checkpoint, so a killed run skips those that are done.
 
     Args:
         tokenizer: as JSON.
         work: folder of the checkpoints and of the encoded corpus.
 
-    Attributes:
-        model: encoder and heads.
-
     Raises:
-        ConfigError: a phase has windows that the encoder cannot read; the architecture is none.
+        ConfigError: the encoder cannot read the windows of a phase, or its architecture is wrong.
     """
 
     def __init__(self, plan: EncoderPlan, tokenizer: str, work: Path) -> None:
         self.plan, self.config, self.work = plan, plan.config, work
         self.tokens = read_pieces(tokenizer, str(plan.init))
-        pieces = self.tokens
-        size = pieces.tokenizer.get_vocab_size()
-        architecture = plan.read_architecture(size, pieces.padding)
+        size = self.tokens.tokenizer.get_vocab_size()
+        architecture = plan.read_architecture(size, self.tokens.padding)
         positions = count_positions(architecture)
         for number, phase in enumerate(self.config.phases):
             if phase.length > positions:
@@ -85,10 +80,7 @@ class Pretraining:
         self.encoded = encode_documents(documents, self.tokens, work / "pieces")
 
     def train(self, on_step: Callable[[int], None]) -> Iterator[Event]:
-        """Train, and yield the history.
-
-        Args:
-            on_step: called after each step with the steps done.
+        """Train, call `on_step` after each step with the steps done, and yield the history.
 
         Raises:
             TrainingError: a loss is not finite.
@@ -123,7 +115,11 @@ class Pretraining:
                 max_steps=phase.steps,
                 validate_every=self.config.validate_every,
             )
-            progress = trainer.run(partial(_shift, on_step, done)).progress
+
+            def show(step: int, before: int = done) -> None:
+                on_step(before + step)
+
+            progress = trainer.run(show).progress
             yield from ({**event, "step": event["step"] + done} for event in progress.events)
             done += phase.steps
         yield from self._measure_all(AFTER, train, done)
@@ -164,10 +160,6 @@ class Pretraining:
 def name_checkpoint(number: int) -> str:
     """Return the name of a training's checkpoint; they are numbered from 0."""
     return f"training-{number}.safetensors"
-
-
-def _shift(on_step: Callable[[int], None], before: int, step: int) -> None:
-    on_step(before + step)
 
 
 def summarise_history(events: list[Event]) -> dict[str, float]:

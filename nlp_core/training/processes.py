@@ -22,13 +22,7 @@ SEED_STRIDE = 1_000_003
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run, and which of them this is.
-
-    Attributes:
-        rank: number of this process, from 0; only the first one writes files.
-        count: how many there are.
-        device: where this one trains.
-    """
+    """The processes of a run, and which of them this is; only the one of rank 0 writes files."""
 
     rank: int = 0
     count: int = 1
@@ -43,12 +37,12 @@ class Processes:
         return list(parts[self.rank :: self.count])
 
     def seed_dropout(self, seed: int) -> None:
-        """Give each process random numbers of its own; the first one keeps those of the run."""
+        """Give each process its own random numbers; the first one keeps those of the run."""
         if not self.is_first:
             torch.manual_seed(seed + SEED_STRIDE * self.rank)
 
     def add_gradients(self, model: nn.Module) -> None:
-        """Replace the gradients by their sums over the processes; where none has one stays none."""
+        """Replace the gradients by their sums over the processes; None where none has one."""
         if self.count == 1:
             return
         trained = [item for item in model.parameters() if item.requires_grad]
@@ -77,7 +71,6 @@ class Processes:
         return list(gather(state.unsqueeze(0).to(self.device)).cpu())
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
         if self.count > 1:
             _start().wait_for_everyone()
 
@@ -89,7 +82,7 @@ class Processes:
 
 
 def find_processes() -> Processes:
-    """Return the processes that `accelerate launch` started; this one alone without it."""
+    """Return the processes that `accelerate launch` started; without it, only this one."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Processes()
     state = _start()
@@ -97,7 +90,7 @@ def find_processes() -> Processes:
 
 
 def _start() -> Any:  # Any: accelerate has no types
-    # Half a second of a start-up that one process alone does not need.
+    # Imported here: it takes half a second, which a single process does not need.
     from accelerate import PartialState
 
     return PartialState(cpu=find_device().type == CPU)

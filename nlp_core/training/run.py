@@ -28,7 +28,6 @@ class FinishedSeed(NamedTuple):
     """What the training of one seed ends with.
 
     Attributes:
-        progress: the best validations and the history.
         predictions: by task, and by the way of choosing the epoch, those of each measured split.
     """
 
@@ -36,21 +35,14 @@ class FinishedSeed(NamedTuple):
     progress: Progress
     predictions: dict[str, dict[str, list[SplitPredictions]]]
 
-    @property
-    def parameters(self) -> dict[str, int]:
-        """How many numbers the model holds, and how many of them are trained."""
-        return count_parameters(self.model)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run(ABC):
     """All that the training of a seed reads.
 
     Attributes:
-        name: what messages call it.
-        tasks: what is learnt, one or more.
         init: folder of the vectors or of the encoder.
-        start: the trained model whose layers it goes on with, or None.
+        start: the trained model whose layers it continues from, or None.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
     """
 
@@ -77,8 +69,7 @@ def prepare_tasks(
 ) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
     """Return a fresh model with, for each task, what reads its texts, and its encoded splits.
 
-    Args:
-        seed: of the run; a run that starts from a cell may start from the same seed of it.
+    A run that starts from a cell may start from the seed of it with the same number.
     """
     taught = [read_lesson(task, run.recipe.distillation) for task in run.tasks]
     trained = [(task, item.train) for task, item in zip(run.tasks, taught, strict=True)]
@@ -99,19 +90,12 @@ def prepare_tasks(
         names = dict.fromkeys((task.select_split, *task.report_splits))
         splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
         splits = {"train": encode_split(featurizer, train), **splits}
-        _log_words(featurizer, splits)
+        for layer, vocabulary in featurizer.vocabularies.items():
+            log.info("finetune vocabulary layer=%s size=%d", layer, len(vocabulary))
+        for name, encoded in splits.items():
+            if encoded.unknown_share is not None:  # of the words that a language model predicts
+                log.info("finetune next words split=%s unknown=%.4f", name, encoded.unknown_share)
         part = model.select(featurizer.plan) if run.plan.tasks else model
-        lesson = item.lesson
-        if lesson is not None:
-            lesson = add_matching(lesson, task, part, featurizer)
+        lesson = item.lesson and add_matching(item.lesson, task, part, featurizer)
         runs.append(TaskRun(task, part, splits, list_selections(task), lesson))
     return model, featurizers, runs
-
-
-def _log_words(featurizer: Featurizer, splits: dict[str, EncodedSplit]) -> None:
-    """Say how large the vocabularies are, and how much of what is to be predicted is unknown."""
-    for layer, vocabulary in featurizer.vocabularies.items():
-        log.info("finetune vocabulary layer=%s size=%d", layer, len(vocabulary))
-    for name, encoded in splits.items():
-        if encoded.unknown_share is not None:
-            log.info("finetune next words split=%s unknown=%.4f", name, encoded.unknown_share)

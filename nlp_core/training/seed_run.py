@@ -6,7 +6,6 @@ from nlp_core.files import format_line, replacing_folder, write_text
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import save_model
 from nlp_core.prediction.split_prediction import SplitPredictions, predict
-from nlp_core.training.checkpoint import Progress
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trained, Trainer
 from nlp_core.training.processes import Processes
@@ -21,8 +20,7 @@ def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Pr
     Args:
         seed: of weights, dropout and order.
         target: the folder to make; only the first process makes it.
-        checkpoint: from which a killed run goes on.
-        processes: those that take part in each step.
+        checkpoint: from which a killed run resumes.
 
     Raises:
         TrainingError: a loss is not finite.
@@ -44,7 +42,8 @@ def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Pr
         return
     with replacing_folder(target) as folder:
         save_model(folder, trained.states[HONEST], featurizers)
-        _write_history(folder, trained.progress)
+        history = "".join(format_line(event) for event in trained.progress.events)
+        write_text(folder / "history.jsonl", history)
         predictions = {item.task.name: _predict_splits(item, model, trained) for item in tasks}
         run.write_results(folder, FinishedSeed(model, trained.progress, predictions))
     checkpoint.unlink(missing_ok=True)
@@ -63,8 +62,3 @@ def _predict_splits(
             predict(item.model, item.splits[name], task.targets) for name in names
         ]
     return predictions
-
-
-def _write_history(folder: Path, progress: Progress) -> None:
-    lines = "".join(format_line(event) for event in progress.events)
-    write_text(folder / "history.jsonl", lines)

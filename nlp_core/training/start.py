@@ -43,10 +43,10 @@ class Start:
     """A trained model that another one starts from.
 
     Attributes:
-        folder: its weights and vocabularies; where each seed starts from its own, that of the cell.
+        folder: its weights and vocabularies; with `has_seeds`, the folder of the cell.
         init: folder of the vectors or the encoder that its vocabularies need; need not be there.
-        has_seeds: whether each seed starts from the seed of a cell that has its number.
-        keep_heads: whether heads that are the same go on as well; None: if its labels are the same.
+        has_seeds: whether each seed starts from the cell's seed with the same number.
+        keep_heads: whether equal heads are copied too; None: if the labels are the same.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class Start:
         return digest_json([digest_file(path) for path in files])
 
     def check(self, plan: ModelPlan) -> None:
-        """Refuse a model that has nothing, or something else, of the trained one.
+        """Check that a model can start from this one.
 
         Raises:
             ConfigError: see `check_transfer`; or a layer starts from other vectors.
@@ -77,24 +77,26 @@ class Start:
         for layer in plan.layers:
             wanted = layer.options.get("vectors")
             if layer.name in trained and wanted != trained[layer.name]:
+                found, expected = (
+                    f"'{table}'" if table else "none" for table in (wanted, trained[layer.name])
+                )
                 raise ConfigError(
-                    f"{plan.where}: layer '{layer.name}': vectors: found {_show(wanted)}, expected "
-                    f"{_show(trained[layer.name])}, as in {self.plan.where}, whose weights it "
-                    "starts from; train that model file, or give the layer another name."
+                    f"{plan.where}: layer '{layer.name}': vectors: found {found}, expected "
+                    f"{expected}, as in {self.plan.where}, whose weights it starts from; train "
+                    "that model file, or give the layer another name."
                 )
 
     def has_layer(self, layer: LayerPlan) -> bool:
-        """Say whether a layer gets weights and vocabulary, so that it needs no others."""
+        """Return whether a layer gets its weights and vocabulary from here."""
         return layer.owner in {item.name for item in self.plan.layers if item.is_owner}
 
     def read_vocabularies(self, plan: ModelPlan, seed: int) -> dict[str, Vocabulary]:
         return read_vocabularies(self.find(seed), plan, self.init)
 
     def copy_weights(self, model: GraphModel, featurizer: Featurizer, seed: int) -> None:
-        """Give a fresh model the weights of its layers, and of heads that are to go on.
+        """Give a fresh model the weights of its layers, and of the heads that are kept.
 
         Args:
-            model: gets the weights.
             featurizer: has the labels that the model predicts.
 
         Raises:
@@ -119,11 +121,11 @@ def find_start(name: str, plugins: Sequence[Path]) -> Start | None:
 
     Args:
         name: a folder that `reglue train` made, or that of a trained cell or of one of its seeds.
-        plugins: what such a folder was trained with; none is run unasked.
+        plugins: the ones that such a model needs; no other is run.
 
     Raises:
         ConfigError: a plug-in is missing.
-        DataError: the folder is not whole.
+        DataError: the folder is incomplete.
     """
     folder = Path(name).expanduser()
     if not is_trained(folder):
@@ -138,10 +140,9 @@ def start_from_vectors(
     """Give word vectors to every word embedding of a model file, and return their folder.
 
     Args:
-        model: the plain model file, which is changed.
+        model: the content of the model file, which is changed.
         path: a text file of vectors, or a processed folder.
         max_words: how many words of a text file to read; None: all.
-        where: the model file's name.
 
     Raises:
         ConfigError: no layer reads words, or the folder is not one of vectors, or has several.
@@ -176,7 +177,7 @@ def start_from_vectors(
 
 
 def read_start(name: str, params: Params) -> Start | None:
-    """Return what a cell starts from if that is a trained cell.
+    """Return the trained cell that a cell starts from, if it does.
 
     Raises:
         DataError: a cell that it comes from, however far back, is not trained.
@@ -203,10 +204,6 @@ def read_start(name: str, params: Params) -> Start | None:
         if not (start.find(seed) / WEIGHTS).exists():
             raise _refuse(start.find(seed) / WEIGHTS, folder.name, name)
     return start
-
-
-def _show(table: object) -> str:
-    return f"'{table}'" if table else "none"
 
 
 def _refuse(path: Path, trained: str, name: str) -> DataError:

@@ -29,10 +29,9 @@ class TaskRun:
 
     Attributes:
         model: the part of the model that serves it.
-        splits: by name, "train" and those that a selection looks at among them.
         selections: for each way of choosing the epoch the name of the split that it looks at.
-        lesson: what teachers predicted of the training split; None: there is no teacher.
-        measured: further splits that are measured whenever the epoch's are, and choose nothing.
+        lesson: what teachers predicted of the training split, if there are any.
+        measured: further splits that are measured at each validation, and choose nothing.
         joint: the larger part of the model that a step trains, where batches have targets of
             further heads; None: `model`.
     """
@@ -57,17 +56,12 @@ class TaskRun:
 
     @property
     def group(self) -> NDArray[np.int64] | None:
-        """The group of each example if the model's heads compare the examples of a group."""
+        """The group of each example if the heads compare the examples of a group."""
         if not self.model.plan.grouped:
             return None
         group = self.train.split.group
         assert group is not None, "heads that compare candidates serve only kinds of groups"
         return group
-
-    def count_batches(self, batch_size: int) -> int:
-        """Return the batches of a pass over the training split, of examples or of groups."""
-        units = self.train.split if self.group is None else np.unique(self.group)
-        return math.ceil(len(units) / batch_size)
 
 
 class BatchOrder:
@@ -81,8 +75,12 @@ class BatchOrder:
         self.tasks = tasks
         self.recipe = recipe
         self.seed = seed
+        units = {
+            name: len(item.train.split if item.group is None else np.unique(item.group))
+            for name, item in tasks.items()
+        }
         self.sizes = {
-            name: item.count_batches(self._find_batch_size(name)) for name, item in tasks.items()
+            name: math.ceil(count / self._find_batch_size(name)) for name, count in units.items()
         }
         self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
 

@@ -25,7 +25,7 @@ from nlp_core.data.soft_labels import (
     read_soft_labels,
     write_answers,
 )
-from nlp_core.data.task import Split, Task, read_split_file, read_task
+from nlp_core.data.task import Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import (
     MANIFEST,
@@ -40,7 +40,7 @@ from nlp_core.prediction.split_prediction import score_split
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
-from nlp_core.training.teacher import describe_teacher, require_weights
+from nlp_core.training.lesson import describe_teacher, require_weights
 from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,7 @@ TRAIN_FILE = f"{TRAIN}.parquet"
 
 @dataclass(frozen=True)
 class Teacher:
-    """A trained cell and the task that it teaches.
-
-    Attributes:
-        name: key of the taught task in params.yaml.
-        task: the processed task that it is asked about.
-    """
+    """A trained cell and the task that it teaches; `name` is that of the taught task."""
 
     name: str
     config: TeachingConfig
@@ -64,7 +59,6 @@ class Teacher:
 
     @property
     def folder(self) -> Path:
-        """Where the taught task goes."""
         return PROCESSED / self.name
 
     @property
@@ -122,12 +116,19 @@ def teach(teacher: Teacher) -> Path:
     Raises:
         DataError: the texts cannot be altered or joined, or another cell taught them with another
             sort of head.
-        TrainingError: another process does the same.
+        TrainingError: another process writes it.
     """
     work, seeds = Path("artifacts/work/taught") / teacher.name, teacher.config.seeds
     with locked(work, "teacher"):
         before = read_soft_labels(teacher.task.folder)
-        texts = _read_texts(teacher, before)
+        config = teacher.config
+        if before and (config.further or config.alteration):
+            raise DataError(
+                f"params.yaml: taught.{teacher.name}.data: found '{config.data}', which other "
+                "cells have taught already, and further texts, which those have not seen; let the "
+                "first cell have them."
+            )
+        texts = read_texts(teacher.task, further=config.further, alteration=config.alteration)
         kept = [_teach_seed(teacher, seed, work, texts) for seed in seeds]
         with replacing_folder(teacher.folder) as folder:
             for path in sorted(teacher.task.folder.glob("*.parquet")):
@@ -149,19 +150,8 @@ def teach(teacher: Teacher) -> Path:
     return teacher.folder
 
 
-def _read_texts(teacher: Teacher, before: SoftLabels | None) -> Texts:
-    config = teacher.config
-    if before and (config.further or config.alteration):
-        raise DataError(
-            f"params.yaml: taught.{teacher.name}.data: found '{config.data}', which other cells "
-            "have taught already, and further texts, which those have not seen; let the first cell "
-            "have them."
-        )
-    return read_texts(teacher.task, further=config.further, alteration=config.alteration)
-
-
 def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
-    """Ask one seed unless it was asked, and return the file of its answers."""
+    """Let one seed predict unless it has, and return the file of its answers."""
     path = work / f"{teacher.find_key(seed)[:16]}.parquet"
     if path.exists():
         log.info("teach kept task=%s seed=%d", teacher.name, seed)
@@ -172,13 +162,6 @@ def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
         pq.write_table(texts.table, temporary)
         split = read_split_file(temporary, teacher.task.kind, teacher.task.targets)
     log.info("teach task=%s seed=%d rows=%d", teacher.name, seed, len(split))
-    _check_columns(teacher, split)
-    encoded = trained.featurizer.encode(split)
-    write_answers(path, score_split(trained.model, encoded, texts.begins))
-    return path
-
-
-def _check_columns(teacher: Teacher, split: Split) -> None:
     plan = teacher.plan
     for missing in plan.find_missing(split.columns).values():
         raise DataError(
@@ -186,6 +169,9 @@ def _check_columns(teacher: Teacher, split: Split) -> None:
             f"no column '{missing}', expected texts that '{teacher.cell.name}' can read: "
             f"{', '.join(plan.inputs.values())}."
         )
+    encoded = trained.featurizer.encode(split)
+    write_answers(path, score_split(trained.model, encoded, texts.begins))
+    return path
 
 
 def _describe(teacher: Teacher, texts: Texts, before: SoftLabels | None) -> SoftLabels:

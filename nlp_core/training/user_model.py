@@ -34,14 +34,10 @@ def read_user_run(
     """Check a model and read the files that it is trained on, before any work starts.
 
     Args:
-        name: of the model file, for error messages.
-        model: its whole content.
+        name: of the model file, for error messages; `model` is its content.
         files: "train", and where they are given "dev" and "test".
-        output: the folder to make.
-        init: folder of word vectors, or of a pretrained encoder; None: none.
-        start: the trained model to go on with; None: none.
-        plugins: what was loaded.
-        seed: of the run.
+        init: folder of word vectors or of a pretrained encoder, if any.
+        start: the trained model to start from, if any.
 
     Raises:
         ConfigError: the model does not fit the kind of data.
@@ -79,10 +75,9 @@ def check_model(
     """Plan a model and check that it fits its `data` section, before any file is read.
 
     Args:
-        config: the model.
-        where: its name, for error messages.
-        init: folder of vectors or of an encoder that it starts from; None: none.
-        start: the trained model that it starts from; None: none.
+        where: the model's name, for error messages.
+        init: folder of vectors or of an encoder that it starts from, if any.
+        start: the trained model that it starts from, if any.
 
     Raises:
         ConfigError: a layer is wrong, a head or an input serves another kind of data, a layer
@@ -129,7 +124,7 @@ def check_model(
 def _check_encoder(
     plan: ModelPlan, data: DataConfig, init: Path | None, start: Start | None
 ) -> None:
-    """Refuse an encoder that a model has not, or has and was not given."""
+    """Raise if the model needs an encoder that was not given, or does not use the given one."""
     encoders = [layer for layer in plan.layers if issubclass(layer.block, PretrainedEncoder)]
     layers = [layer.name for layer in encoders]
     is_given = init is not None and (init / ENCODER_FILES[0]).exists()

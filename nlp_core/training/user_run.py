@@ -7,20 +7,14 @@ under a digest of all that the weights depend on, and the same call goes on from
 import logging
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model_file import format_model
-from nlp_core.files import (
-    check_replaceable,
-    digest_file,
-    digest_json,
-    write_json,
-    write_text,
-)
+from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.graph import count_parameters
 from nlp_core.models.plugin import Plugin
@@ -44,12 +38,10 @@ class UserRun(Run):
     """A model to train on the user's files.
 
     Attributes:
-        model: the whole content of the model file, as it will be saved; it has a `data` section.
+        model: the content of the model file, as it will be saved; it has a `data` section.
         files: "train", and where they are given "dev", which chooses the epoch (else a part of
             train is held out), and "test", which is measured once, at the end.
-        output: the folder to make.
         vectors: folder of what words and texts are read with; None: the model keeps all of that.
-        plugins: what was loaded.
         seed: of weights, order and the part that is held out.
     """
 
@@ -81,25 +73,33 @@ class UserRun(Run):
         """Write metrics.json, and what the model is opened with: run.json last."""
         write_text(folder / MODEL, format_model(self.model))
         if self.vectors is not None and not list_piece_columns(self.plan):
-            names = {layer.options.get("vectors") for layer in self.plan.layers}
-            _keep_vectors(self.vectors, {str(name) for name in names if name}, folder / VECTORS)
+            tables = {layer.options.get("vectors") for layer in self.plan.layers} - {None}
+            _keep_vectors(self.vectors, sorted(map(str, tables)), folder / VECTORS)
         metrics = {
             found.split.name: score_predictions(self.task, found)
             for found in finished.predictions[self.task.name][HONEST]
         }
         best = finished.progress.best[HONEST].epoch
-        note = {"best_epoch": best, "metrics": metrics}
-        note["parameters"] = count_parameters(finished.model)
+        parameters = count_parameters(finished.model)
+        note = {"best_epoch": best, "metrics": metrics, "parameters": parameters}
         write_json(folder / METRICS, note)
-        write_json(folder / RUN, _describe(self))
+        write_json(
+            folder / RUN,
+            {
+                "format": FORMAT_VERSION,
+                "kind": self.task.kind.name,
+                "targets": self.task.targets,
+                "plugins": [plugin._asdict() for plugin in self.plugins],
+                "seed": self.seed,
+                "files": {name: digest_file(path) for name, path in self.files.items()},
+                "fingerprint": describe_machine(),
+                **({"start": self.start.digest(self.seed)} if self.start else {}),
+            },
+        )
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Check that a model may be written to a folder.
-
-    Raises:
-        ConfigError: it holds a trained model and `force` is off, or it holds other things.
-    """
+    """Raise ConfigError if a folder holds a trained model and `force` is off, or other things."""
     check_replaceable(folder, marker=RUN, name="trained model", option="-o", force=force)
 
 
@@ -123,29 +123,16 @@ def train_user_run(run: UserRun) -> dict[str, Any]:
     return found | {"metrics": metrics}
 
 
-def _keep_vectors(init: Path, tables: Collection[str], folder: Path) -> None:
-    """Give the files of the vectors a second name, or copy them where that cannot be."""
+def _keep_vectors(init: Path, tables: Sequence[str], folder: Path) -> None:
+    """Link the files of the vectors into a folder, or copy them where links are impossible."""
     folder.mkdir()
-    for table in sorted(tables):
+    for table in tables:
         for ending in ("safetensors", "words.txt"):
             name = f"{table}.{ending}"
             try:
                 os.link(init / name, folder / name)
             except OSError:
                 shutil.copyfile(init / name, folder / name)
-
-
-def _describe(run: UserRun) -> dict[str, Any]:
-    return {
-        "format": FORMAT_VERSION,
-        "kind": run.task.kind.name,
-        "targets": run.task.targets,
-        "plugins": [plugin._asdict() for plugin in run.plugins],
-        "seed": run.seed,
-        "files": {name: digest_file(path) for name, path in run.files.items()},
-        "fingerprint": describe_machine(),
-        **({"start": run.start.digest(run.seed)} if run.start else {}),
-    }
 
 
 def _find_checkpoint(run: UserRun, work: Path) -> Path:

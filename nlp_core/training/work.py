@@ -1,15 +1,24 @@
-"""What surrounds a training: a locked work folder and a progress bar."""
+"""What surrounds a training: a locked work folder, a progress bar and a note of what it took."""
 
 import fcntl
+import os
+import platform
+import resource
+import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nlp_core.errors import TrainingError
+from nlp_core.files import write_json
+from nlp_core.processor import name_processor
+from nlp_core.training.determinism import find_device
 
 
 @contextmanager
@@ -35,12 +44,7 @@ def locked(work: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def show_progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the steps done.
-
-    Args:
-        title: what the bar is of.
-        total: steps in all.
-    """
+    """Yield a function to call with the steps done; it draws a bar on a terminal."""
     if not sys.stderr.isatty():
         yield lambda step: None
         return
@@ -49,3 +53,46 @@ def show_progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         bar = progress.add_task(title, total=total)
         yield lambda step: progress.update(bar, completed=step)
+
+
+class RunStart(NamedTuple):
+    """When a run started.
+
+    Attributes:
+        time: in seconds since the epoch.
+        cpu_seconds: what this process had computed before.
+        is_resumed: whether a checkpoint goes on, so that the times are of the last part only.
+    """
+
+    time: float
+    cpu_seconds: float
+    is_resumed: bool
+
+
+def start_run(checkpoint: Path) -> RunStart:
+    """Return the start of a run that begins now, from the checkpoint if there is one."""
+    return RunStart(time.time(), time.process_time(), checkpoint.exists())
+
+
+def write_run_note(path: Path, start: RunStart, *, num_processes: int = 1) -> None:
+    """Write what must not be part of a result: time, memory, host and versions of a run.
+
+    Args:
+        num_processes: how many trained together; time and memory are those of this one.
+    """
+    # of the whole process; in bytes only on macOS
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    note = {
+        "started": start.time,
+        "seconds": time.time() - start.time,
+        "cpu_seconds": time.process_time() - start.cpu_seconds,
+        "is_resumed": start.is_resumed,
+        "peak_bytes": peak if sys.platform == "darwin" else peak * 1024,
+        "processes": num_processes,
+        "device": find_device().type,
+        "processor": name_processor(),
+        "cores": os.cpu_count(),
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+    }
+    write_json(path, note)

@@ -1,4 +1,4 @@
-"""The HTTP service and its routes."""
+"""The HTTP service: its routes and its metrics."""
 
 import asyncio
 import time
@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
@@ -16,7 +18,6 @@ from reglue_runtime.bundle import Bundle
 from reglue_runtime.example import ExampleError
 from reglue_runtime.service import schema
 from reglue_runtime.service.batching import Batcher, Predictions, QueueFullError
-from reglue_runtime.service.metrics import Metrics
 from reglue_runtime.service.reading import SHOWN, measure_examples, read_request
 from reglue_runtime.service.schema import CLOSE, ProblemError, describe_service
 from reglue_runtime.service.settings import Settings
@@ -28,6 +29,48 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+EXAMPLES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """Counts of requests and batches, in the text format of Prometheus."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        draw = partial(Histogram, labelnames=["bundle"], registry=registry)
+        self._requests = Counter(
+            "reglue_requests",
+            "Requests to /predict; bundle is empty if none was found.",
+            ["bundle", "status"],
+            registry=registry,
+        )
+        answering = "Seconds from the first byte of a request to its answer."
+        self._seconds = draw("reglue_request_seconds", answering, buckets=SECONDS)
+        self._examples = draw("reglue_batch_examples", "Examples of a batch.", buckets=EXAMPLES)
+        predicting = "Seconds to predict a batch."
+        self._batch_seconds = draw("reglue_batch_seconds", predicting, buckets=SECONDS)
+        waiting = "Examples that wait to be predicted."
+        self._queue = Gauge("reglue_queue_examples", waiting, ["bundle"], registry=registry)
+
+    def watch_queue(self, bundle: str, count: Callable[[], int]) -> None:
+        self._queue.labels(bundle).set_function(count)
+
+    def observe_request(self, bundle: str, status: int, seconds: float) -> None:
+        self._requests.labels(bundle, status).inc()
+        self._seconds.labels(bundle).observe(seconds)
+
+    def observe_batch(self, bundle: str, examples: int, seconds: float) -> None:
+        self._examples.labels(bundle).observe(examples)
+        self._batch_seconds.labels(bundle).observe(seconds)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """Return the text and its media type, in the format that a scraper accepts."""
+        encode, media_type = choose_encoder(accept)
+        return encode(self._registry), media_type
 
 
 class Service:

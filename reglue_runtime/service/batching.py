@@ -37,11 +37,10 @@ class Batcher:
     """Predict many requests at once, in a thread.
 
     Args:
-        predict: predicts a list of examples.
-        max_batch: examples per batch at most; a request with more is a batch by itself.
-        max_wait: seconds that a request waits at most for others while the thread is idle.
+        max_batch: most examples per batch; a request with more is a batch by itself.
+        max_wait: longest wait of a request for others while the thread is idle, in seconds.
         max_queue: examples that may wait.
-        observe: called with the examples and the seconds of each batch.
+        observe: called with the number of examples and the seconds of each batch.
     """
 
     def __init__(
@@ -68,15 +67,11 @@ class Batcher:
 
     @property
     def num_waiting(self) -> int:
-        """Waiting examples, without those in the running batch."""
+        """How many examples wait, without those in the running batch."""
         return sum(len(job.examples) for job in self._jobs)
 
     def submit(self, examples: Sequence[Given], length: int) -> "asyncio.Future[Predictions]":
-        """Queue the examples of a request; call it in the event loop.
-
-        Raises:
-            QueueFullError: too many examples wait.
-        """
+        """Queue the examples of a request, or raise QueueFullError; call it in the event loop."""
         future: asyncio.Future[Predictions] = asyncio.get_running_loop().create_future()
         job = Job(examples, length, time.monotonic(), future)
         with self._changed:
@@ -90,7 +85,7 @@ class Batcher:
         return future
 
     async def close(self) -> None:
-        """Predict what waits, and end the thread; nothing may be submitted any more."""
+        """Predict what waits, and end the thread; nothing may be submitted afterwards."""
         ended = asyncio.Event()
         # not joined in a thread of the loop: asyncio.run waits for it, also after a second signal
         loop = asyncio.get_running_loop()
@@ -137,7 +132,11 @@ class Batcher:
         # tokenizers' Rust code is no Exception
         except BaseException as err:
             if len(jobs) == 1:
-                return [_as_exception(err)]
+                if isinstance(err, Exception):
+                    return [err]
+                held = RuntimeError(f"{type(err).__name__}: {err}")  # which a future can hold
+                held.__cause__ = err
+                return [held]
             return [outcome for job in jobs for outcome in self._run([job])]
         self._observe(len(examples), time.perf_counter() - started)
         rest = iter(found)
@@ -164,15 +163,6 @@ def choose_batch(jobs: Sequence[Job], max_batch: int) -> list[Job]:
             chosen.append(job)
             count, longest = more, length
     return chosen
-
-
-def _as_exception(err: BaseException) -> Exception:
-    """Return an error that a future can hold."""
-    if isinstance(err, Exception):
-        return err
-    held = RuntimeError(f"{type(err).__name__}: {err}")
-    held.__cause__ = err
-    return held
 
 
 def _settle(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> None:

@@ -26,10 +26,10 @@ REFUSALS = {
 
 
 def limit_keys(given: Any) -> Any:  # Any: what the client sent
-    """Return what is given, unless it is an object of very many keys.
+    """Return what is given, unless it is an object with too many keys.
 
-    Each wrong value would be an error of its own, and a list of 80,000 errors takes seconds;
-    pydantic counts keys only after checking them.
+    Each wrong value is an error, and a list of 80,000 errors takes seconds; pydantic counts keys
+    only after it has checked them.
     """
     if isinstance(given, dict) and len(given) > MAX_KEYS:
         raise ValueError(f"found {len(given)} keys, expected at most {MAX_KEYS}")

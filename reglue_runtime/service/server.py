@@ -1,8 +1,13 @@
-"""Listen, and shut down gracefully: accepted requests are answered, new ones refused."""
+"""The command `reglue-serve`: listen, answer and shut down gracefully.
 
+Accepted requests are answered, new ones get an error.
+"""
+
+import argparse
 import asyncio
 import logging
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -15,16 +20,33 @@ from reglue_runtime.bundle import Bundle, load
 from reglue_runtime.manifest import BundleError
 from reglue_runtime.service.app import Service
 from reglue_runtime.service.schema import CLOSE, ProblemError
-from reglue_runtime.service.settings import Settings
+from reglue_runtime.service.settings import Settings, add_options, read_options
 
 log = logging.getLogger(__name__)
 
+DESCRIPTION = "Serve bundles over HTTP: /predict, /health, /metrics, /openapi.json, and a page."
 VARIANTS = ("float32", "int8")
 SECONDS_TO_SEND = 5
 """Seconds for clients to receive their answers when the service ends."""
 
 
-def serve(given: Sequence[str], settings: Settings) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="reglue-serve", description=DESCRIPTION)
+    add_arguments(parser)
+    try:
+        run(parser.parse_args())
+    except BundleError as err:
+        sys.stderr.write(f"error: {err}\n")
+        raise SystemExit(2) from None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    folders = "a folder that `reglue export` wrote, or NAME=FOLDER"
+    parser.add_argument("bundles", nargs="+", metavar="BUNDLE", help=folders)
+    add_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
     """Serve bundles, each FOLDER or NAME=FOLDER, until a signal comes.
 
     SIGTERM and SIGINT end the service when all accepted requests are answered; a second one ends it
@@ -33,16 +55,16 @@ def serve(given: Sequence[str], settings: Settings) -> None:
     Raises:
         BundleError: a folder is no bundle, two have one name, or the address cannot be bound.
     """
-    bundles = load_bundles(given, settings.threads)
+    logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("uvicorn").setLevel("WARNING")
+    settings = read_options(options)
+    bundles = load_bundles(options.bundles, settings.threads)
     with listen(settings) as listener:
         asyncio.run(_serve(bundles, settings, listener))
 
 
 def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
-    """Return the bundles by name.
-
-    A folder named float32 or int8 gets the name of its parent.
-    """
+    """Return the bundles by name; a folder named float32 or int8 gets the name of its parent."""
     found: dict[str, Bundle] = {}
     for item in given:
         name, mark, folder = item.partition("=")
@@ -102,8 +124,8 @@ def build_config(service: Service) -> uvicorn.Config:
 class Connection(HttpToolsProtocol):
     """A connection that closes if the head of the next request is not complete in `seconds`.
 
-    uvicorn has no such limit. The time counts from the start of the connection or from the answer
-    before.
+    uvicorn has no such limit. The time counts from the start of the connection or from the last
+    answer.
     """
 
     seconds: float

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reglue_runtime.span import Span
+from reglue_runtime.decoding import Span
 from reglue_runtime.text import Offsets
 
 STARTS = ("start", "start_offset")
