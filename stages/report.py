@@ -8,8 +8,8 @@ import argparse
 from pathlib import Path
 
 from nlp_core.errors import ConfigError
-from nlp_core.report.golden import accept_golden, check_golden
-from nlp_core.report.summary import update_readme
+from nlp_core.report.difference import accept_golden, check_golden
+from nlp_core.report.headline import update_readme
 from nlp_core.report.table import write_report
 from stages._cli import run_stage
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nlp_core.files import digest_json
-from nlp_core.report.comparison import ComparedPart, Comparison, Entry, Selection
+from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.markdown import render_part
 from nlp_core.report.significance import ColumnFinding, RowFinding
 
@@ -20,11 +20,7 @@ SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
 
 class PaperTable(NamedTuple):
-    """A compared table and what is known of its differences.
-
-    Attributes:
-        findings: intervals and letters of its columns.
-    """
+    """A compared table, with intervals and letters of its columns."""
 
     comparison: Comparison
     findings: Sequence[ColumnFinding]
@@ -34,7 +30,7 @@ class PaperTable(NamedTuple):
         return next((row for row in self._list_rows(part, entry) if row.row == entry.row), None)
 
     def is_best(self, part: ComparedPart, entry: Entry) -> bool:
-        """Say whether a number is the best of its column and no other row shares a letter."""
+        """Return whether a number is the best of its column and no other row shares a letter."""
         rows = self._list_rows(part, entry)
         if len(rows) < 2 or rows[0].row != entry.row:
             return False
@@ -157,35 +153,24 @@ def name_macro(*words: str) -> str:
     return "".join(DIGITS.get(piece, piece[:1].upper() + piece[1:]) for piece in pieces)
 
 
-class _Column(NamedTuple):
-    """A column and a way of choosing the epoch."""
-
-    name: str
-    selection: Selection
-    is_published: bool
-
-
 def _render_tabular(table: PaperTable, part: ComparedPart) -> list[str]:
     printed = {entry.column for entry in part.entries if entry.number.value is not None}
-    columns = [
-        _Column(*key, key[0] in printed)
-        for key in dict.fromkeys((entry.column, entry.selection) for entry in part.entries)
-    ]
+    columns = dict.fromkeys((entry.column, entry.selection) for entry in part.entries)
     entries = {(entry.row, entry.column, entry.selection): entry for entry in part.entries}
     header = ["Model"]
-    for column in columns:
-        way = "" if part.config.selection == "honest" else f" ({column.selection})"
-        title = _escape(column.name + way)
-        header += [f"{title}, published", "ours"] if column.is_published else [title]
+    for column, selection in columns:
+        way = "" if part.config.selection == "honest" else f" ({selection})"
+        title = _escape(column + way)
+        header += [f"{title}, published", "ours"] if column in printed else [title]
     lines = [f"\\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", "\\toprule"]
     lines += [" & ".join(header) + r" \\", "\\midrule"]
     notes: list[str] = []
     for row in dict.fromkeys(entry.row for entry in part.entries):
         cells = [_escape(row)]
-        for column in columns:
-            entry = entries.get((row, column.name, column.selection))
+        for column, selection in columns:
+            entry = entries.get((row, column, selection))
             published, ours = _render_numbers(table, part, entry, notes)
-            cells += [published, ours] if column.is_published else [ours]
+            cells += [published, ours] if column in printed else [ours]
         lines.append(" & ".join(cells) + r" \\")
     notes += _list_data_notes(table, part)
     lines += ["\\bottomrule", "\\end{tabular}"]
