@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from nlp_core.report.making import render_making
 from scipy.stats import ttest_ind
 
 from nlp_core.config.published import PublishedTable, read_published
@@ -16,6 +15,7 @@ from nlp_core.report.evaluation import summarise
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import render_report, summarise_outcomes
 from nlp_core.report.results import CellResult, Results, TaskSplits
+from nlp_core.report.table import render_making
 from tests.tiny import make_recipe
 
 PUBLISHED = """

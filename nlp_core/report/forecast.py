@@ -16,6 +16,7 @@ from nlp_core.report.cost import Costs
 Basis = Literal["recorded", "similar cells", "unknown", "no training"]
 TRAINING = ("finetune", "pretrain")
 """The stages that take time; the others are counted as none."""
+MOST_NAMES = 2  # of stages in a reason
 
 
 class DagStage(Protocol):
@@ -113,7 +114,8 @@ def forecast(
         after = tuple(other for other in waits[name] if other in planned)
         if name not in stale and not after:
             continue
-        reasons = stale.get(name) or (f"after {_shorten(after)}",)
+        more = f" and {len(after) - MOST_NAMES} more" if len(after) > MOST_NAMES else ""
+        reasons = stale.get(name) or (f"after {', '.join(after[:MOST_NAMES])}{more}",)
         is_training = name.startswith(TRAINING)
         duration = estimate(name) if is_training else Duration(0.0, "no training")
         planned[name] = PlannedStage(name, reasons, duration, after)
@@ -195,8 +197,3 @@ def _list_waits(stages: Sequence[DagStage]) -> dict[str, dict[str, None]]:
         stage.name: dict.fromkeys(makers[path] for path in stage.inputs if path in makers)
         for stage in stages
     }
-
-
-def _shorten(names: Sequence[str], most: int = 2) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -241,7 +241,11 @@ def draw_headline(headline: Headline, *, file_format: str = "svg") -> bytes:
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
         _draw_dots(left, shown)
         _draw_bars(right, shown)
-        figure.legend(handles=_build_legend(), loc="outside lower center", ncols=4, frameon=False)
+        handles = [
+            Line2D([], [], color=color, marker="o", ms=6.5, mew=0, ls="", label=label)
+            for label, color in [*COLORS.items(), ("not run", NOT_RUN)]
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
         return save_figure(figure, file_format)
 
 
@@ -306,11 +310,3 @@ def _frame(axes: Axes) -> None:
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(length=0)
     axes.set_axisbelow(True)
-
-
-def _build_legend() -> list[Line2D]:
-    colors = [*COLORS.items(), ("not run", NOT_RUN)]
-    return [
-        Line2D([], [], color=color, marker="o", ms=6.5, mew=0, ls="", label=label)
-        for label, color in colors
-    ]

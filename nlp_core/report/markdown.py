@@ -67,21 +67,18 @@ def render_recipes(
 
 
 def list_values(recipe: RecipeConfig | EncoderConfig) -> dict[str, str]:
-    """Return the values of a recipe that are not defaults, nested keys joined by dots.
+    """Return the values of a recipe that are not defaults."""
+    unsaid = {"source", "table"}
+    return flatten(recipe.model_dump(mode="json", exclude_defaults=True, exclude=unsaid))
 
-    `x.name` is called `x`.
-    """
-    values: dict[str, str] = {}
 
-    def add(value: object, prefix: str) -> None:
-        if not isinstance(value, Mapping):
-            values[prefix] = str(value)
-            return
-        for key, item in value.items():
-            add(item, prefix if key == "name" and prefix else f"{prefix}.{key}".lstrip("."))
-
-    add(recipe.model_dump(mode="json", exclude_defaults=True, exclude={"source", "table"}), "")
-    return values
+def flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    """Return nested mappings as one, its keys joined by dots; `x.name` is called `x`."""
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        name = prefix if key == "name" and prefix else f"{prefix}.{key}" if prefix else key
+        flat |= flatten(value, name) if isinstance(value, Mapping) else {name: str(value)}
+    return flat
 
 
 def render_confusion(confusion: Confusion) -> str:

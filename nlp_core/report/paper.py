@@ -43,14 +43,10 @@ class PaperTable(NamedTuple):
 
     def _list_rows(self, part: ComparedPart, entry: Entry) -> list[RowFinding]:
         key = (part.config.title, entry.column, entry.selection)
-        return next(
-            (
-                item.rows
-                for item in self.findings
-                if (item.part, item.column, item.selection) == key
-            ),
-            [],
-        )
+        for item in self.findings:
+            if (item.part, item.column, item.selection) == key:
+                return item.rows
+        return []
 
 
 def render_latex(table: PaperTable) -> str:

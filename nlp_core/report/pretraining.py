@@ -53,8 +53,9 @@ def draw_encoders(curves: Curves, encoders: Mapping[str, EncoderConfig]) -> byte
 def _draw_panel(
     axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, float]]], head: int
 ) -> None:
+    ordered = sorted(lines.items(), key=lambda line: (line[1][-1][1], line[0]), reverse=True)
     places = iter(["bottom", "top"])  # the upper end's number above it, the next one's below
-    for idx, (text, points) in enumerate(sorted(lines.items(), key=_find_end, reverse=True)):
+    for idx, (text, points) in enumerate(ordered):
         steps, values = [step for step, _ in points], [value for _, value in points]
         color = COLORS[idx % len(COLORS)]
         axes.plot(steps, values, "-o", color=color, label=text, linewidth=1.6, ms=3.6)
@@ -78,9 +79,3 @@ def _draw_panel(
     axes.set_axisbelow(True)
     axes.spines["bottom"].set_color(GRID)
     axes.legend(frameon=False)
-
-
-def _find_end(line: tuple[str, Sequence[tuple[int, float]]]) -> tuple[float, str]:
-    """Return the last value of a line, and its name."""
-    name, points = line
-    return points[-1][1], name

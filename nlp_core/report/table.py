@@ -72,7 +72,7 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     pretrained = {name: cells[name] for name in curves}
     trained = {name: cell for name, cell in cells.items() if name not in {*timed, *pretrained}}
     if trained or not cells:
-        making = _render_making(trained, params.recipes) if trained else []
+        making = render_making(trained, params.recipes) if trained else []
         yield Section(making, "Published and measured numbers", draw_figure(comparison))
     # only tables with such cells need these two modules
     if pretrained:
@@ -91,7 +91,7 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
         yield Section(making, "Milliseconds and sentences a second", draw_times(timed))
 
 
-def _render_making(
+def render_making(
     cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]
 ) -> list[str]:
     """Return how the cells were trained, section by section."""

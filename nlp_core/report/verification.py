@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from safetensors import safe_open
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import CellConfig, ExperimentConfig, Params, name_init_stage
+from nlp_core.config.params import ExperimentConfig, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.saving import WEIGHTS
@@ -121,18 +121,18 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
         measured = read_results(table, root).cells if is_measured else {}
         for name, result in sorted(measured.items()):
             # others start from trained cells, which a draw cannot promise
-            is_plain = _starts_from_data(params.list_cells(table).get(name), table, params)
+            cell = params.list_cells(table).get(name)
+            is_plain = (
+                isinstance(cell, ExperimentConfig)
+                and cell.table == table
+                and not params.list_teachers(cell.data)
+                and cell.init.startswith("data/")
+            )
             if is_plain and result.numerics == params.numerics and result.runs:
                 cells.append((table, name, result.seeds))
     draw = random.Random(seed)
     chosen = draw.sample(cells, min(count, len(cells)))
     return [Place(table, name, draw.choice(seeds)) for table, name, seeds in chosen]
-
-
-def _starts_from_data(cell: CellConfig | None, table: str, params: Params) -> bool:
-    if not isinstance(cell, ExperimentConfig) or cell.table != table:
-        return False
-    return not params.list_teachers(cell.data) and cell.init.startswith("data/")
 
 
 def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> list[str]:

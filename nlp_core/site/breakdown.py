@@ -7,12 +7,14 @@ Shape letters: S seeds, N examples or questions, L labels.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import eq
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import precision_recall_fscore_support
 
 from nlp_core.kinds import KINDS
 from nlp_core.metrics.confusion import count_confusions
@@ -51,7 +53,8 @@ def is_number(text: str) -> bool:
 
 def break_down_labels(runs: Runs) -> list[Breakdown]:
     """Return the tables of a task with one label for each example, or several."""
-    right_SN = np.asarray([_compare(run.target, run.prediction) for run in runs.predictions])
+    answers = [(map(_write, run.target), map(_write, run.prediction)) for run in runs.predictions]
+    right_SN = np.asarray([[*map(eq, *pair)] for pair in answers])
     found = []
     scores_SNL = None
     if KINDS.get(runs.task.kind).has_confusion:
@@ -111,10 +114,6 @@ def measure_f1(hits: int, found: int, right: int) -> tuple[float, float, float]:
     )
 
 
-def _compare(target: Sequence[object], prediction: Sequence[object]) -> list[bool]:
-    return [_write(right) == _write(found) for right, found in zip(target, prediction, strict=True)]
-
-
 def _write(answer: object) -> str:
     """Return an answer as text: a label, or several of them in order."""
     return ", ".join(sorted(map(str, answer))) if isinstance(answer, list) else str(answer)
@@ -132,26 +131,17 @@ def _cross(runs: Runs) -> Breakdown:
 
 
 def _slice_by_label(runs: Runs) -> Breakdown:
-    scores: dict[str, list[tuple[float, float, float]]] = {label: [] for label in runs.task.labels}
+    labels, scores = list(runs.task.labels), []
     for run in runs.predictions:
-        pairs = Counter(zip(map(str, run.target), map(str, run.prediction), strict=True))
-        right, found = _sum_pairs(pairs, 0), _sum_pairs(pairs, 1)
-        for label in scores:
-            scores[label].append(measure_f1(pairs[label, label], found[label], right[label]))
-    support = Counter(map(str, runs.predictions[0].target))
+        right, found = [*map(str, run.target)], [*map(str, run.prediction)]
+        scores.append(precision_recall_fscore_support(right, found, labels=labels, zero_division=0))
+    means = 100 * np.asarray([seed[:3] for seed in scores]).mean(0)
     rows = [
-        [label, f"{support[label]:,}", *map(format_mean, zip(*values, strict=True))]
-        for label, values in scores.items()
+        [label, f"{support:,}", *(f"{mean:.2f}" for mean in means[:, idx])]
+        for idx, (label, support) in enumerate(zip(labels, scores[0][3], strict=True))
     ]
     header = ["label", "examples", "precision", "recall", "F1"]
     return Breakdown("By label", header, rows, "Means over seeds.")
-
-
-def _sum_pairs(pairs: Mapping[tuple[str, str], int], place: int) -> Counter[str]:
-    sums: Counter[str] = Counter()
-    for pair, count in pairs.items():
-        sums[pair[place]] += count
-    return sums
 
 
 def _slice_by_confidence(

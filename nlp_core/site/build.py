@@ -41,7 +41,8 @@ def render_pages(project: Project) -> Iterator[tuple[str, str]]:
     """Yield path and text of each page."""
     environment = _build_environment()
     tables = [build_table(name, project) for name in project.tables]
-    tables.sort(key=lambda page: _rank(page.name, project))
+    ranks = {tally.table: idx for idx, tally in enumerate(project.headline.tallies)}
+    tables.sort(key=lambda page: ranks.get(page.name, len(ranks)))
     template = environment.get_template("overview.html")
     figure = read_figure(project.root / FIGURE, "Our numbers less the published ones, by table")
     yield "index.html", template.render(project=project, tables=tables, figure=figure, up="")
@@ -53,12 +54,6 @@ def render_pages(project: Project) -> Iterator[tuple[str, str]]:
     for place in project.places:
         cell = build_cell(place, project)
         yield place.path, template.render(page=cell, project=project, titles=titles, up="../")
-
-
-def _rank(name: str, project: Project) -> int:
-    """Return the place of a table in the headline's order, or the one after all of these."""
-    names = [tally.table for tally in project.headline.tallies]
-    return names.index(name) if name in names else len(names)
 
 
 def _build_environment() -> Environment:
