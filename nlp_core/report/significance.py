@@ -116,7 +116,7 @@ def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
     """
     columns = list(_list_columns(comparison, _read_scores(comparison, root)))
     tests = [column.list_p_values() for column in columns]
-    # rows of several columns have the same names, so a pair is told apart by its column
+    # columns share the names of rows, so the key of a pair includes its column
     corrected = correct_holm(
         {
             Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}"): value
