@@ -20,18 +20,12 @@ from nlp_core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of dvc.yaml, with its templates filled in.
-
-    Attributes:
-        name: such as `finetune@sample_answer_cnn`.
-        command: run from the project's root.
-        inputs: paths it reads; a folder of other stages' outputs is given as those outputs.
-        outputs: paths it writes.
-    """
+    """A stage of dvc.yaml such as `finetune@sample_answer_cnn`, with its templates filled in."""
 
     name: str
     command: str
     inputs: tuple[str, ...]
+    """Paths that it reads; a folder of other stages' outputs is given as those outputs."""
     outputs: tuple[str, ...]
 
     @property
@@ -66,9 +60,9 @@ def find_stale(root: Path) -> dict[str, tuple[str, ...]]:
 
 
 def record_built(root: Path, stages: Iterable[Stage], since: Path) -> None:
-    """Record stages in DVC that another engine ran: those with all outputs newer than `since`.
+    """Record stages in DVC that another engine ran since its run wrote the file `since`.
 
-    `since` is a file written when the run began.
+    These are the stages whose outputs are all newer.
     """
     begun = since.stat().st_mtime_ns
     root = root.resolve()
@@ -79,7 +73,7 @@ def record_built(root: Path, stages: Iterable[Stage], since: Path) -> None:
 
 
 def mark_start(path: Path) -> None:
-    """Write a file newer than every output, with new content in every run."""
+    """Write a file that is newer than every output and has new content in every run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{time.time_ns()}\n", encoding="ascii")
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,14 +78,13 @@ def check_replaceable(folder: Path, *, marker: str, name: str, option: str, forc
     """Raise if writing a folder would replace something that it should not.
 
     Args:
-        folder: the one to write.
-        marker: a file that each folder of its kind has.
+        marker: a file that each folder of this kind has.
         name: of the kind, for messages.
-        option: of the command line, that names another folder.
-        force: whether a folder of the same kind may be replaced.
+        option: the command-line option that names the folder.
+        force: whether to replace a folder of the same kind.
 
     Raises:
-        ConfigError: the folder holds another kind of thing, or its kind and `force` is not set.
+        ConfigError: the folder holds something else, or its own kind and `force` is not set.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -117,6 +117,12 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def ask_git(root: Path, *arguments: str) -> str | None:
+    """Return what Git answers, stripped; None for an error, no answer, or outside a repository."""
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
+    return done.stdout.strip() or None if done.returncode == 0 else None
 
 
 def _dump(value: object) -> str:

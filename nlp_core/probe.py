@@ -26,7 +26,7 @@ Result = Iterable[Tensor]
 
 
 class Probe(NamedTuple):
-    """The digests of all operations by name, and one digest of them."""
+    """The digests of all operations, and one digest of them all."""
 
     operations: Mapping[str, str]
     digest: str
@@ -122,9 +122,9 @@ def _recurrence(build: type[nn.LSTM | nn.GRU]) -> Callable[[], Result]:
 
 
 def _convolution() -> Result:
-    for images, dtype in [(_make(4, 3, 32, 32), None), (_make(1, 3, 9, 9), None)]:
-        x, weight = images.requires_grad_(), _make(8, 3, 3, 3, seed=2).requires_grad_()
-        out = functional.conv2d(x.to(dtype), weight, _make(8, seed=3), padding=1)
+    for shape in [(4, 3, 32, 32), (1, 3, 9, 9)]:
+        x, weight = _make(*shape).requires_grad_(), _make(8, 3, 3, 3, seed=2).requires_grad_()
+        out = functional.conv2d(x, weight, _make(8, seed=3), padding=1)
         yield from (out, *torch.autograd.grad(out.square().sum(), [x, weight]))
     yield functional.conv1d(_make(20, 30, 12), _make(50, 30, 3, seed=2))
 

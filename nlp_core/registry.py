@@ -15,8 +15,8 @@ class Registry(Generic[T]):
 
     Args:
         sort: the singular, for error messages.
-        package: the modules of this package are imported when a name is first asked for, so that a
-            new one is registered by its file.
+        package: its modules are imported when a name is first looked up, so that a new file is
+            enough to register something.
     """
 
     def __init__(self, sort: str, package: str | None = None) -> None:

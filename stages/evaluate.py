@@ -9,8 +9,7 @@ import argparse
 from pathlib import Path
 
 from nlp_core.config.params import Params
-from nlp_core.report.evaluation import evaluate_table
-from nlp_core.report.latency import Timings
+from nlp_core.report.evaluation import Timings, evaluate_table
 from stages._cli import run_stage
 
 

@@ -1,4 +1,4 @@
-"""Tests of nlp_core/site/*breakdown.py, picture.py and plot.py."""
+"""Tests of nlp_core/site/*breakdown.py and picture.py."""
 
 import re
 from pathlib import Path
@@ -12,11 +12,9 @@ from nlp_core.models.description import Node, describe_plan
 from nlp_core.models.plan import plan_model
 from nlp_core.report.examples import Runs, TaskFacts
 from nlp_core.report.results import read_results
-from nlp_core.site.breakdown import Breakdown, is_number, measure_f1
+from nlp_core.site.breakdown import Breakdown, is_number, list_questions, measure_f1
 from nlp_core.site.cell_page import break_down, list_errors
-from nlp_core.site.picture import draw_model
-from nlp_core.site.plot import draw_lines, draw_strip
-from nlp_core.site.ranking_breakdown import list_questions
+from nlp_core.site.picture import draw_lines, draw_model, draw_strip
 from nlp_core.site.tag_breakdown import TypedSpan, sort_error
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -110,7 +108,7 @@ def test_intents_count_among_the_errors_of_a_sentence() -> None:
 
 
 def test_the_sums_agree_with_the_results() -> None:
-    metrics = read_results(ROOT / "results" / "glue.json").cells["cola_bilstm"].metrics
+    metrics = read_results("glue", ROOT).cells["cola_bilstm"].metrics
     counts = np.array(
         [
             [int(text.replace(",", "")) for text in row[1:]]
@@ -121,7 +119,7 @@ def test_the_sums_agree_with_the_results() -> None:
     agreed = find(read_tables("wikiqa", "cnn"), "By number of candidates").rows
     sizes = [int(row[1]) for row in agreed]
     mrr = sum(size * float(row[2]) for size, row in zip(sizes, agreed, strict=True)) / sum(sizes)
-    metrics = read_results(ROOT / "results" / "wikiqa.json").cells["cnn"].metrics
+    metrics = read_results("wikiqa", ROOT).cells["cnn"].metrics
     assert mrr == pytest.approx(metrics["test.mrr"].mean, abs=0.01)  # two places
 
 

@@ -4,11 +4,17 @@ import pytest
 from fabricated import PUBLISHED, make_project, make_published
 
 from nlp_core.config.published import NumberConfig, read_published
-from nlp_core.report.comparison import Comparison, Entry, compare, judge, judge_trend
+from nlp_core.report.comparison import (
+    Comparison,
+    Entry,
+    compare,
+    judge,
+    judge_trend,
+    read_comparison,
+)
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.headline import count_outcomes
 from nlp_core.report.markdown import summarise_outcomes
-from nlp_core.report.measured_table import read_comparison
 from nlp_core.report.results import summarise
 
 

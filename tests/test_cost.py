@@ -47,7 +47,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def read_trial(root: Path) -> Results:
-    return read_results(root / "results" / "trial.json")
+    return read_results("trial", root)
 
 
 def record(root: Path) -> Costs:

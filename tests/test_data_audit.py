@@ -346,14 +346,14 @@ def test_the_tasks_of_all_tables_are_audited() -> None:
     params, tables = read_params(ROOT / "params.yaml"), sorted((ROOT / "results").glob("*.json"))
     assert tables
     for path in tables:
-        texts = render_audits(read_results(path).cells, params, ROOT)
+        texts = render_audits(read_results(path.stem, ROOT).cells, params, ROOT)
         assert texts[0].startswith("## "), path.stem
         assert not any(text.startswith("Not audited") for text in texts), path.stem
 
 
 def test_a_report_says_what_is_not_audited_or_was_audited_with_other_data(tmp_path: Path) -> None:
     params = read_params(ROOT / "params.yaml")
-    cells = read_results(ROOT / "results" / "wikiqa.json").cells
+    cells = read_results("wikiqa", ROOT).cells
     texts = render_audits(cells, params, tmp_path)
     assert texts[1] == "Not audited: wikiqa; run `reglue data audit wikiqa --keep`."
     kept = json.loads((ROOT / "results" / "audit" / "wikiqa.json").read_text())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nlp_core.report.golden import check_golden
+from nlp_core.report.difference import check_golden
 from nlp_core.report.results import read_results
 from tests.workflow_project import OUTPUTS, ROOT, Project, copy_workflow
 
@@ -62,7 +62,7 @@ def test_results_are_the_golden_ones(by_dvc: Project, tmp_path: Path) -> None:
     for source, name in [(by_dvc.root, "results"), (ROOT, "reports/golden")]:
         (tmp_path / name).mkdir(parents=True)
         shutil.copy2(source / name / f"{TABLE}.json", tmp_path / name)
-    results = read_results(tmp_path / "results" / f"{TABLE}.json")
+    results = read_results(TABLE, tmp_path)
     assert sorted(results.cells) == sorted(list_cells(by_dvc))
     check_golden(TABLE, tmp_path)
 

@@ -8,8 +8,8 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_json
+from nlp_core.report.comparison import find_interval
 from nlp_core.report.difference import list_moved, read_revision
-from nlp_core.report.gain import find_interval
 from nlp_core.report.results import Score
 
 

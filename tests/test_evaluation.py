@@ -76,7 +76,7 @@ def test_results_have_the_same_bytes_every_time(tmp_path: Path) -> None:
     evaluate(second)
     path = Path("results", "trial.json")
     assert (first / path).read_bytes() == (second / path).read_bytes()
-    assert read_results(first / path).table == "trial"
+    assert read_results("trial", first).table == "trial"
 
 
 def test_a_cell_that_params_do_not_have_is_left_out(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_one_cell_is_measured_alone_and_the_others_are_kept(tmp_path: Path) -> N
 def test_a_table_that_was_never_measured_begins_with_all_its_cells_named(tmp_path: Path) -> None:
     root = make_project(tmp_path, cells=["alpha"])
     evaluate_table("trial", root, only=["alpha"])
-    assert list(read_results(root / "results" / "trial.json").cells) == ["alpha"]
+    assert list(read_results("trial", root).cells) == ["alpha"]
 
 
 def test_kept_numbers_must_be_of_the_cells_that_params_describe(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_cell_that_was_never_measured_is_not_passed_over(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"gamma: found nothing of this cell.*`--cell gamma`"):
         evaluate_table("trial", root, only=["beta"])
     evaluate_table("trial", root, only=["beta", "gamma"])
-    assert sorted(read_results(root / "results" / "trial.json").cells) == ["alpha", "beta", "gamma"]
+    assert sorted(read_results("trial", root).cells) == ["alpha", "beta", "gamma"]
 
 
 def test_a_cell_that_the_table_does_not_have_is_named(tmp_path: Path) -> None:

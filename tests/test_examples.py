@@ -8,7 +8,7 @@ import pytest
 
 from nlp_core.config.params import Params
 from nlp_core.errors import DataError
-from nlp_core.report.cell import read_cell as read_trained
+from nlp_core.report.cell import read_trained
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.report.examples import find_examples, measure_examples, write_examples
 from nlp_core.report.results import CellResult, read_results
@@ -37,7 +37,7 @@ def assert_scores(found: dict[str, list[float]], expected: CellResult) -> None:
 
 @pytest.mark.parametrize(("table", "name"), COMMITTED)
 def test_committed_predictions_give_the_committed_scores(table: str, name: str) -> None:
-    expected = read_results(ROOT / "results" / f"{table}.json").cells[name]
+    expected = read_results(table, ROOT).cells[name]
     assert_scores(measure_examples(find_examples(table, name, ROOT)), expected)
 
 

@@ -8,8 +8,8 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError
+from nlp_core.report.comparison import read_comparison
 from nlp_core.report.explanation import explain
-from nlp_core.report.measured_table import read_comparison
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,4 +1,4 @@
-"""Tests of nlp_core/report/gain.py, and of what the report shows of a gain."""
+"""Tests of gains in nlp_core/report/comparison.py, and of what the report shows of them."""
 
 import math
 from fractions import Fraction
@@ -10,13 +10,12 @@ from scipy.stats import ttest_ind
 
 from nlp_core.config.published import PublishedTable, read_published
 from nlp_core.errors import ConfigError
-from nlp_core.report.comparison import Comparison, Entry, compare
+from nlp_core.report.comparison import Comparison, Entry, compare, find_interval, measure_gain
 from nlp_core.report.evaluation import summarise
 from nlp_core.report.figure import draw_figure
-from nlp_core.report.gain import find_interval, measure_gain
-from nlp_core.report.making import render_making
 from nlp_core.report.markdown import render_report, summarise_outcomes
 from nlp_core.report.results import CellResult, Results, TaskSplits
+from nlp_core.report.table import render_making
 from tests.tiny import make_recipe
 
 PUBLISHED = """

@@ -5,8 +5,8 @@ import pytest
 from fabricated import make_project
 
 from nlp_core.errors import DataError
+from nlp_core.report.difference import accept_golden, check_golden, collect_golden, compare_golden
 from nlp_core.report.evaluation import evaluate_table
-from nlp_core.report.golden import accept_golden, check_golden, collect_golden, compare_golden
 from nlp_core.report.results import Results, read_results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def read(root: Path) -> Results:
-    return read_results(root / "results" / "trial.json")
+    return read_results("trial", root)
 
 
 def change_results(root: Path, old: str, new: str) -> None:

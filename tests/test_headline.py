@@ -1,4 +1,4 @@
-"""Tests of nlp_core/report/{headline,headline_figure}.py."""
+"""Tests of nlp_core/report/headline.py."""
 
 from pathlib import Path
 
@@ -8,8 +8,18 @@ from fabricated import make_project, make_published
 from nlp_core.config.published import PublishedTable
 from nlp_core.report.comparison import compare
 from nlp_core.report.evaluation import evaluate_table
-from nlp_core.report.headline import ComparedNumber, Headline, Tally, count_outcomes, read_headline
-from nlp_core.report.headline_figure import COLORS, NOT_RUN, SLOTS, draw_headline, stack
+from nlp_core.report.headline import (
+    COLORS,
+    NOT_RUN,
+    SLOTS,
+    ComparedNumber,
+    Headline,
+    Tally,
+    count_outcomes,
+    draw_headline,
+    read_headline,
+    stack,
+)
 from nlp_core.report.results import Results
 from tests.test_gain import make_result
 

@@ -17,8 +17,7 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.export import timing
 from nlp_core.export.latency import Timing
 from nlp_core.files import write_json
-from nlp_core.report.evaluation import evaluate_table
-from nlp_core.report.latency import measure_export
+from nlp_core.report.evaluation import evaluate_table, measure_export
 from nlp_core.report.results import read_results
 from nlp_core.report.table import write_report
 from tests.fabricated import make_project
@@ -124,7 +123,7 @@ def test_the_report_has_runs_and_machine_and_is_the_same_again(
     root: Path, timed: timing.TimedExport
 ) -> None:
     evaluate_table("times", root, time_export=lambda *_: timed)
-    results = read_results(root / "results/times.json")
+    results = read_results("times", root)
     assert list(results.cells) == ["beta_eager", "beta_float32", "beta_int8"]
     assert {cell.seeds[0] for cell in results.cells.values()} == {2}
     write_report("times", root)

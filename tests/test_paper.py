@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.report.measured_table import read_comparison
+from nlp_core.report.comparison import read_comparison
 from nlp_core.report.paper import FORMATS, PaperTable, name_macro
 from nlp_core.report.significance import ColumnFinding, RowFinding, find_differences
 from nlp_core.statistics import Interval

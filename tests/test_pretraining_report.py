@@ -8,8 +8,8 @@ import pytest
 
 from nlp_core.errors import DataError
 from nlp_core.files import digest_json, write_json
+from nlp_core.report.comparison import read_comparison
 from nlp_core.report.evaluation import evaluate_table
-from nlp_core.report.measured_table import read_comparison
 from nlp_core.report.table import write_report
 from tests.tiny_corpus import make_params
 

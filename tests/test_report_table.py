@@ -7,11 +7,10 @@ import pytest
 from fabricated import make_project, make_published
 
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.report.comparison import read_comparison
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.figure import draw_figure, split_panels
-from nlp_core.report.making import flatten
-from nlp_core.report.markdown import render_rows, summarise_outcomes
-from nlp_core.report.measured_table import read_comparison
+from nlp_core.report.markdown import flatten, render_rows, summarise_outcomes
 from nlp_core.report.table import write_report
 
 
@@ -148,7 +147,7 @@ def test_flatten_calls_a_choice_by_its_key() -> None:
     nested = {"optimizer": {"name": "adam", "lr": 0.1}, "epochs": 3, "name": "outer"}
     assert flatten(nested) == {
         "optimizer": "adam",
-        "optimizer.lr": 0.1,
-        "epochs": 3,
+        "optimizer.lr": "0.1",
+        "epochs": "3",
         "name": "outer",
     }

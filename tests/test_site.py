@@ -22,7 +22,7 @@ MOST_BYTES = 5_000_000
 
 
 def read_measured(table: str) -> Results:
-    return read_results(ROOT / "results" / f"{table}.json")
+    return read_results(table, ROOT)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from nlp_core.metrics import Predictions
+from nlp_core.report.comparison import read_comparison
 from nlp_core.report.examples import find_examples, read_runs
-from nlp_core.report.measured_table import read_comparison
 from nlp_core.report.results import read_results
 from nlp_core.report.significance import find_differences, measure_variation, render_differences
 from nlp_core.statistics import (
@@ -58,7 +58,7 @@ def make_area(
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_score_of_all_examples_is_the_committed_one(path: Path) -> None:
-    cell = read_results(ROOT / "results" / f"{path.parent.name}.json").cells[path.stem]
+    cell = read_results(path.parent.name, ROOT).cells[path.stem]
     compared = 0
     for runs in read_runs(path):
         for metric in runs.task.metrics:

@@ -1,4 +1,4 @@
-"""Tests of nlp_core/report/summary.py, and of what README.md says."""
+"""Tests of the parts of README.md that nlp_core/report/headline.py writes, and of README.md."""
 
 import re
 import shlex
@@ -10,9 +10,13 @@ from fabricated import make_project, make_published
 from nlp_core.cli import main
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.report.evaluation import evaluate_table
-from nlp_core.report.headline import read_headline
-from nlp_core.report.headline_figure import draw_headline
-from nlp_core.report.summary import FIGURE, fill_markers, update_readme
+from nlp_core.report.headline import (
+    FIGURE,
+    draw_headline,
+    fill_markers,
+    read_headline,
+    update_readme,
+)
 from tests.user_files import make_texts
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,4 +1,4 @@
-"""Tests of nlp_core/tracking/{runs,store,importing}.py."""
+"""Tests of nlp_core/tracking/store.py."""
 
 import json
 import os
@@ -11,8 +11,18 @@ from fabricated import edit_json, make_project
 
 from nlp_core.errors import ConfigError
 from nlp_core.report.evaluation import evaluate_table
-from nlp_core.tracking.runs import Point, TrackedCell, collect_cells, flatten
-from nlp_core.tracking.store import CELL, KEY, LEVEL, SEED, import_runs, spell
+from nlp_core.tracking.store import (
+    CELL,
+    KEY,
+    LEVEL,
+    SEED,
+    Point,
+    TrackedCell,
+    collect_cells,
+    flatten,
+    import_runs,
+    spell,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -202,5 +202,5 @@ def test_an_encoder_trained_again_is_identical(
     assert list_places(params, tmp_path, table="pretrain", cells=[], seeds=[]) == [place]
     (verdict,) = verify([place], params, tmp_path, tmp_path / "again")
     assert verdict == SeedVerdict(place, "identical")
-    committed = read_results(tmp_path / "results/pretrain.json").cells["tiny"]
+    committed = read_results("pretrain", tmp_path).cells["tiny"]
     assert len(committed.runs[str(place.seed)].validations) >= 2

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     if options.table not in params.tables:
         hint = suggest(options.table, params.tables)
         raise ConfigError(f"table '{options.table}': unknown. {hint}")
-    results = read_results(root / "results" / f"{options.table}.json")
+    results = read_results(options.table, root)
     costs = _record(results, params, root) if options.record else read_costs(options.table, root)
     found = measure_costs(results, params, costs)
     if options.json:

@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from nlp_core.report.comparison import read_comparison
     from nlp_core.report.explanation import explain  # scipy: a second
-    from nlp_core.report.measured_table import read_comparison
 
     root = Path()
     params = read_params(root / "params.yaml")

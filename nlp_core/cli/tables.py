@@ -13,9 +13,8 @@ from nlp_core.cli.program import Command
 from nlp_core.config.published import read_published
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.files import replacing
-from nlp_core.report.comparison import Comparison
+from nlp_core.report.comparison import Comparison, is_measured, list_tables, read_comparison
 from nlp_core.report.markdown import build_grid, render_notes, summarise_outcomes
-from nlp_core.report.measured_table import is_measured, list_tables, read_comparison
 from nlp_core.report.paper import FORMATS, PaperTable
 from nlp_core.report.significance import find_differences
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 from pydantic import Field
 
 from nlp_core.config.export import ExportConfig
@@ -17,18 +17,14 @@ from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import DataError
 from nlp_core.files import digest_json
 from nlp_core.metrics import Predictions
-from nlp_core.report.results import CellResult, Record, RunDigests, read_record
+from nlp_core.report.results import CellResult, Provenance, RunDigests, TaskSplits, read_record
 
 
-class CellTask(Record):
+class CellTask(TaskSplits):
     """What is measured of a task and how."""
 
-    kind: str
     labels: list[str]
     metrics: list[str]
-    select_split: str
-    report_split: str
-    further_report_splits: list[str] = Field(default_factory=list)
     scheme: str | None
     footnotes: list[str]
 
@@ -37,45 +33,35 @@ class CellRun(RunDigests):
     """One seed of a cell."""
 
     epochs: dict[str, float]
-    """The epoch that was chosen, for each way of choosing: honest, paper."""
+    """The chosen epoch, by the way of choosing: honest, paper."""
 
 
-class TrainedCell(Record):
+class TrainedCell(Provenance):
     """The content of cell.json, which training writes last."""
 
     table: str
     cell: str
-    model: str
-    recipe: str
-    recipe_digest: str | None = None
-    """Of the recipe's values; null of a cell from before there was one."""
-    seeds: list[int]
-    data: dict[str, str]
-    init: dict[str, str] | None
-    numerics: int
-    fingerprint: dict[str, str]
-    parameters: dict[str, int]
     tasks: dict[str, CellTask]
     runs: dict[str, CellRun]
     metrics: dict[str, float] = Field(default_factory=dict)
-    """What pre-training measured."""
+    """What pretraining measured."""
     bundles: dict[str, dict[str, Any]] = Field(default_factory=dict)  # Any: numbers, flags, names
-    """Of an export by variant what its check measured, and its bytes."""
+    """By variant of an export: what its check measured, and its bytes."""
 
 
 class PredictedSplit(NamedTuple):
-    """The predictions of one split, by the weights of one way of choosing the epoch."""
+    """The predictions for one split, by the weights of one way of choosing the epoch."""
 
     split: str
     selection: str
     predictions: Predictions
 
 
-def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> TrainedCell:
+def read_trained(name: str, item: CellConfig, params: Params, root: Path) -> TrainedCell:
     """Read the cell.json of a finished cell and check that the grid still describes it.
 
     Raises:
-        DataError: the cell is not finished, or was made otherwise than the grid says.
+        DataError: the cell is not finished, or the grid now describes another one.
     """
     path = find_folder(name, item, root) / "cell.json"
     command = f"dvc repro {name_stage(name, item)}"
@@ -96,11 +82,7 @@ def read_cell(name: str, item: CellConfig, params: Params, root: Path) -> Traine
 
 
 def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Params) -> str | None:
-    """Return how a cell differs from what the grid says of it now, or None.
-
-    Args:
-        cell: what training left, or what was measured of that.
-    """
+    """Return how a cell differs from what the grid says of it now, or None."""
     if isinstance(item, EncoderConfig):
         is_same = cell.recipe_digest == digest_json(item.describe())
         if is_same and cell.numerics == params.numerics:
@@ -128,17 +110,7 @@ def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Pa
     return None
 
 
-def check_finished(name: str, params: Params, root: Path) -> None:
-    """Refuse a cell that is not trained, or otherwise than the grid says.
-
-    Raises:
-        DataError: the cell is not finished, or was trained otherwise than the grid says.
-    """
-    read_cell(name, params.experiments[name], params, root)
-
-
 def find_folder(name: str, item: CellConfig, root: Path) -> Path:
-    """Return the folder of a cell of the grid."""
     return root / name_folder(item.table, name)
 
 
@@ -153,7 +125,7 @@ def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[Predict
     """Read the predictions of one seed for one task, split by split.
 
     Args:
-        stage: the DVC stage that writes the file.
+        stage: the DVC stage that writes the file, for messages.
 
     Raises:
         DataError: the file is missing, or lacks a column.
@@ -161,33 +133,26 @@ def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[Predict
     if not path.exists():
         raise DataError(f"{path}: there is no such file; run `dvc repro --force {stage}`.")
     table = pq.read_table(path)
-    missing = [
-        name
-        for name in ("split", "selection", "target", "prediction")
-        if name not in table.column_names
-    ]
-    if missing:
+    needed = ("split", "selection", "target", "prediction")
+    if missing := [name for name in needed if name not in table.column_names]:
         raise DataError(
             f"{path}: found no column '{missing[0]}' among {table.column_names}; the file is not "
             f"what training writes: run `dvc repro --force {stage}`."
         )
-    split = np.asarray(table["split"].to_pylist(), dtype=np.str_)
-    selection = np.asarray(table["selection"].to_pylist(), dtype=np.str_)
-    for which in sorted(set(zip(split.tolist(), selection.tolist(), strict=True))):
-        rows = table.filter((split == which[0]) & (selection == which[1]))
-        yield PredictedSplit(which[0], which[1], _build_predictions(rows, task))
+    pairs = table.select(["split", "selection"]).group_by(["split", "selection"]).aggregate([])
+    for split, selection in sorted(tuple(pair.values()) for pair in pairs.to_pylist()):
+        is_chosen = (pc.field("split") == split) & (pc.field("selection") == selection)
+        yield PredictedSplit(split, selection, _build_predictions(table.filter(is_chosen), task))
 
 
 def _build_predictions(rows: pa.Table, task: CellTask) -> Predictions:
     names = rows.column_names
-    score: NDArray[np.float64] | None = None
-    if "score" in names:
-        score = np.asarray(rows["score"].to_pylist(), dtype=np.float64)
+    has_score = "score" in names
     return Predictions(
         labels=task.labels,
         target=rows["target"].to_pylist(),
         prediction=rows["prediction"].to_pylist(),
-        score=score,
+        score=np.asarray(rows["score"].to_pylist(), np.float64) if has_score else None,
         group=rows["group"].to_numpy() if "group" in names else None,
         scheme=task.scheme,
     )

@@ -1,43 +1,68 @@
 """Compare what we measured with what a paper printed, and give each number its verdict."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nlp_core.config.published import NumberConfig, PartConfig, PublishedTable, RowConfig
+from scipy.stats import t as student
+
+from nlp_core.config.published import (
+    NumberConfig,
+    PartConfig,
+    PublishedTable,
+    RowConfig,
+    read_published,
+)
 from nlp_core.metrics import is_lower_better
-from nlp_core.report.gain import SMALLEST, Gain, expect_run, measure_gain
-from nlp_core.report.results import CellResult, Results, Score
-from nlp_core.statistics import Interval
+from nlp_core.report.results import CellResult, Results, Score, find_results, read_results
+from nlp_core.statistics import CONFIDENCE, Interval, add_variances
 
 Outcome = Literal[
     "above", "reproduced", "below", "trend", "no trend", "no verdict", "ours", "reference", "open"
 ]
+GainOutcome = Literal["gain", "no gain here", "loss", "one seed", "no spread", "open"]
 Selection = Literal["honest", "paper"]
 
-NO_EXPERIMENT = "no experiment has that cell"
-NO_METRIC = "the task is not measured by it"
+SMALLEST = 1e-6  # results are rounded to 6 places: a smaller difference is none
 SHOWN: Mapping[str, list[Selection]] = {
     "honest": ["honest"],
     "paper": ["paper", "honest"],
     "both": ["honest", "paper"],
 }
-"""By how a part says that the epoch was chosen: which of our numbers it shows, in their order."""
+"""Which of our numbers a part shows, in order, by its way of choosing the epoch."""
 
 
 class Verdict(NamedTuple):
-    """What came of a number.
+    """How our number compares with the published one, and what the report says of it.
 
-    Attributes:
-        outcome: its sort. `reproduced`: one more run of ours is expected to reach the published
-            number; `above` and `below`: it is expected to be better or worse, also where lower is
-            better; `no verdict`: ours is one run, or depends on the hardware. `ours` has nothing to
-            compare with, `reference` nothing of ours, `open` is not run.
-        text: what the report says of it.
+    `reproduced`: one more run of ours is expected to reach the published number; `above` and
+    `below`: it is expected to be better or worse, also where lower is better; `no verdict`: ours is
+    one run, or depends on the hardware. `ours` has nothing to compare with, `reference` nothing of
+    ours, `open` is not run.
     """
 
     outcome: Outcome
     text: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One of our numbers compared with that of another row of its column.
+
+    Attributes:
+        outcome: `gain` and `loss` where the whole interval is on one side of 0, `no gain here`
+            where it holds 0; without an interval `one seed` or `no spread`; `open` where the other
+            row has no number.
+        difference: our mean less the other row's; None if the other row was not measured.
+        interval: the 95 % confidence interval of the difference over seeds, if there is one.
+    """
+
+    over: str
+    outcome: GainOutcome
+    difference: float | None = None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +71,6 @@ class Entry:
 
     Attributes:
         metric: its key in the results.
-        selection: how the epoch of our number was chosen.
         cell: our experiment; None for a number that is there for reference only.
         number: what was printed; without a value where the paper has none.
         ours: what we measured; None where it was not.
@@ -81,11 +105,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ComparedPart:
-    """A grid of a table with our numbers in it.
-
-    Attributes:
-        entries: its numbers in the grid's order; two for one where two ways of choosing are shown.
-    """
+    """A grid of a table with our numbers; two entries where two ways of choosing are shown."""
 
     config: PartConfig
     entries: list[Entry]
@@ -93,11 +113,7 @@ class ComparedPart:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A whole table with our numbers in it.
-
-    Attributes:
-        parts: its grids, and one more for cells that no grid shows.
-    """
+    """A whole table with our numbers; its last part has the cells that no published grid shows."""
 
     published: PublishedTable
     results: Results
@@ -105,8 +121,28 @@ class Comparison:
 
     @property
     def entries(self) -> list[Entry]:
-        """The numbers of all parts."""
         return [entry for part in self.parts for entry in part.entries]
+
+
+def list_tables(root: Path) -> list[str]:
+    """Return the tables that have published numbers, sorted."""
+    return sorted(path.stem for path in (root / "reports" / "published").glob("*.yaml"))
+
+
+def is_measured(table: str, root: Path) -> bool:
+    return find_results(table, root).exists()
+
+
+def read_comparison(table: str, root: Path, *, allow_missing: bool = False) -> Comparison:
+    """Read the published and the measured numbers of a table and compare them.
+
+    Args:
+        allow_missing: whether a table without results has nothing measured, or is an error.
+    """
+    published = read_published(root / "reports" / "published" / f"{table}.yaml")
+    if allow_missing and not is_measured(table, root):
+        return compare(published, Results(table=table, cells={}))
+    return compare(published, read_results(table, root))
 
 
 def compare(published: PublishedTable, results: Results) -> Comparison:
@@ -129,9 +165,7 @@ def judge(
     seeds expect of one more run.
 
     Args:
-        ours: in points or in the metric's own units.
-        decimals: of the published number; it was rounded to them.
-        lower_is_better: whether less of the metric is better.
+        decimals: those of the published number, which was rounded to them.
     """
     if number.value is None:
         return Verdict("ours", "no published number")
@@ -149,21 +183,60 @@ def judge(
 
 
 def judge_trend(ours: float, published: float, against: str) -> Verdict:
-    """Return the verdict of a difference between two rows for the claim `trend`.
-
-    Args:
-        ours: our difference, in points.
-        published: the paper's.
-        against: the row that both are differences to.
-    """
+    """Return the verdict of a difference to the row `against`, in points, for the claim `trend`."""
     holds = ours * published > 0 or abs(ours - published) <= SMALLEST
     text = f"{ours:+.2f} to {against}, paper {published:+.2f}"
     return Verdict("trend", f"trend: {text}") if holds else Verdict("no trend", f"no trend: {text}")
 
 
+def measure_gain(
+    score: Score, other: Score | None, over: str, *, lower_is_better: bool = False
+) -> Gain:
+    """Return what a number gains over that of another row; where lower is better, it is below 0."""
+    if other is None:
+        return Gain(over, "open")
+    difference = score.mean - other.mean
+    interval = find_interval(score, other)
+    if interval is None:
+        return Gain(over, "one seed" if min(score.n, other.n) == 1 else "no spread", difference)
+    better, worse = interval.low > 0, interval.high < 0
+    if lower_is_better:
+        better, worse = worse, better
+    outcome: GainOutcome = "gain" if better else "loss" if worse else "no gain here"
+    return Gain(over, outcome, difference, interval)
+
+
+def expect_run(score: Score) -> Interval | None:
+    """Return where the score of one more run is expected, with 95 % confidence.
+
+    m - q s sqrt(1 + 1/n) to m + q s sqrt(1 + 1/n), with q the quantile of Student's t for n - 1
+    degrees of freedom. It covers the chance of seeds; the split stays the same. One seed shows no
+    spread, so there is none.
+    """
+    if score.n == 1:
+        return None
+    quantile = float(student.ppf((1 + CONFIDENCE) / 2, score.n - 1))
+    reach = quantile * score.sd * math.sqrt(1 + 1 / score.n)
+    return Interval(score.mean - reach, score.mean + reach)
+
+
+def find_interval(score: Score, other: Score) -> Interval | None:
+    """Return the confidence interval of the difference of two means over different seeds.
+
+    d - q e to d + q e with e^2 = s1^2 / n1 + s2^2 / n2 and q the quantile of Student's t, see
+    `add_variances`. There is none where one mean is of one seed, or neither has any spread.
+    """
+    if min(score.n, other.n) < 2 or max(score.sd, other.sd) < SMALLEST:
+        return None
+    error = add_variances((item.sd**2 / item.n, item.n - 1) for item in (score, other))
+    reach = float(student.ppf((1 + CONFIDENCE) / 2, error.freedom)) * math.sqrt(error.variance)
+    difference = score.mean - other.mean
+    return Interval(difference - reach, difference + reach)
+
+
 @dataclass(frozen=True)
 class _Place:
-    """A place of a grid: a row, a column, and all that is known of it."""
+    """A row and a column of a grid."""
 
     part: PartConfig
     row: RowConfig
@@ -247,14 +320,14 @@ class _Place:
     def _explain_absence(self) -> Verdict:
         reason = self.number.reason or self.row.reason
         if self.cell in self.results.cells and self.number.claim != "not_run":
-            return Verdict("open", f"not run: {NO_METRIC}")
+            return Verdict("open", "not run: the task is not measured by it")
         if reason is not None:
             return Verdict("open", f"not run [{reason}]")
         if self.cell is None:
             return Verdict("reference", "for reference")
         if self.row.table is not None:
             return Verdict("reference", f"see table {self.row.table}")
-        return Verdict("open", f"not run: {NO_EXPERIMENT}")
+        return Verdict("open", "not run: no experiment has that cell")
 
 
 def _compare_part(part: PartConfig, results: Results) -> list[Entry]:

@@ -1,6 +1,6 @@
 """What the cells of a table cost: core time, memory and an estimate of energy.
 
-Training notes times in runs/, which Git ignores. `reglue cost TABLE --record` takes them over into
+Training notes times in runs/, which Git ignores. `reglue cost TABLE --record` copies them to
 results/cost/<table>.json, which the report shows. No stage depends on that file, so no result does.
 """
 
@@ -32,13 +32,13 @@ class RunNote(Record):
     cpu_seconds: float | None = None
     """Computed by one process; null in a note from before it was measured."""
     peak_bytes: int | None = None
-    """The most memory that one process held."""
+    """The most memory of one process."""
     processes: int = 1
     """How many trained together."""
     device: str = CPU
     processor: str | None = None
     is_resumed: bool = False
-    """Whether a checkpoint went on, so that the times are of the last part only."""
+    """Whether it went on from a checkpoint, so that the times are of the last part only."""
 
     @property
     def core_seconds(self) -> float:
@@ -50,7 +50,7 @@ class RunCost(RunNote):
     """The cost of one seed whose results are committed."""
 
     weights: str | None = None
-    """sha256 of the weights that the run gave; null of a cell whose digests were not kept."""
+    """sha256 of the run's weights; null if the cell's digests were not kept."""
 
 
 class Costs(Record):
@@ -63,15 +63,12 @@ class Costs(Record):
 
 @dataclass(frozen=True)
 class CellCost:
-    """What is known of the cost of a cell's committed results.
-
-    Attributes:
-        runs: by seed.
-        missing: seeds without a record.
-    """
+    """What is known of the cost of a cell's committed results."""
 
     runs: Mapping[str, RunCost]
+    """By seed."""
     missing: list[str]
+    """Seeds without a record."""
 
     @property
     def core_seconds(self) -> float:
@@ -106,16 +103,11 @@ def estimate_watt_hours(core_seconds: float) -> float:
 
 
 def find_costs(table: str, root: Path) -> Path:
-    """Return the file of a table's costs."""
     return root / "results" / "cost" / f"{table}.json"
 
 
 def read_costs(table: str, root: Path) -> Costs:
-    """Return the committed costs of a table; none if it has no file.
-
-    Raises:
-        DataError: the file is damaged.
-    """
+    """Return the committed costs of a table; none if it has no file."""
     path = find_costs(table, root)
     if not path.exists():
         return Costs(table=table)
@@ -123,17 +115,9 @@ def read_costs(table: str, root: Path) -> Costs:
 
 
 def record_costs(results: Results, params: Params, root: Path) -> Costs:
-    """Take over what runs/ has of a table, write results/cost/<table>.json and return it.
+    """Copy the notes of a table's runs from runs/ to results/cost/<table>.json and return them.
 
     What runs/ does not have stays as it is in the file.
-
-    Args:
-        results: those of the table.
-        params: params.yaml and grid/.
-        root: the project's root.
-
-    Raises:
-        DataError: a note or the file is damaged.
     """
     table = results.table
     known = read_costs(table, root).cells
@@ -165,13 +149,7 @@ def select_trained(results: Results, params: Params) -> dict[str, CellResult]:
 
 
 def measure_costs(results: Results, params: Params, costs: Costs) -> dict[str, CellCost]:
-    """Return the cost of each trained cell: the records of runs that gave the committed weights.
-
-    Args:
-        results: those of the table.
-        params: params.yaml and grid/.
-        costs: the records.
-    """
+    """Return the cost of each trained cell: the records of runs that gave the committed weights."""
     found = {}
     for name, cell in select_trained(results, params).items():
         records = costs.cells.get(name, {})
@@ -186,11 +164,7 @@ def measure_costs(results: Results, params: Params, costs: Costs) -> dict[str, C
 
 
 def render_cost(found: Mapping[str, CellCost]) -> str:
-    """Return what the training of a table cost, in a paragraph; nothing if it trains no cell.
-
-    Args:
-        found: by cell.
-    """
+    """Return what the training of a table's cells cost, in a paragraph; nothing without cells."""
     if not found:
         return ""
     recorded = [cell for cell in found.values() if cell.runs]
@@ -207,7 +181,7 @@ def render_cost(found: Mapping[str, CellCost]) -> str:
 
 
 def describe_cost(cell: CellCost) -> dict[str, str]:
-    """Return what is known of the cost of one cell, as named facts."""
+    """Return what is known of the cost of a cell, as named facts."""
     if not cell.runs:
         return {"training": "no record"}
     least = "at least " if cell.is_lower_bound else ""

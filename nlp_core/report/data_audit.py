@@ -1,4 +1,4 @@
-"""The section of a report on its data: what the kept audits counted, a line for each task."""
+"""The section of a report on its data: the counts of the kept audits, a line for each task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from nlp_core.report.results import CellResult
 
 SIGNIFICANT = 0.01
 TAUGHT = "taught"
-"""Instead of a digest: a teacher adds scores to the data, which is audited without them."""
+"""Stands for a digest: a teacher adds scores to the data, which is audited without them."""
 HEADER = ["task", "examples of train", "repeated", "conflicting labels", "in train"]
 HEADER += ["share 13 words with train", "shift of labels", "shift of lengths"]
 EXPLANATION = (
@@ -33,16 +33,7 @@ EXPLANATION = (
 
 
 def render_audits(cells: Mapping[str, CellResult], params: Params, root: Path) -> list[str]:
-    """Return the section on the data of some cells; empty without cells.
-
-    Args:
-        cells: what was measured.
-        params: params.yaml.
-        root: the project's root.
-
-    Raises:
-        DataError: a kept audit is not what the audit writes.
-    """
+    """Return the section on the data of some cells; empty without cells."""
     digests: dict[str, set[str]] = {}
     for task, digest in _list_tasks(cells, params):
         digests.setdefault(task, set()).add(digest)

@@ -1,16 +1,17 @@
 """Measure the cells of a table: artifacts/cells/<table>/ -> results/<table>.json.
 
-Trained cells by the predictions that training wrote down, which go to results/examples/<table>/ in
-a small form; of students also their teachers, of whatever table. Pretrained cells by what their run
-measured, and exports by times that are taken now.
+Trained cells are measured by the predictions that training wrote, and the teachers of students too,
+whatever their table. Pretrained cells have what their run measured; exports are timed now.
 """
 
+import json
 import logging
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
-from nlp_core.config.export import ExportConfig
+from nlp_core.config.export import EAGER, TEACHER, ExportConfig
 from nlp_core.config.params import GRID, CellConfig, ExperimentConfig, Params, read_params
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
@@ -21,18 +22,15 @@ from nlp_core.report.cell import (
     TrainedCell,
     find_difference,
     find_folder,
-    read_cell,
     read_predictions,
+    read_trained,
 )
 from nlp_core.report.examples import find_examples, write_examples
-from nlp_core.report.latency import TimeExport, measure_export
-from nlp_core.report.pretraining import read_curves
 from nlp_core.report.results import (
     CellResult,
     Results,
-    RunDigests,
     Score,
-    TaskSplits,
+    find_results,
     read_results,
     summarise,
 )
@@ -40,8 +38,40 @@ from nlp_core.report.results import (
 log = logging.getLogger(__name__)
 
 Metrics = dict[str, float]
-REPORTED = "reported"
-"""Instead of a split, where a task reports on several: their mean."""
+EXACT = "float32"
+MEGABYTE = 1e6
+
+
+class Times(Protocol):
+    """What a run measured of one way of running a model; `whole` includes featurising.
+
+    Times are milliseconds a sentence at batch 1 by percentile; rates are sentences a second in
+    batches.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> Mapping[int, float]: ...
+    @property
+    def whole(self) -> Mapping[int, float]: ...
+    @property
+    def model_rate(self) -> float: ...
+    @property
+    def whole_rate(self) -> float: ...
+
+
+class Timings(Protocol):
+    """What was measured of an export: by run, the times of each way and of the teacher."""
+
+    @property
+    def hardware(self) -> str: ...
+    @property
+    def runs(self) -> Sequence[Sequence[Times]]: ...
+
+
+TimeExport = Callable[[str, Params, Path], Timings]
+"""Times an export of the grid; exports are on the same floor as reports."""
 
 
 def evaluate_table(
@@ -50,13 +80,12 @@ def evaluate_table(
     """Measure the cells that the grid has in a table and write results/<table>.json.
 
     Args:
-        table: a file of grid/, without its suffix.
         only: the cells to measure; the file keeps the others; all if empty.
-        time_export: what times exports; None: there are none.
+        time_export: what times exports; None: the table has none.
 
     Raises:
         ConfigError: params.yaml or grid/ is wrong, or there is no such table, or no such cell.
-        DataError: a cell is not finished, or was made or measured otherwise than the grid says.
+        DataError: a cell is not finished, or the grid now describes another one.
     """
     params = read_params(root / "params.yaml")
     if table not in params.tables:
@@ -70,9 +99,8 @@ def evaluate_table(
                 f"{GRID}/{table}.yaml: the table '{table}' has no cell '{name}'. "
                 f"{suggest(name, items)}"
             )
-    path = root / "results" / f"{table}.json"
     kept = {name: item for name, item in items.items() if name not in only}
-    cells = _read_kept(path, kept, params) if only else {}
+    cells = _read_kept(table, kept, params, root) if only else {}
     curves = {}
     for name in only or items:
         log.info("evaluate cell=%s", name)
@@ -81,17 +109,17 @@ def evaluate_table(
             further = params.metrics.get(table, [])
             cells[name] = evaluate_cell(name, params, root, further_metrics=further)
             continue
-        cell = read_cell(name, item, params, root)
+        cell = read_trained(name, item, params, root)
         if isinstance(item, ExportConfig):
             assert time_export is not None, name
             cells |= _time(name, cell, time_export, params, root)
         else:
             metrics = {key: summarise([value]) for key, value in sorted(cell.metrics.items())}
-            cells[name] = build_result(cell, metrics, {})
-            curves[name] = read_curves(find_folder(name, item, root))
+            cells[name] = _build_result(cell, metrics)
+            curves[name] = _read_curves(find_folder(name, item, root))
     _write_examples(table, only or [*items], params, root)
     results = Results(table=table, cells=dict(sorted(cells.items())), curves=curves)
-    write_json(path, results.model_dump(exclude_defaults=True))
+    write_json(find_results(table, root), results.model_dump(exclude_defaults=True))
 
 
 def _check_metrics(table: str, params: Params) -> None:
@@ -104,15 +132,16 @@ def _check_metrics(table: str, params: Params) -> None:
 
 
 def _write_examples(table: str, names: Sequence[str], params: Params, root: Path) -> None:
-    """Write the predictions of some cells of a table, and remove those of cells it has no more."""
+    """Write the predictions of some cells of a table, and remove those of its former cells."""
     own = {name: cell for name, cell in params.experiments.items() if cell.table == table}
+    folder = find_examples(table, "cell", root).parent
     # DVC expects the folder even of a table whose answers are not kept
-    find_examples(table, "cell", root).parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in sorted({*own}.intersection(names)):
-        trained = read_cell(name, own[name], params, root)
-        folder = find_folder(name, own[name], root)
-        write_examples(find_examples(table, name, root), folder, trained)
-    for path in find_examples(table, "cell", root).parent.glob("*.parquet"):
+        trained = read_trained(name, own[name], params, root)
+        cell_folder = find_folder(name, own[name], root)
+        write_examples(find_examples(table, name, root), cell_folder, trained)
+    for path in folder.glob("*.parquet"):
         if path.stem not in own:
             path.unlink()
 
@@ -123,81 +152,68 @@ def evaluate_cell(
     """Measure one trained cell over its seeds.
 
     Args:
-        further_metrics: measured in addition to those of a task where its kind has them.
+        further_metrics: measured in addition to those of a task if its kind has them.
 
     Raises:
-        DataError: the cell is not finished, or was trained otherwise than the grid says.
+        DataError: the cell is not finished, or the grid now describes another one.
     """
     item = params.experiments[name]
-    cell = _add_metrics(read_cell(name, item, params, root), further_metrics)
+    cell = _add_metrics(read_trained(name, item, params, root), further_metrics)
     folder = find_folder(name, item, root)
     runs = [measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     epochs = {key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections}
-    return build_result(cell, _summarise(runs, folder), epochs)
+    return _build_result(cell, _summarise(runs, folder), epochs)
 
 
 def _time(
     name: str, cell: TrainedCell, time_export: TimeExport, params: Params, root: Path
 ) -> dict[str, CellResult]:
-    """Return what was measured of each way of running an export."""
     found = time_export(name, params, root)
-    described = build_result(cell, {}, {})
     fingerprint = {**cell.fingerprint, "processor": found.hardware}
-    described = described.model_copy(update={"fingerprint": fingerprint, "runs": {}})
+    cell = cell.model_copy(update={"fingerprint": fingerprint, "runs": {}})
     return {
-        f"{name}_{way}": described.model_copy(update={"metrics": metrics})
+        f"{name}_{way}": _build_result(cell, metrics)
         for way, metrics in measure_export(found.runs, cell.bundles).items()
     }
 
 
-def build_result(
-    cell: TrainedCell, metrics: dict[str, Score], epochs: dict[str, list[float]]
+def _read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return the steps and held-out perplexities of each text of a pretrained cell."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for line in (folder / "history.jsonl").read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["event"] == "validate":
+            point = (int(event["step"]), float(event["metrics"]["perplexity"]))
+            curves.setdefault(event["split"], []).append(point)
+    return curves
+
+
+def _build_result(
+    cell: TrainedCell, metrics: dict[str, Score], epochs: Mapping[str, list[float]] | None = None
 ) -> CellResult:
     """Return what was measured of a cell, with what the cell was made of.
 
     Args:
-        cell: what training left.
-        epochs: the epoch that was chosen, by seed, for each way of choosing.
+        epochs: the chosen epoch of each seed, by the way of choosing.
     """
-    return CellResult(
-        metrics=metrics,
-        seeds=cell.seeds,
-        epochs=epochs,
-        model=cell.model,
-        recipe=cell.recipe,
-        recipe_digest=cell.recipe_digest,
-        data=cell.data,
-        init=cell.init,
-        tasks={
-            task: TaskSplits(
-                kind=facts.kind,
-                select_split=facts.select_split,
-                report_split=facts.report_split,
-                further_report_splits=facts.further_report_splits,
-            )
-            for task, facts in cell.tasks.items()
-        },
-        parameters=cell.parameters,
-        footnotes=sorted({note for task in cell.tasks.values() for note in task.footnotes}),
-        fingerprint=cell.fingerprint,
-        numerics=cell.numerics,
-        runs={
-            seed: RunDigests(**run.model_dump(include=set(RunDigests.model_fields)))
-            for seed, run in cell.runs.items()
-            if run.weights
-        },
-    )
+    facts = cell.model_dump() | {
+        "metrics": metrics,
+        "epochs": epochs or {},
+        "footnotes": sorted({note for task in cell.tasks.values() for note in task.footnotes}),
+        "runs": {seed: run.model_dump() for seed, run in cell.runs.items() if run.weights},
+    }
+    return CellResult.model_validate(facts)
 
 
 def _read_kept(
-    path: Path, items: Mapping[str, CellConfig], params: Params
+    table: str, items: Mapping[str, CellConfig], params: Params, root: Path
 ) -> dict[str, CellResult]:
-    """Return what was measured of cells before, current or of an older `numerics`.
+    """Return the earlier results of cells, current or of an older `numerics`.
 
     The report names the older ones: they stay until they are retrained.
     """
-    measured = read_results(path).cells if items else {}
+    measured = read_results(table, root).cells if items else {}
     older = [n for n in items if n in measured and measured[n].numerics < params.numerics]
     if older:
         log.warning("evaluate kept cells of older numerics: %s", ", ".join(older))
@@ -209,8 +225,8 @@ def _read_kept(
         )
         if difference:
             raise DataError(
-                f"{path}: {name}: {difference}; train the cell as it is described now and measure "
-                f"it as well, with `--cell {name}`."
+                f"{find_results(table, root)}: {name}: {difference}; train the cell as it is "
+                f"described now and measure it as well, with `--cell {name}`."
             )
     return {name: measured[name] for name in items}
 
@@ -236,11 +252,7 @@ def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
 
 
 def measure_seed(folder: Path, cell: TrainedCell) -> Metrics:
-    """Return the metrics of one seed from its predictions, rounded as results are.
-
-    Raises:
-        DataError: predictions are missing.
-    """
+    """Return the metrics of one seed from its predictions, rounded as results are."""
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
         path = folder / "predictions" / f"{name}.parquet"
@@ -254,7 +266,7 @@ def _measure_task(path: Path, task: CellTask, stage: str) -> Metrics:
     metrics: Metrics = {}
     for item in read_predictions(path, task, stage):
         suffix = "" if item.selection == "honest" else f".{item.selection}"
-        found: Mapping[str, float] = measure(task.kind, task.metrics, item.predictions)
+        found = measure(task.kind, task.metrics, item.predictions)
         metrics |= {f"{item.split}.{name}{suffix}": value for name, value in found.items()}
     reported = [task.report_split, *task.further_report_splits]
     for split in reported:
@@ -272,5 +284,54 @@ def _average(metrics: Metrics, splits: Sequence[str]) -> Metrics:
     for key, value in metrics.items():
         split, _, name = key.partition(".")
         if split in splits:
-            values.setdefault(f"{REPORTED}.{name}", []).append(value)
+            values.setdefault(f"reported.{name}", []).append(value)
     return {key: statistics.fmean(found) for key, found in values.items()}
+
+
+def measure_export(
+    timed: Sequence[Sequence[Times]], bundles: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Score]]:
+    """Return the metrics of each way of running a model, over the runs.
+
+    `ratio` compares it with the eager model, `gain` with the float32 bundle and `lead` with the
+    teacher's float32 bundle, all within a run; above 1 it is faster.
+
+    Args:
+        timed: the times of each way, for each run.
+        bundles: by variant: what its export measured, and its bytes.
+    """
+    metrics: dict[str, dict[str, Score]] = {}
+    for idx, way in enumerate(timing.name for timing in timed[0]):
+        if way == TEACHER:
+            continue
+        runs = [_measure_run(timings, idx) for timings in timed]
+        values = {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
+        if way in bundles:
+            values["size.megabytes"] = summarise([bundles[way]["bytes"] / MEGABYTE])
+        values |= _find_scores(way, bundles)
+        metrics[way] = values
+    return metrics
+
+
+def _measure_run(timings: Sequence[Times], idx: int) -> dict[str, float]:
+    own, by_way = timings[idx], {timing.name: timing for timing in timings}
+    eager, exact, teacher = by_way[EAGER], by_way.get(EXACT), by_way.get(TEACHER)
+    values = {f"latency.p{rank}": ms for rank, ms in own.model.items()}
+    values |= {f"latency.whole_p{rank}": ms for rank, ms in own.whole.items()}
+    values |= {"speed.per_second": own.model_rate, "speed.whole_per_second": own.whole_rate}
+    values |= {f"ratio.p{rank}": eager.model[rank] / ms for rank, ms in own.model.items()}
+    values["ratio.per_second"] = own.model_rate / eager.model_rate
+    if exact is not None:
+        values["gain.per_second"] = own.model_rate / exact.model_rate
+    if teacher is not None:
+        values["lead.per_second"] = own.model_rate / teacher.model_rate
+        values |= {f"lead.p{rank}": teacher.model[rank] / ms for rank, ms in own.model.items()}
+    return values
+
+
+def _find_scores(way: str, parities: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
+    """Return the first metric of the task, where an export measured it."""
+    if way in parities and "exported" in parities[way]:
+        return {"score.first": summarise([parities[way]["exported"]])}
+    trained = [note["trained"] for note in parities.values() if "trained" in note]
+    return {"score.first": summarise(trained[:1])} if way == EAGER and trained else {}

@@ -6,9 +6,11 @@ scores, intervals and tests between cells without training. No text is stored, s
 answers that are parts of a text (reading comprehension).
 """
 
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +40,11 @@ class TaskFacts(Record):
 
 
 def find_examples(table: str, cell: str, root: Path) -> Path:
-    """Return the path of a cell's predictions."""
     return root / "results" / "examples" / table / f"{cell}.parquet"
 
 
 def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
-    """Write what all seeds of a cell predicted; nothing if its answers are parts of texts.
-
-    Args:
-        folder: the trained cell.
-    """
+    """Write what all seeds of a trained cell predicted, unless its answers are parts of texts."""
     tables = [
         table
         for seed in cell.seeds
@@ -57,13 +54,13 @@ def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
     if not tables:
         path.unlink(missing_ok=True)
         return
-    names = set(pc.unique(pa.concat_tables(tables)["task"]).to_pylist())
+    whole = pa.concat_tables(tables)
+    names = set(pc.unique(whole["task"]).to_pylist())
     facts = {
-        name: TaskFacts(**task.model_dump(include=set(TaskFacts.model_fields))).model_dump()
+        name: TaskFacts(**task.model_dump()).model_dump()
         for name, task in sorted(cell.tasks.items())
         if name in names
     }
-    whole = pa.concat_tables(tables)
     whole = whole.replace_schema_metadata({FACTS: json.dumps(facts, sort_keys=True)})
     with replacing(path) as temporary:
         pq.write_table(whole, temporary, compression="zstd", compression_level=19)
@@ -74,11 +71,10 @@ class Runs:
     """What the seeds of a cell predicted for one task, the epoch chosen in one way.
 
     Attributes:
-        task: what measuring it needs.
-        prefix: how the metrics of results begin: `rte.` for one task of several.
+        prefix: how the names of metrics in results begin: `rte.` for a task of a multi-task cell.
         suffix: how they end: `.paper` if the reported split chose the epoch.
         ids: row number of each example in the official file.
-        predictions: of each seed, in the order of the seeds.
+        predictions: in the order of the seeds.
     """
 
     task: TaskFacts
@@ -88,7 +84,6 @@ class Runs:
     predictions: list[Predictions]
 
     def name_metric(self, metric: str) -> str:
-        """Return the metric's name in results."""
         return f"{self.prefix}{self.task.report_split}.{metric}{self.suffix}"
 
 
@@ -118,11 +113,7 @@ def read_runs(path: Path) -> list[Runs]:
 
 
 def measure_examples(path: Path) -> dict[str, list[float]]:
-    """Return the metrics of the reported split, by the names of results, a value for each seed.
-
-    Raises:
-        DataError: the file is missing.
-    """
+    """Return the metrics of the reported split, by the names of results, a value for each seed."""
     found: dict[str, list[float]] = {}
     for runs in read_runs(path):
         for predictions in runs.predictions:
@@ -155,7 +146,7 @@ def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table |
 
 
 def _list_labels(column: pa.ChunkedArray) -> pa.Array:
-    """Return the labels of each example as a list: one, several, or an intent and its slots."""
+    """Return the labels of each example as a list: one, several, or an intent and its tags."""
     kind, texts = column.type, pa.list_(pa.string())
     if pa.types.is_string(kind):
         return pa.array([[value] for value in column.to_pylist()], texts)
@@ -183,12 +174,10 @@ def _list_scores(table: pa.Table) -> pa.Array:
 
 
 def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    keys = table.select(["seed", "task", "selection"]).to_pylist()
-    runs = dict.fromkeys((key["seed"], key["task"], key["selection"]) for key in keys)
-    for seed, task, selection in sorted(runs):
-        chosen = pc.and_(pc.equal(table["seed"], seed), pc.equal(table["task"], task))
-        chosen = pc.and_(chosen, pc.equal(table["selection"], selection))
-        yield task, selection, table.filter(chosen)
+    keys = table.group_by(["seed", "task", "selection"]).aggregate([]).to_pylist()
+    for key in sorted(keys, key=lambda key: (*key.values(),)):
+        chosen = functools.reduce(and_, (pc.field(name) == key[name] for name in key))
+        yield key["task"], key["selection"], table.filter(chosen)
 
 
 def _build(rows: pa.Table, task: TaskFacts) -> Predictions:
@@ -211,10 +200,10 @@ def _read_answers(rows: pa.Table, task: TaskFacts) -> list[list[Any]]:
     """Return right and predicted answers in the form that metrics take."""
     if rows["number"].null_count == 0:
         return [list(column) for column in zip(*rows["number"].to_pylist(), strict=True)]
-    columns = [rows[name].to_pylist() for name in ("target", "prediction")]
-    kind = KINDS.get(task.kind)
+    kind, names = KINDS.get(task.kind), ("target", "prediction")
     if len(kind.targets) > 1:
+        columns = (rows[name].to_pylist() for name in names)
         return [[{LABEL: row[0], TAGS: row[1:]} for row in column] for column in columns]
     if kind.targets[0].answer == "texts":
-        return columns
-    return [[row[0] for row in column] for column in columns]
+        return [rows[name].to_pylist() for name in names]
+    return [pc.list_element(rows[name], 0).to_pylist() for name in names]

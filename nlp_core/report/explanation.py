@@ -1,15 +1,15 @@
-"""What is behind the numbers of a cell: data, model, recipe, seeds, machine, commands, commit."""
+"""Where the numbers of a cell come from: data, model, recipe, seeds, machine, commands, commit."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.errors import ConfigError, suggest
+from nlp_core.files import ask_git
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.cost import describe_cost, measure_costs, read_costs
-from nlp_core.report.making import flatten
+from nlp_core.report.markdown import list_values
 from nlp_core.report.results import CellResult
 
 Facts = dict[str, str]
@@ -84,13 +84,8 @@ def _list_data(
 
 def _list_recipe(experiment: ExperimentConfig, params: Params) -> Facts:
     recipe = params.recipes[experiment.recipe]
-    values = recipe.model_dump(mode="json", exclude_defaults=True, exclude={"source"})
     source = " ".join(recipe.source.split())
-    return {
-        "name": experiment.recipe,
-        "values from": source,
-        **{key: str(value) for key, value in flatten(values).items()},
-    }
+    return {"name": experiment.recipe, "values from": source} | list_values(recipe)
 
 
 def _list_training(found: CellResult, params: Params) -> Facts:
@@ -100,9 +95,7 @@ def _list_training(found: CellResult, params: Params) -> Facts:
             f"epochs chosen, {selection}": ", ".join(f"{epoch:g}" for epoch in epochs)
             for selection, epochs in found.epochs.items()
         },
-        "fingerprint": ", ".join(
-            f"{key} {value}" for key, value in sorted(found.fingerprint.items())
-        ),
+        "fingerprint": found.machine,
         "numerics": str(found.numerics),
     }
     if found.numerics < params.numerics:
@@ -118,8 +111,6 @@ def _find_commit(table: str, found: CellResult, root: Path) -> Facts:
     first = next(iter(found.runs.values()), None)
     if first is None or first.weights is None:
         return {}
-    path = f"results/{table}.json"
-    command = ["git", "log", "-1", "--format=%H %cs %s", f"-S{first.weights}", "--", path]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    line = done.stdout.strip()
-    return {"results from": line} if line else {"results from": "not committed yet"}
+    search = ("-1", "--format=%H %cs %s", f"-S{first.weights}")
+    line = ask_git(root, "log", *search, "--", f"results/{table}.json")
+    return {"results from": line or "not committed yet"}

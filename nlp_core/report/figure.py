@@ -1,8 +1,8 @@
 """Draw a compared table: what was published as ticks, what we measured as dots.
 
-A panel without any number of ours is left out: the report has its published numbers.
-Behind the dots of a row that is compared with another one stands a pale band: the other row's mean,
-a thin tick, moved by the interval of the difference. A gain's band does not reach its tick.
+A panel without any number of ours is left out: the report has its published numbers. Where a row is
+compared with another one, a thin tick marks the other row's mean, and a pale band the interval of
+the difference, drawn from there. The band of a gain does not reach its tick.
 
 The figure's bytes depend only on its content: no date, ids hashed with a fixed salt, and text
 kept as text, so that the fonts of a machine do not matter.
@@ -40,32 +40,29 @@ METADATA: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""What would make the bytes depend on the day or on matplotlib."""
+"""Values that would make the bytes depend on the day or on matplotlib's version are left out."""
 WIDE_SPAN = 20.0  # points: numbers further apart than this cannot share an axis and be read
 PANEL_COLUMNS = 3
 LONG_NAME = 18
-"""Letters of a row's name beyond which two panels stand side by side at most."""
+"""Letters of a row's name beyond which at most two panels are in a row."""
 LEAST_SPAN = 2.0
 LEGEND_LETTERS = 90  # more of them do not fit into the width
-PALE = 0.22  # opacity of a band, behind dots of the same colour
+PALE = 0.22  # opacity of a band under dots of the same colour
 WIDTH = 9.0  # inches, as are the heights
 LINE_HEIGHT = 0.27
 FRAME_HEIGHT = 0.6
 MARGIN_HEIGHT = 0.75
 TITLE_HEIGHT = 0.17
 NAME_LETTER = 0.073
-"""Inches of a letter of a row's name; TITLE_LETTER of one of a panel's title, on the safe side."""
+"""Inches of a letter of a row's name, and below, of a panel's title; rather too wide."""
 TITLE_LETTER = 0.085
 MOST_LETTERS = 36  # of a line of a row's name
 
 
 class Panel(NamedTuple):
-    """Numbers that share an axis.
+    """Numbers that share an axis: by label the entries of each line, from top to bottom.
 
-    Attributes:
-        title: of the part, or of the column where each has a panel of its own.
-        lines: label and entries of each line, from top to bottom.
-        has_both: whether a line has a number for both ways of choosing the epoch.
+    With `has_both`, a line has a number for both ways of choosing the epoch.
     """
 
     title: str
@@ -74,11 +71,7 @@ class Panel(NamedTuple):
 
 
 def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
-    """Return the figure of a table.
-
-    Args:
-        file_format: svg, pdf, or png to look at.
-    """
+    """Return the figure of a table, as SVG or in another format of matplotlib."""
     shown = [part for part in comparison.parts if _has_ours(part.entries)]
     panels = [
         panel
@@ -92,7 +85,7 @@ def draw_figure(comparison: Comparison, *, file_format: str = "svg") -> bytes:
 
 @contextmanager
 def styled(**more: object) -> Iterator[None]:
-    """Draw in the style of all figures, whatever a person's own matplotlibrc says."""
+    """Draw in the style of all figures, whatever the user's matplotlibrc says."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE | more)
@@ -113,10 +106,10 @@ def save_figure(figure: Figure, file_format: str = "svg") -> bytes:
 
 
 def split_panels(part: ComparedPart, *, is_only: bool = True) -> list[Panel]:
-    """Return one panel for a part, or one a column where metrics differ or lie far apart.
+    """Return one panel for a part, or one a column where metrics differ or are far apart.
 
     Args:
-        is_only: whether the figure has no other part), so that a column's name says enough.
+        is_only: whether the figure has no other part, so that a column's name says enough.
     """
     entries = [entry for entry in part.entries if _values(entry)]
     if not entries:
@@ -130,15 +123,12 @@ def split_panels(part: ComparedPart, *, is_only: bool = True) -> list[Panel]:
     metrics = {part.config.columns[name] for name in columns}
     if len(metrics) == 1 and max(values) - min(values) <= WIDE_SPAN:
         return [Panel(part.config.title, _group(entries, "{0.row}, {0.column}"), has_both)]
-    by_column = {name: [entry for entry in entries if entry.column == name] for name in columns}
-    return [
-        Panel(
-            name if is_only else f"{part.config.title}: {name}",
-            _group(found, "{0.row}"),
-            has_both,
-        )
-        for name, found in by_column.items()
-    ]
+    panels = []
+    for name in columns:
+        title = name if is_only else f"{part.config.title}: {name}"
+        found = [entry for entry in entries if entry.column == name]
+        panels.append(Panel(title, _group(found, "{0.row}"), has_both))
+    return panels
 
 
 def _group(entries: Sequence[Entry], label: str) -> dict[str, list[Entry]]:
@@ -185,7 +175,7 @@ def _draw_panels(panels: Sequence[Panel], title: str) -> Figure:
 
 
 def _wrap_name(name: str) -> str:
-    """Return the name of a row on as many lines as keep room for its numbers."""
+    """Return the name of a row on several lines, so that its numbers have room."""
     return textwrap.fill(name, MOST_LETTERS)
 
 
@@ -207,9 +197,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             color = PUBLISHED if measured else QUIET
             ends = [height - 0.34, height + 0.34]
             axes.plot([value, value], ends, color=color, linewidth=2.2, zorder=2)
-    axes.set_title(panel.title, loc="left")
-    axes.set_yticks(range(len(panel.lines)), [_wrap_name(name) for name in panel.lines])
-    axes.set_ylim(len(panel.lines) - 0.4, -0.6)
+    name_rows(axes, panel.title, [_wrap_name(name) for name in panel.lines])
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", color=GRID)
     axes.spines["bottom"].set_color(GRID)
@@ -220,6 +208,13 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     for label, entries in zip(axes.get_yticklabels(), panel.lines.values(), strict=True):
         if all(entry.ours is None for entry in entries):
             label.set_color(QUIET)
+
+
+def name_rows(axes: Axes, title: str, names: Sequence[str]) -> None:
+    """Give a panel its title, and each row its name, from top to bottom."""
+    axes.set_title(title, loc="left")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
 
 
 def _draw_entry(axes: Axes, entry: Entry, height: float, color: str) -> None:
@@ -246,7 +241,7 @@ def _draw_gain(axes: Axes, entry: Entry, height: float, color: str) -> None:
 
 
 def _widen(axes: Axes) -> None:
-    """Keep dots off the edges, and two points of score in sight: a hair must not look a gulf."""
+    """Keep dots off the edges, and show two points at least: small differences must look small."""
     axes.margins(x=0.08)
     low, high = axes.get_xlim()
     middle, half = (low + high) / 2, max(high - low, LEAST_SPAN) / 2
@@ -258,14 +253,9 @@ def _color(panel: Panel, entry: Entry) -> str:
 
 
 def _build_legend(panels: Sequence[Panel]) -> list[Line2D]:
-    entries = [entry for panel in panels for line in panel.lines.values() for entry in line]
-    colors = {
-        _color(panel, entry)
-        for panel in panels
-        for line in panel.lines.values()
-        for entry in line
-        if entry.ours is not None
-    }
+    shown = [(panel, e) for panel in panels for line in panel.lines.values() for e in line]
+    entries = [entry for _, entry in shown]
+    colors = {_color(panel, entry) for panel, entry in shown if entry.ours is not None}
     has_both = HONEST in colors
     published = [entry for entry in entries if entry.number.value is not None]
     handles = []
@@ -283,16 +273,12 @@ def _build_legend(panels: Sequence[Panel]) -> list[Line2D]:
         seed.set_label("each seed")
         handles.append(seed)
     if any(entry.gain is not None and entry.gain.interval is not None for entry in entries):
-        handles += _build_gain_handles()
+        label = "difference to it, 95 % interval"
+        handles += [
+            Line2D([], [], color=OURS, marker="|", ms=7, mew=1.2, ls="", label="compared row"),
+            Line2D([], [], color=OURS, alpha=PALE, lw=7.0, solid_capstyle="butt", label=label),
+        ]
     return handles
-
-
-def _build_gain_handles() -> list[Line2D]:
-    label = "difference to it, 95 % interval"
-    return [
-        Line2D([], [], color=OURS, marker="|", ms=7, mew=1.2, ls="", label="compared row"),
-        Line2D([], [], color=OURS, alpha=PALE, lw=7.0, solid_capstyle="butt", label=label),
-    ]
 
 
 def _dot(color: str, label: str) -> Line2D:

@@ -16,6 +16,7 @@ from nlp_core.report.cost import Costs
 Basis = Literal["recorded", "similar cells", "unknown", "no training"]
 TRAINING = ("finetune", "pretrain")
 """The stages that take time; the others are counted as none."""
+MOST_NAMES = 2  # of stages in a reason
 
 
 class DagStage(Protocol):
@@ -30,31 +31,20 @@ class DagStage(Protocol):
 
 
 class Duration(NamedTuple):
-    """How long a stage takes on one core.
-
-    Attributes:
-        seconds: None: not known.
-        basis: what the estimate rests on.
-    """
+    """How long a stage takes on one core, and what the estimate rests on."""
 
     seconds: float | None
     basis: Basis
 
 
 class PlannedStage(NamedTuple):
-    """A stage that would run.
-
-    Attributes:
-        name: such as `finetune@cnn`.
-        reasons: why; of a stage that is only downstream of others, these.
-        duration: on one core.
-        after: the planned stages that it waits for.
-    """
+    """A stage that would run, such as `finetune@cnn`."""
 
     name: str
     reasons: tuple[str, ...]
     duration: Duration
     after: tuple[str, ...]
+    """The planned stages that it waits for."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +54,8 @@ class Forecast:
     Attributes:
         stages: those that would run, each after those that it waits for.
         num_current: how many stages of the table are up to date.
-        cores: how many stages run side by side.
-        sources: where the files of the sources come from that are to be preprocessed.
+        cores: how many stages run at the same time.
+        sources: the files of the sources to preprocess, and where they come from.
     """
 
     stages: list[PlannedStage]
@@ -75,7 +65,7 @@ class Forecast:
 
     @property
     def unknown(self) -> list[str]:
-        """Stages whose time is not known and not part of `seconds`."""
+        """Stages of unknown time, which `seconds` leaves out."""
         return [stage.name for stage in self.stages if stage.duration.seconds is None]
 
     @property
@@ -90,12 +80,11 @@ class Forecast:
 
     @property
     def num_unknown_sizes(self) -> int:
-        """How many files are to be downloaded whose size is not known."""
         return sum(item.num_bytes is None for item in self._list_fetched())
 
     @property
     def missing(self) -> list[Available]:
-        """What is not at hand and has no address."""
+        """Files that are not here and have no address."""
         return [item for item in self.sources if item.origin == "nowhere"]
 
     def _list_fetched(self) -> Iterator[Available]:
@@ -114,22 +103,22 @@ def forecast(
 
     Args:
         stages: all that the table needs.
-        stale: why a stage must run, by name.
-        estimate: returns how long a stage that trains takes, by its name.
+        stale: by stage: why it must run.
+        estimate: returns how long a stage that trains takes.
         locate: returns where the files of a source come from.
-        cores: how many stages run side by side.
+        cores: how many stages run at the same time.
     """
-    makers = {path: stage.name for stage in stages for path in stage.outputs}
+    waits = _list_waits(stages)
     planned: dict[str, PlannedStage] = {}
-    for stage in _sort(stages, makers):
-        makers_of = (makers[path] for path in stage.inputs if path in makers)
-        after = tuple(dict.fromkeys(name for name in makers_of if name in planned))
-        if stage.name not in stale and not after:
+    for name in TopologicalSorter(waits).static_order():
+        after = tuple(other for other in waits[name] if other in planned)
+        if name not in stale and not after:
             continue
-        reasons = stale.get(stage.name) or (f"after {_shorten(after)}",)
-        is_training = stage.name.startswith(TRAINING)
-        duration = estimate(stage.name) if is_training else Duration(0.0, "no training")
-        planned[stage.name] = PlannedStage(stage.name, reasons, duration, after)
+        more = f" and {len(after) - MOST_NAMES} more" if len(after) > MOST_NAMES else ""
+        reasons = stale.get(name) or (f"after {', '.join(after[:MOST_NAMES])}{more}",)
+        is_training = name.startswith(TRAINING)
+        duration = estimate(name) if is_training else Duration(0.0, "no training")
+        planned[name] = PlannedStage(name, reasons, duration, after)
     fetching = [name for name in planned if name.startswith("preprocess@")]
     sources = [item for name in fetching for item in locate(name.partition("@")[2])]
     return Forecast([*planned.values()], len(stages) - len(planned), cores, sources)
@@ -137,20 +126,16 @@ def forecast(
 
 def select_needed(stages: Sequence[DagStage], target: str) -> list[DagStage]:
     """Return a stage with all that it needs, in the order of the file."""
-    by_name = {stage.name: stage for stage in stages}
-    makers = {path: stage.name for stage in stages for path in stage.outputs}
+    waits = _list_waits(stages)
     needed, waiting = {target}, [target]
     while waiting:
-        for path in by_name[waiting.pop()].inputs:
-            maker = makers.get(path)
-            if maker is not None and maker not in needed:
-                needed.add(maker)
-                waiting.append(maker)
+        others = waits[waiting.pop()].keys() - needed
+        needed |= others
+        waiting += others
     return [stage for stage in stages if stage.name in needed]
 
 
 def find_trained(name: str, params: Params) -> ExperimentConfig | EncoderConfig:
-    """Return what the grid says of a cell that is trained or pretrained."""
     return params.experiments[name] if name in params.experiments else params.encoders[name]
 
 
@@ -159,11 +144,6 @@ def estimate_cell(name: str, params: Params, costs: Costs) -> Duration:
 
     A cell without a record takes, for each seed, the median of the table's cells on the same data:
     of those with the same recipe, if there are any.
-
-    Args:
-        name: the cell.
-        params: params.yaml and grid/.
-        costs: the records of the cell's table.
     """
     means = {
         other: statistics.fmean(run.core_seconds for run in runs.values())
@@ -210,15 +190,10 @@ def simulate(stages: Sequence[PlannedStage], cores: int) -> float:
     return now
 
 
-def _sort(stages: Sequence[DagStage], makers: Mapping[str, str]) -> list[DagStage]:
-    """Return the stages, each after those that it waits for."""
-    by_name = {stage.name: stage for stage in stages}
-    waits = {
-        stage.name: [makers[path] for path in stage.inputs if path in makers] for stage in stages
+def _list_waits(stages: Sequence[DagStage]) -> dict[str, dict[str, None]]:
+    """Return by stage those that make its inputs, in the order of these."""
+    makers = {path: stage.name for stage in stages for path in stage.outputs}
+    return {
+        stage.name: dict.fromkeys(makers[path] for path in stage.inputs if path in makers)
+        for stage in stages
     }
-    return [by_name[name] for name in TopologicalSorter(waits).static_order()]
-
-
-def _shorten(names: Sequence[str], most: int = 2) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,14 +1,15 @@
 """Write a compared table as markdown: the same bytes for the same results, no dates, no paths."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
+from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.metrics import Confusion, is_lower_better
-from nlp_core.report.comparison import ComparedPart, Comparison, Entry
-from nlp_core.report.gain import Gain
-from nlp_core.report.results import Score
-from nlp_core.statistics import Interval
+from nlp_core.report.comparison import ComparedPart, Comparison, Entry, Gain
+from nlp_core.report.results import CellResult, Score
 
 PLUS_MINUS = "\u00b1"
 SELECTIONS = {"paper": "as the paper", "honest": "honest"}
@@ -18,8 +19,6 @@ Row = Sequence[str]
 
 
 class Grid(NamedTuple):
-    """A table of texts."""
-
     header: list[str]
     rows: list[list[str]]
 
@@ -31,7 +30,7 @@ def render_report(
 
     Args:
         pictures: what each figure shows, by the name of its file without the ending.
-        sections: how the numbers were made, and how to make them again; empty ones are left out.
+        sections: what follows the parts; empty ones are left out.
     """
     published = comparison.published
     texts = [
@@ -47,11 +46,38 @@ def render_report(
 
 
 def render_rows(header: Row, rows: Iterable[Row]) -> str:
-    """Return a markdown table; the bars of cells' own text are escaped."""
+    """Return a markdown table, with bars in the text of cells escaped."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
     )
+
+
+def render_recipes(
+    cells: Mapping[str, CellResult],
+    recipes: Mapping[str, RecipeConfig] | Mapping[str, EncoderConfig],
+) -> str:
+    """Return the values that the cells were trained by, and where these come from."""
+    lines = ["Recipes, and where their values come from (what is not named is at its default):", ""]
+    for name in sorted({cell.recipe for cell in cells.values()}):
+        text = ", ".join(f"{key} {value}" for key, value in list_values(recipes[name]).items())
+        lines.append(f"- **{name}**: {recipes[name].source.strip()}. {text}.")
+    return "\n".join(lines)
+
+
+def list_values(recipe: RecipeConfig | EncoderConfig) -> dict[str, str]:
+    """Return the values of a recipe that are not defaults."""
+    unsaid = {"source", "table"}
+    return flatten(recipe.model_dump(mode="json", exclude_defaults=True, exclude=unsaid))
+
+
+def flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    """Return nested mappings as one, its keys joined by dots; `x.name` is called `x`."""
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        name = prefix if key == "name" and prefix else f"{prefix}.{key}" if prefix else key
+        flat |= flatten(value, name) if isinstance(value, Mapping) else {name: str(value)}
+    return flat
 
 
 def render_confusion(confusion: Confusion) -> str:
@@ -89,29 +115,30 @@ def summarise_outcomes(entries: Sequence[Entry]) -> str:
 
 
 def _count(entries: Sequence[Entry]) -> str:
-    outcomes = [entry.verdict.outcome for entry in entries]
+    outcomes = Counter(entry.verdict.outcome for entry in entries)
     counts = {
-        "reproduced or above": outcomes.count("above") + outcomes.count("reproduced"),
-        "below": outcomes.count("below"),
-        "trend holds": outcomes.count("trend"),
-        "trend does not hold": outcomes.count("no trend"),
-        "without a verdict": outcomes.count("no verdict"),
-        "with no published number": outcomes.count("ours"),
-        "with nothing to compare with": outcomes.count("open"),
+        "reproduced or above": outcomes["above"] + outcomes["reproduced"],
+        "below": outcomes["below"],
+        "trend holds": outcomes["trend"],
+        "trend does not hold": outcomes["no trend"],
+        "without a verdict": outcomes["no verdict"],
+        "with no published number": outcomes["ours"],
+        "with nothing to compare with": outcomes["open"],
     }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def _count_gains(entries: Sequence[Entry]) -> str:
-    outcomes = [entry.gain.outcome for entry in entries if entry.gain is not None]
+    outcomes = Counter(entry.gain.outcome for entry in entries if entry.gain is not None)
+    gains, losses = outcomes["gain"], outcomes["loss"]
     counts = {
-        ("gain", "gains"): outcomes.count("gain"),
-        ("loss", "losses"): outcomes.count("loss"),
-        ("without a difference",) * 2: outcomes.count("no gain here"),
-        ("without an interval",) * 2: outcomes.count("one seed") + outcomes.count("no spread"),
-        ("with nothing to compare with",) * 2: outcomes.count("open"),
+        "gain" if gains == 1 else "gains": gains,
+        "loss" if losses == 1 else "losses": losses,
+        "without a difference": outcomes["no gain here"],
+        "without an interval": outcomes["one seed"] + outcomes["no spread"],
+        "with nothing to compare with": outcomes["open"],
     }
-    return ", ".join(f"{n} {one if n == 1 else many}" for (one, many), n in counts.items() if n)
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def format_gain(gain: Gain) -> str:
@@ -172,8 +199,9 @@ def render_part(part: ComparedPart, comparison: Comparison) -> str:
 
 def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) -> list[str]:
     number, ours, difference = entry.number, entry.ours, entry.difference
+    interval = entry.expected
     decimals = part.config.decimals
-    beside = "; ".join(
+    literature = "; ".join(
         f"{_format_published(item.value, item.sd, decimals)} "
         f"({comparison.published.papers[item.paper].name})"
         for item in number.literature
@@ -182,18 +210,14 @@ def _describe_entry(entry: Entry, part: ComparedPart, comparison: Comparison) ->
         entry.row,
         entry.column,
         "" if number.value is None else _format_published(number.value, number.sd, decimals),
-        beside,
+        literature,
         "" if ours is None else SELECTIONS[entry.selection],
         "" if ours is None else format_score(ours),
-        "" if entry.expected is None else _format_interval(entry.expected),
+        "" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}",
         "" if difference is None else f"{difference:+.2f}",
         "" if entry.gain is None else format_gain(entry.gain),
         entry.verdict.text,
     ]
-
-
-def _format_interval(interval: Interval) -> str:
-    return f"{interval.low:.2f} to {interval.high:.2f}"
 
 
 def _format_published(value: float, sd: float | None, decimals: int) -> str:

@@ -25,11 +25,7 @@ SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
 
 
 class PaperTable(NamedTuple):
-    """A compared table and what is known of its differences.
-
-    Attributes:
-        findings: intervals and letters of its columns.
-    """
+    """A compared table, with intervals and letters of its columns."""
 
     comparison: Comparison
     findings: Sequence[ColumnFinding]
@@ -39,7 +35,7 @@ class PaperTable(NamedTuple):
         return next((row for row in self._list_rows(part, entry) if row.row == entry.row), None)
 
     def is_best(self, part: ComparedPart, entry: Entry) -> bool:
-        """Say whether a number is the best of its column and no other row shares a letter."""
+        """Return whether a number is the best of its column and no other row shares a letter."""
         rows = self._list_rows(part, entry)
         if len(rows) < 2 or rows[0].row != entry.row:
             return False
@@ -56,14 +52,10 @@ class PaperTable(NamedTuple):
 
     def _list_rows(self, part: ComparedPart, entry: Entry) -> list[RowFinding]:
         key = (part.config.title, entry.column, entry.selection)
-        return next(
-            (
-                item.rows
-                for item in self.findings
-                if (item.part, item.column, item.selection) == key
-            ),
-            [],
-        )
+        for item in self.findings:
+            if (item.part, item.column, item.selection) == key:
+                return item.rows
+        return []
 
 
 def render_latex(table: PaperTable) -> str:

@@ -1,8 +1,6 @@
 """The section of pretrained cells: their curves, and what a report shows of them."""
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -18,7 +16,6 @@ from nlp_core.report.figure import (
     save_figure,
     styled,
 )
-from nlp_core.report.making import render_recipes
 from nlp_core.report.markdown import render_rows
 from nlp_core.report.results import CellResult
 
@@ -29,25 +26,8 @@ COLORS = (OURS, HONEST, PUBLISHED, QUIET)
 PANEL_HEIGHT = 2.6  # inches
 
 
-def read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """Return the points of held-out perplexity of each text: step and value.
-
-    Args:
-        folder: of the cell.
-    """
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for line in (folder / "history.jsonl").read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
-        if event["event"] == "validate":
-            point = (int(event["step"]), float(event["metrics"]["perplexity"]))
-            curves.setdefault(event["split"], []).append(point)
-    return curves
-
-
-def render_encoders(
-    cells: Mapping[str, CellResult], encoders: Mapping[str, EncoderConfig]
-) -> list[str]:
-    """Return what pretrained cells were made of and how."""
+def render_encoders(cells: Mapping[str, CellResult], encoders: Mapping[str, EncoderConfig]) -> str:
+    """Return what pretrained cells were made of."""
     header = ["encoder", "begins with", "corpus", "steps of the head alone", "steps", "parameters"]
     rows = []
     for name, cell in cells.items():
@@ -55,37 +35,27 @@ def render_encoders(
         head = str(config.head_start.steps) if config.head_start else ""
         total = f"{cell.parameters['total']:,}"
         rows.append([f"`{name}`", cell.model, config.data, head, str(config.num_steps), total])
-    return [render_rows(header, rows), render_recipes(cells, encoders)]
+    return render_rows(header, rows)
 
 
 def draw_encoders(curves: Curves, encoders: Mapping[str, EncoderConfig]) -> bytes:
-    """Return the figure of the curves, as SVG."""
-    heads = {
-        name: item.head_start.steps if item.head_start else 0 for name, item in encoders.items()
-    }
-    return draw_curves(curves, heads)
-
-
-def draw_curves(curves: Curves, heads: Mapping[str, int]) -> bytes:
-    """Return a figure with a panel for each encoder and a line for each text, as SVG.
-
-    Args:
-        curves: the points.
-        heads: the steps of each encoder in which its head alone was trained; 0: none.
-    """
+    """Return a figure with a panel for each encoder and a line for each text, as SVG."""
     with styled():
         figure = build_figure(PANEL_HEIGHT * max(len(curves), 1) + 0.6)
         figure.suptitle("Held-out masked perplexity", fontsize=12, fontweight="bold")
         for idx, (name, lines) in enumerate(sorted(curves.items())):
-            _draw_panel(figure.add_subplot(len(curves), 1, idx + 1), name, lines, heads[name])
+            start = encoders[name].head_start
+            axes = figure.add_subplot(len(curves), 1, idx + 1)
+            _draw_panel(axes, name, lines, start.steps if start else 0)
         return save_figure(figure)
 
 
 def _draw_panel(
     axes: Axes, name: str, lines: Mapping[str, Sequence[tuple[int, float]]], head: int
 ) -> None:
+    ordered = sorted(lines.items(), key=lambda line: (line[1][-1][1], line[0]), reverse=True)
     places = iter(["bottom", "top"])  # the upper end's number above it, the next one's below
-    for idx, (text, points) in enumerate(sorted(lines.items(), key=_find_end, reverse=True)):
+    for idx, (text, points) in enumerate(ordered):
         steps, values = [step for step, _ in points], [value for _, value in points]
         color = COLORS[idx % len(COLORS)]
         axes.plot(steps, values, "-o", color=color, label=text, linewidth=1.6, ms=3.6)
@@ -109,9 +79,3 @@ def _draw_panel(
     axes.set_axisbelow(True)
     axes.spines["bottom"].set_color(GRID)
     axes.legend(frameon=False)
-
-
-def _find_end(line: tuple[str, Sequence[tuple[int, float]]]) -> tuple[float, str]:
-    """Return the last value of a line, and its name."""
-    name, points = line
-    return points[-1][1], name

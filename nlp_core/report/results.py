@@ -11,7 +11,7 @@ from nlp_core.errors import DataError
 
 
 class Record(BaseModel):
-    """A frozen record of a file that a stage wrote; further keys are kept out of the way."""
+    """A frozen record of a file that a stage wrote; unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -37,7 +37,7 @@ def summarise(values: Sequence[float]) -> Score:
 
 
 class TaskSplits(Record):
-    """Which splits of a task were used for what."""
+    """Which split of a task chose the epoch, and which are reported."""
 
     kind: str
     select_split: str
@@ -46,40 +46,50 @@ class TaskSplits(Record):
 
 
 class RunDigests(Record):
-    """What one seed of a cell gave, to compare a second run with."""
+    """Digests of what one seed of a cell gave, to compare a second run with."""
 
     weights: str | None = None
-    """sha256 of the chosen weights; null of a cell that was trained before digests were kept."""
+    """sha256 of the chosen weights; null if the cell was trained before digests were kept."""
     predictions: dict[str, str] = {}
     """sha256 of the predictions, by task."""
     validations: list[str] = []
     """Digests of the weights at each validation (nlp_core.training.determinism)."""
 
 
-class CellResult(Record):
-    """What was measured of one cell, and what it was made of."""
+class Provenance(Record):
+    """What a cell was made of."""
 
-    metrics: dict[str, Score]
-    seeds: list[int]
-    epochs: dict[str, list[float]]
-    """The epoch that was chosen, by seed, for each way of choosing: honest, paper."""
     model: str
     recipe: str
     recipe_digest: str | None = None
-    """Of the recipe's values; null of a cell that was trained before there was one."""
+    """Of the recipe's values; null if the cell was trained before it was kept."""
+    seeds: list[int]
     data: dict[str, str]
+    """Digest of each task's data."""
     init: dict[str, str] | None
-    tasks: dict[str, TaskSplits]
     parameters: dict[str, int]
-    footnotes: list[str]
     fingerprint: dict[str, str]
     numerics: int
+
+    @property
+    def machine(self) -> str:
+        """The fingerprint as text."""
+        return ", ".join(f"{key} {value}" for key, value in sorted(self.fingerprint.items()))
+
+
+class CellResult(Provenance):
+    """What was measured of one cell, and what it was made of."""
+
+    metrics: dict[str, Score]
+    epochs: dict[str, list[float]]
+    """The chosen epoch of each seed, by the way of choosing: honest, paper."""
+    tasks: dict[str, TaskSplits]
+    footnotes: list[str]
     runs: dict[str, RunDigests] = {}
     """By seed."""
 
     @property
     def is_timed(self) -> bool:
-        """Whether it was measured by its times."""
         return any(metric.startswith("latency.") for metric in self.metrics)
 
 
@@ -89,40 +99,26 @@ class Results(Record):
     table: str
     cells: dict[str, CellResult]
     curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    """Of each pretrained cell and text the points of held-out perplexity: step and value."""
+    """Steps and held-out perplexities, by pretrained cell and text."""
 
 
-def read_results(path: Path) -> Results:
-    """Read a results file.
+def find_results(table: str, root: Path) -> Path:
+    return root / "results" / f"{table}.json"
+
+
+def read_results(table: str, root: Path) -> Results:
+    """Read results/<table>.json.
 
     Raises:
         DataError: it is missing, or is not what the evaluate stage writes.
     """
-    return read_record(path, Results, command=_name_command(path))
-
-
-def parse_results(content: bytes, path: Path) -> Results:
-    """Return the results of a file's content, such as that of an older commit.
-
-    Args:
-        content: JSON.
-        path: the file, for messages.
-
-    Raises:
-        DataError: it is not what the evaluate stage writes.
-    """
-    return _parse_record(content, path, Results, command=_name_command(path))
-
-
-def _name_command(path: Path) -> str:
-    return f"dvc repro evaluate@{path.stem}"
+    return read_record(find_results(table, root), Results, command=f"dvc repro evaluate@{table}")
 
 
 def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
     """Read a JSON file that a stage wrote.
 
     Args:
-        model: what it must hold.
         command: what writes it, which the error message says to run.
 
     Raises:
@@ -130,10 +126,11 @@ def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
     """
     if not path.exists():
         raise DataError(f"{path}: there is no such file; run `{command}`, which writes it.")
-    return _parse_record(path.read_bytes(), path, model, command=command)
+    return parse_record(path.read_bytes(), path, model, command=command)
 
 
-def _parse_record(content: bytes, path: Path, model: type[RecordT], *, command: str) -> RecordT:
+def parse_record(content: bytes, path: Path, model: type[RecordT], *, command: str) -> RecordT:
+    """Return the record of a file's content, such as that of an older commit."""
     try:
         return model.model_validate_json(content)
     except ValidationError as err:

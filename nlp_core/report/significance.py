@@ -1,6 +1,6 @@
 """Which differences in a table are real: intervals, tests and letters for its rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nlp_core.metrics import is_lower_better
-from nlp_core.report.comparison import ComparedPart, Comparison, Entry
+from nlp_core.report.comparison import Comparison, Entry
 from nlp_core.report.examples import find_examples, read_runs
 from nlp_core.report.markdown import render_rows
 from nlp_core.statistics import (
@@ -27,25 +27,22 @@ from nlp_core.statistics import (
     swap_examples,
 )
 
+LEVEL = 0.05
+
 
 @dataclass(frozen=True)
 class RowFinding:
-    """What is known of one number of a column.
-
-    Attributes:
-        mean: over seeds, in points.
-        seeds: how many.
-        interval: 95 % over seeds and examples.
-        letters: rows of the column with a common letter cannot be distinguished.
-        variation: CV* of the published number and our seeds, in percent; None without one.
-    """
+    """What is known of one number of a column."""
 
     row: str
     mean: float
     seeds: int
     interval: Interval
+    """95 % over seeds and examples."""
     letters: str
+    """Rows of the column with a common letter cannot be distinguished."""
     variation: float | None
+    """CV* of the published number and our seeds, in percent; None if nothing was published."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +51,6 @@ class ColumnFinding:
 
     Attributes:
         part: title of the part.
-        selection: how the epoch was chosen.
-        rows: at least one.
         units: how many were resampled: examples, or the questions of a ranking.
         resolution: the smallest difference that this split can show, in points; None for one row.
         pairs: how many of the pairs of rows are significant, and how many there are.
@@ -70,45 +65,91 @@ class ColumnFinding:
     pairs: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class _Column:
+    """The entries of a column with the scores and the resamples of those that have predictions."""
+
+    part: str
+    entries: list[Entry]
+    scores: dict[str, WeightedScore]
+    samples: dict[str, Resamples]
+
+    def list_p_values(self) -> dict[Pair, float]:
+        """Return the larger of the two p-values of each pair of rows."""
+        return {
+            pair: max(value, find_p_value(self.samples[pair.first], self.samples[pair.second]))
+            for pair, value in swap_examples(self.scores).items()
+        }
+
+    def describe(self, p_values: Mapping[Pair, float]) -> ColumnFinding:
+        first = self.entries[0]
+        sign = 1 if is_lower_better(first.metric) else -1
+        ranked = sorted(self.samples, key=lambda row: sign * self.samples[row].mean)
+        letters = name_groups(ranked, p_values)
+        spreads = [
+            measure_spread(self.samples[a], self.samples[b]) for a, b in combinations(ranked, 2)
+        ]
+        by_row = {entry.row: entry for entry in self.entries}
+        rows = []
+        for row in ranked:
+            score, published = by_row[row].ours, by_row[row].number.value
+            assert score is not None, row
+            variation = None if published is None else measure_variation([published, *score.values])
+            interval = self.samples[row].interval
+            rows.append(RowFinding(row, score.mean, score.n, interval, letters[row], variation))
+        return ColumnFinding(
+            part=self.part,
+            column=first.column,
+            selection=first.selection,
+            rows=rows,
+            units=next(iter(self.scores.values())).shape[1],
+            resolution=median(spreads) if spreads else None,
+            pairs=(sum(value < LEVEL for value in p_values.values()), len(p_values)),
+        )
+
+
 def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
     """Return what the committed predictions say about each column of a table.
 
     A difference is significant if both tests agree after Holm's correction over all pairs of the
     table: the paired bootstrap with the spread of seeds, and the swap of examples.
     """
-    scores = _read_scores(comparison, root)
-    columns = [
-        (part, column, selection, entries)
-        for part in comparison.parts
-        for (column, selection), entries in _group(part).items()
-    ]
-    chosen = [
-        {
-            entry.row: scores[entry.cell or "", entry.metric]
-            for entry in entries
-            if (entry.cell or "", entry.metric) in scores
-        }
-        for _, _, _, entries in columns
-    ]
-    samples = [{row: resample(score) for row, score in column.items()} for column in chosen]
-    p_values = [_test(column, found) for column, found in zip(chosen, samples, strict=True)]
+    columns = list(_list_columns(comparison, _read_scores(comparison, root)))
+    tests = [column.list_p_values() for column in columns]
+    # columns share the names of rows, so the key of a pair includes its column
     corrected = correct_holm(
         {
             Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}"): value
-            for idx, column in enumerate(p_values)
-            for pair, value in column.items()
+            for idx, p_values in enumerate(tests)
+            for pair, value in p_values.items()
         }
     )
-    findings = []
-    for idx, (part, column, selection, entries) in enumerate(columns):
-        if not chosen[idx]:
-            continue
-        own = {
-            pair: corrected[Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}")]
-            for pair in p_values[idx]
-        }
-        findings.append(_describe(part, column, selection, entries, chosen[idx], samples[idx], own))
-    return findings
+    return [
+        column.describe(
+            {pair: corrected[Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}")] for pair in pairs}
+        )
+        for idx, (column, pairs) in enumerate(zip(columns, tests, strict=True))
+    ]
+
+
+def _list_columns(
+    comparison: Comparison, scores: Mapping[tuple[str | None, str], WeightedScore]
+) -> Iterator[_Column]:
+    """Yield each column and way of choosing the epoch that has committed predictions."""
+    for part in comparison.parts:
+        groups: dict[tuple[str, str], list[Entry]] = {}
+        for entry in part.entries:
+            if entry.ours is not None and entry.cell is not None:
+                groups.setdefault((entry.column, entry.selection), []).append(entry)
+        for entries in groups.values():
+            own = {
+                entry.row: scores[entry.cell, entry.metric]
+                for entry in entries
+                if (entry.cell, entry.metric) in scores
+            }
+            if own:
+                samples = {row: resample(score) for row, score in own.items()}
+                yield _Column(part.config.title, entries, own, samples)
 
 
 def measure_variation(values: Sequence[float]) -> float:
@@ -125,18 +166,10 @@ def measure_variation(values: Sequence[float]) -> float:
     return 100 * (1 + 1 / (4 * n)) * stdev(values) / bias / abs(mean)
 
 
-def _group(part: ComparedPart) -> dict[tuple[str, str], list[Entry]]:
-    found: dict[tuple[str, str], list[Entry]] = {}
-    for entry in part.entries:
-        if entry.ours is not None and entry.cell is not None:
-            found.setdefault((entry.column, entry.selection), []).append(entry)
-    return found
-
-
-def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str, str], WeightedScore]:
+def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str | None, str], WeightedScore]:
     """Return the scores of all cells with committed predictions, by cell and metric."""
     wanted = {(entry.cell, entry.metric) for entry in comparison.entries if entry.ours is not None}
-    found = {}
+    found: dict[tuple[str | None, str], WeightedScore] = {}
     for cell in sorted({cell for cell, _ in wanted if cell is not None}):
         path = find_examples(comparison.results.table, cell, root)
         for runs in read_runs(path) if path.exists() else []:
@@ -147,58 +180,6 @@ def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str, str], We
                     if score is not None:
                         found[cell, name] = score
     return found
-
-
-def _test(
-    scores: Mapping[str, WeightedScore], samples: Mapping[str, Resamples]
-) -> dict[Pair, float]:
-    """Return the larger of the two p-values of each pair of rows."""
-    return {
-        pair: max(p_value, find_p_value(samples[pair.first], samples[pair.second]))
-        for pair, p_value in swap_examples(scores).items()
-    }
-
-
-def _describe(
-    part: ComparedPart,
-    column: str,
-    selection: str,
-    entries: Sequence[Entry],
-    scores: Mapping[str, WeightedScore],
-    samples: Mapping[str, Resamples],
-    p_values: Mapping[Pair, float],
-) -> ColumnFinding:
-    sign = 1 if is_lower_better(entries[0].metric) else -1
-    ranked = sorted(samples, key=lambda row: sign * samples[row].mean)
-    letters = name_groups(ranked, p_values)
-    spreads = [measure_spread(samples[a], samples[b]) for a, b in combinations(ranked, 2)]
-    by_row = {entry.row: entry for entry in entries}
-    rows = []
-    for row in ranked:
-        score, published = by_row[row].ours, by_row[row].number.value
-        assert score is not None, row
-        rows.append(
-            RowFinding(
-                row=row,
-                mean=score.mean,
-                seeds=score.n,
-                interval=samples[row].interval,
-                letters=letters[row],
-                variation=None
-                if published is None
-                else measure_variation([published, *score.values]),
-            )
-        )
-    significant = sum(p_value < 0.05 for p_value in p_values.values())
-    return ColumnFinding(
-        part=part.config.title,
-        column=column,
-        selection=selection,
-        rows=rows,
-        units=next(iter(scores.values())).shape[1],
-        resolution=median(spreads) if spreads else None,
-        pairs=(significant, len(p_values)),
-    )
 
 
 def render_differences(findings: Sequence[ColumnFinding]) -> str:
@@ -221,23 +202,20 @@ def render_differences(findings: Sequence[ColumnFinding]) -> str:
 
 def _render_column(finding: ColumnFinding) -> str:
     has_variation = any(row.variation is not None for row in finding.rows)
-    header = [
-        "model",
-        "ours (seeds)",
-        "95 % interval",
-        "letters",
-        *(["CV*"] if has_variation else []),
-    ]
+    header = ["model", "ours (seeds)", "95 % interval", "letters"]
     rows = [
         [
             row.row,
             f"{row.mean:.2f} ({row.seeds})",
             f"{row.interval.low:.2f} to {row.interval.high:.2f}",
             row.letters,
-            *([_format_variation(row.variation)] if has_variation else []),
         ]
         for row in finding.rows
     ]
+    if has_variation:
+        header.append("CV*")
+        for cells, row in zip(rows, finding.rows, strict=True):
+            cells.append("" if row.variation is None else f"{row.variation:.2f} %")
     way = "" if finding.selection == "honest" else ", epoch chosen as in the paper"
     title = f"{finding.part}, {finding.column}{way}"
     resolved = ""
@@ -251,7 +229,3 @@ def _render_column(finding: ColumnFinding) -> str:
         f"**{title}.** {finding.units:,} examples (of a ranking: questions).{resolved}\n\n"
         + render_rows(header, rows)
     )
-
-
-def _format_variation(variation: float | None) -> str:
-    return "" if variation is None else f"{variation:.2f} %"

@@ -1,8 +1,7 @@
 """The files that GLUE's site takes: a prediction for each row of its test sets, as one zip.
 
-A task is predicted by a trained cell, of that task alone or of several; MNLI's cell predicts both
-of its test sets and the diagnostic pairs (AX). The labels of the test sets are the site's own
-secret, so nothing is measured here.
+A trained cell of one task or of several predicts a task; MNLI's cell predicts both of its test sets
+and the diagnostic pairs (AX). Nothing is measured: only the site has the labels of the test sets.
 """
 
 import zipfile
@@ -19,7 +18,7 @@ from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import replacing
 from nlp_core.prediction.split_prediction import predict
 from nlp_core.prediction.trained_model import TrainedModel
-from nlp_core.report.cell import check_finished
+from nlp_core.report.cell import read_trained
 from nlp_core.training.cell import Cell, read_cell
 
 BINARY = ("0", "1")
@@ -37,13 +36,9 @@ UNIX = 3
 
 
 class Sheet(NamedTuple):
-    """One file of the site.
+    """One file of the site: a split of a task, and the task of the cell that predicts it.
 
-    Attributes:
-        task: whose rows it has.
-        split: which of them.
-        trained_on: the task of the cell that predicts it.
-        answers: the allowed values; nothing for a number.
+    `answers` are the allowed values; none for a number.
     """
 
     file: str
@@ -70,23 +65,15 @@ SHEETS = (
 
 
 class Filled(NamedTuple):
-    """A file that was written.
-
-    Attributes:
-        origin: what its predictions come from.
-        rows: how many there are.
-    """
+    """A file of the zip: where its predictions come from, and the predictions in order."""
 
     file: str
     origin: str
-    rows: int
-
-
-class _Page(NamedTuple):
-    """A file to be written: what its predictions come from, and they themselves, in order."""
-
-    origin: str
     answers: list[str]
+
+    @property
+    def rows(self) -> int:
+        return len(self.answers)
 
 
 def write_submission(
@@ -102,46 +89,34 @@ def write_submission(
 
     Args:
         cells: experiments of the grid, at most one for each task of GLUE.
-        tasks: what cells of several tasks predict; none: all of their tasks that GLUE has.
+        tasks: what multi-task cells predict; none: all of their tasks that GLUE has.
         seed: the seed that predicts; None: the first one of each cell.
-        fill: whether a task without a cell gets one and the same answer on each row.
+        fill: whether a task without a cell gets the same answer on each row.
 
     Raises:
         ConfigError: a cell is unknown, of no task of GLUE or a second one of its task, has no such
-            seed, or a task has no cell and is not to be filled.
+            seed, or a task has no cell and `fill` is not set.
         DataError: a cell is not trained, a task is not processed, or a test set is not among its
             splits.
     """
-    chosen = choose_cells(cells, params, tasks)
+    chosen = _choose_cells(cells, params, tasks)
     absent = [sheet for sheet in SHEETS if sheet.trained_on not in chosen]
     if absent and not fill:
         raise ConfigError(_describe_absent(absent, chosen))
-    pages = {sheet.file: _fill(sheet) for sheet in absent}
+    pages = {sheet: _fill(sheet) for sheet in absent}
     ready = {task: _check_cell(name, params, seed, task) for task, name in chosen.items()}
     for task, (cell, number) in ready.items():
-        wanted = [sheet for sheet in SHEETS if sheet.trained_on == task]
         trained = TrainedModel.open(cell.folder, seed=number, task=task)
         origin = f"{cell.name}, seed {number}"
-        pages |= {sheet.file: _Page(origin, _predict(trained, cell, sheet)) for sheet in wanted}
-    _write_zip(path, {sheet.file: pages[sheet.file].answers for sheet in SHEETS})
-    return [
-        Filled(sheet.file, pages[sheet.file].origin, len(pages[sheet.file].answers))
-        for sheet in SHEETS
-    ]
+        for sheet in (sheet for sheet in SHEETS if sheet.trained_on == task):
+            pages[sheet] = Filled(sheet.file, origin, _predict(trained, cell, sheet))
+    filled = [pages[sheet] for sheet in SHEETS]
+    _write_zip(path, filled)
+    return filled
 
 
-def choose_cells(
-    names: Sequence[str], params: Params, wanted: Sequence[str] = ()
-) -> dict[str, str]:
-    """Return the cell of each task, in the order of the site's files.
-
-    Args:
-        wanted: what cells of several tasks predict; none: all of their tasks that GLUE has.
-
-    Raises:
-        ConfigError: a cell is unknown, of no task of GLUE or a second one of its task; a wanted
-            task is none of GLUE, or no cell of several tasks has it.
-    """
+def _choose_cells(names: Sequence[str], params: Params, wanted: Sequence[str]) -> dict[str, str]:
+    """Return the cell of each task, in the order of the site's files."""
     tasks = list(dict.fromkeys(sheet.trained_on for sheet in SHEETS))
     chosen: dict[str, str] = {}
     _check_wanted(wanted, names, params, tasks)
@@ -170,7 +145,7 @@ def choose_cells(
 def _check_wanted(
     wanted: Sequence[str], names: Sequence[str], params: Params, tasks: Sequence[str]
 ) -> None:
-    """Refuse a task that no cell of several can predict for the site."""
+    """Raise for a task that no multi-task cell can predict for the site."""
     cells = [params.experiments[name] for name in names if name in params.experiments]
     members = {
         task
@@ -190,10 +165,10 @@ def _check_wanted(
 
 
 def format_answer(answer: str | float, answers: tuple[str, ...]) -> str:
-    """Return a prediction as the site wants it: a label as it is, a number within its range.
+    """Return a prediction as the site takes it: a label as it is, a number within its range.
 
     Raises:
-        DataError: it is no label of the site.
+        DataError: the label is not one of the site's.
     """
     if answers == NUMBER:
         return f"{min(HIGH, max(LOW, float(answer))):.{PLACES}f}"
@@ -206,7 +181,6 @@ def format_answer(answer: str | float, answers: tuple[str, ...]) -> str:
 
 
 def _describe_absent(absent: list[Sheet], chosen: dict[str, str]) -> str:
-    """Say which files no cell was named for, and what can be done."""
     files: dict[str, list[str]] = {}
     for sheet in absent:
         files.setdefault(sheet.trained_on, []).append(sheet.file)
@@ -223,7 +197,7 @@ def _check_cell(name: str, params: Params, seed: int | None, task: str) -> tuple
     seeds = params.experiments[name].seeds
     if seed is not None and seed not in seeds:
         raise ConfigError(f"--seed: found {seed}, but the cell '{name}' has the seeds {seeds}.")
-    check_finished(name, params, Path())
+    read_trained(name, params.experiments[name], params, Path())
     cell = read_cell(name, params)
     for sheet in SHEETS:
         if sheet.trained_on == task:
@@ -254,8 +228,8 @@ def _predict(trained: TrainedModel, cell: Cell, sheet: Sheet) -> list[str]:
     return [format_answer(answer, sheet.answers) for answer in found.prediction]
 
 
-def _fill(sheet: Sheet) -> _Page:
-    """Return the same answer to each row of a task that no cell was named for."""
+def _fill(sheet: Sheet) -> Filled:
+    """Give the same answer to each row of a task that no cell was named for."""
     split = read_dataset(sheet.task).task
     assert split is not None, sheet.task
     rows = split.splits[sheet.split].rows
@@ -263,7 +237,7 @@ def _fill(sheet: Sheet) -> _Page:
         answer, why = format_answer((LOW + HIGH) / 2, sheet.answers), "the middle of the range"
     else:
         answer, why = _choose_label(sheet)
-    return _Page(f"no cell: {answer}, {why}", [answer] * rows)
+    return Filled(sheet.file, f"no cell: {answer}, {why}", [answer] * rows)
 
 
 def _choose_label(sheet: Sheet) -> tuple[str, str]:
@@ -276,11 +250,11 @@ def _choose_label(sheet: Sheet) -> tuple[str, str]:
     return most, f"the most frequent label of {sheet.trained_on}"
 
 
-def _write_zip(path: Path, pages: dict[str, list[str]]) -> None:
-    """Write the pages: no times, and not packed, since packed bytes differ between libraries."""
+def _write_zip(path: Path, pages: Sequence[Filled]) -> None:
+    """Write without times, and uncompressed: compressed bytes differ between versions of zlib."""
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, answers in pages.items():
-            lines = [f"{index}\t{answer}\n" for index, answer in enumerate(answers)]
-            entry = zipfile.ZipInfo(name, EPOCH)
+        for page in pages:
+            lines = [f"{index}\t{answer}\n" for index, answer in enumerate(page.answers)]
+            entry = zipfile.ZipInfo(page.file, EPOCH)
             entry.create_system, entry.external_attr = UNIX, READABLE
             archive.writestr(entry, "index\tprediction\n" + "".join(lines))

@@ -1,55 +1,53 @@
 """Write the report of a table: reports/<table>.md and .svg, from its results."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.config.export import ExportConfig
-from nlp_core.config.name import name_folder
+from nlp_core.config.name import CELLS, name_folder
 from nlp_core.config.params import Params, read_params
+from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
-from nlp_core.report.comparison import Comparison
+from nlp_core.report.comparison import Comparison, read_comparison
 from nlp_core.report.cost import measure_costs, read_costs, render_cost
 from nlp_core.report.data_audit import render_audits
 from nlp_core.report.figure import draw_figure
-from nlp_core.report.latency import draw_times, render_times
-from nlp_core.report.making import render_commands, render_data, render_machines, render_making
-from nlp_core.report.markdown import render_report, summarise_outcomes
-from nlp_core.report.measured_table import read_comparison
-from nlp_core.report.pretraining import draw_encoders, render_encoders
+from nlp_core.report.markdown import (
+    SELECTIONS,
+    render_recipes,
+    render_report,
+    render_rows,
+    summarise_outcomes,
+)
+from nlp_core.report.results import CellResult
 from nlp_core.report.significance import find_differences, render_differences
 
 log = logging.getLogger(__name__)
 
+DIGEST_LETTERS = 12
+
 
 class Section(NamedTuple):
-    """What a report shows of one sort of cells.
-
-    Attributes:
-        text: what the figure shows, which is that of the first sort.
-    """
+    """What a report shows of one sort of cells: how they were made, and a figure with its title."""
 
     making: list[str]
-    text: str
+    title: str
     svg: bytes
 
 
 def write_report(table: str, root: Path) -> None:
-    """Write the markdown and the figure of a table, in sections by the sort of its cells.
-
-    Raises:
-        ConfigError: a file that a person writes is missing or wrong.
-        DataError: results/<table>.json is missing or is no results file.
-    """
+    """Write the markdown and the figure of a table, in sections by the sort of its cells."""
     comparison = read_comparison(table, root)
     params = read_params(root / "params.yaml")
     cells = comparison.results.cells
     parts = list(_list_sections(comparison, params))
     made = [text for part in parts for text in part.making]
     if cells:
-        made = ["## How our numbers were made", *made, render_data(cells), render_machines(cells)]
+        made = ["## How our numbers were made", *made, _render_data(cells)]
+        made.append(_render_machines(cells))
         costs = measure_costs(comparison.results, params, read_costs(table, root))
         made.append(render_cost(costs))
     timed = any(cell.is_timed for cell in cells.values())
@@ -60,11 +58,11 @@ def write_report(table: str, root: Path) -> None:
     }
     differences = render_differences(find_differences(comparison, root))
     audits = render_audits(cells, params, root)
-    sections = [differences, *audits, *made, render_commands(table, stages, is_timed=timed)]
+    sections = [differences, *audits, *made, _render_commands(table, stages, is_timed=timed)]
     folder, first = root / "reports", parts[0]
     with replacing(folder / f"{table}.svg") as temporary:
         temporary.write_bytes(first.svg)
-    write_text(folder / f"{table}.md", render_report(comparison, {table: first.text}, sections))
+    write_text(folder / f"{table}.md", render_report(comparison, {table: first.title}, sections))
     log.info("report table=%s %s", table, summarise_outcomes(comparison.entries))
 
 
@@ -76,10 +74,128 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     if trained or not cells:
         making = render_making(trained, params.recipes) if trained else []
         yield Section(making, "Published and measured numbers", draw_figure(comparison))
+    # only tables with such cells need these two modules
     if pretrained:
-        making = render_encoders(pretrained, params.encoders)
+        from nlp_core.report.pretraining import draw_encoders, render_encoders
+
+        making = [
+            render_encoders(pretrained, params.encoders),
+            render_recipes(pretrained, params.encoders),
+        ]
         svg = draw_encoders(curves, params.encoders)
         yield Section(making, "Held-out perplexity over the steps", svg)
     if timed:
+        from nlp_core.report.latency import draw_times, render_times
+
         making = render_times(timed, params.timing[comparison.results.table])
         yield Section(making, "Milliseconds and sentences a second", draw_times(timed))
+
+
+def render_making(
+    cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]
+) -> list[str]:
+    """Return how the cells were trained, section by section."""
+    header = ["cell", "model", "recipe", "seeds", "parameters"]
+    header += ["epoch chosen on", "reported on", "epochs"]
+    rows = [
+        [
+            f"`{name}`",
+            f"[{cell.model}](../{cell.model})",
+            cell.recipe,
+            ", ".join(map(str, cell.seeds)),
+            f"{cell.parameters['total']:,}",
+            _describe_choice(cell, recipes[cell.recipe]),
+            ", ".join(dict.fromkeys(task.report_split for task in cell.tasks.values())),
+            _describe_epochs(cell),
+        ]
+        for name, cell in cells.items()
+    ]
+    return [render_rows(header, rows), render_recipes(cells, recipes)]
+
+
+def _describe_choice(cell: CellResult, recipe: RecipeConfig) -> str:
+    if recipe.kept_epoch == "last":
+        return "nothing, the last is kept"
+    return ", ".join(dict.fromkeys(task.select_split for task in cell.tasks.values()))
+
+
+def _describe_epochs(cell: CellResult) -> str:
+    return "; ".join(
+        (f"{SELECTIONS.get(key, key)}: " if len(cell.epochs) > 1 else "")
+        + ", ".join(f"{epoch:g}" for epoch in epochs)
+        for key, epochs in cell.epochs.items()
+    )
+
+
+def _render_data(cells: Mapping[str, CellResult]) -> str:
+    """Return the digests of the data of all cells, and what is not the official release."""
+    digests = {item: None for cell in cells.values() for item in cell.data.items()}
+    for init in (cell.init for cell in cells.values() if cell.init is not None):
+        place = init["path"].removeprefix("data/processed/").removeprefix(CELLS)
+        digests[place, init["sha256"]] = None
+    shown = ", ".join(
+        f"{name} `{digest.removeprefix('sha256:')[:DIGEST_LETTERS]}`"
+        for name, digest in sorted(digests)
+    )
+    lines = [f"Data, by the first letters of the sha256 of what training reads: {shown}."]
+    notes = sorted({note for cell in cells.values() for note in cell.footnotes})
+    if notes:
+        lines += ["", "Not the official release:", "", *(f"- {note}" for note in notes)]
+    return "\n".join(lines)
+
+
+def _render_machines(cells: Mapping[str, CellResult]) -> str:
+    """Return the fingerprints of the cells, and which cells older code trained."""
+    machines: dict[str, list[str]] = {}
+    for name, cell in cells.items():
+        machines.setdefault(f"{cell.machine}; numerics {cell.numerics}", []).append(name)
+    newest = max(cell.numerics for cell in cells.values())
+    older = [name for name, cell in cells.items() if cell.numerics < newest]
+    if len(machines) == 1:
+        return f"Fingerprint of all cells: {next(iter(machines))}."
+    lines = [
+        "Fingerprints:",
+        "",
+        *(f"- {facts}: {', '.join(names)}" for facts, names in machines.items()),
+    ]
+    if older:
+        lines += ["", f"Trained by code before numerics {newest}: {', '.join(older)}."]
+    return "\n".join(lines)
+
+
+def _render_commands(
+    table: str, stages: Mapping[str, tuple[str, str]], *, is_timed: bool = False
+) -> str:
+    """Return the commands that make the table, and each of its cells, again.
+
+    Args:
+        stages: by cell: the stage that makes it, and its folder.
+    """
+    sections = [
+        "## Again",
+        "The whole table, one stage at a time, or side by side on two cores:",
+        f"```\ndvc repro report@{table}\nsnakemake --cores 2 reports/{table}.md\n```",
+    ]
+    if stages:
+        rows = [
+            [
+                cell,
+                f"`dvc repro {stage} report@{table}`",
+                f"`snakemake --cores 2 {folder} reports/{table}.md`",
+            ]
+            for cell, (stage, folder) in stages.items()
+        ]
+        names = sorted({stage.partition("@")[0] for stage, _ in stages.values()})
+        again = " or ".join(f"`dvc repro --single-item {name}@<cell>`" for name in names)
+        sections += [
+            "One cell and the table, by DVC or by Snakemake:",
+            render_rows(["cell", "DVC", "Snakemake"], rows),
+            "Both do only what is not done. To train a cell from nothing, remove "
+            f"`artifacts/work/{table}/<cell>` and add `--force` to {again}.",
+        ]
+    if is_timed:
+        sections.append(
+            "Another machine has other times: `dvc repro --force --single-item "
+            f"evaluate@{table}` takes them again."
+        )
+    return "\n\n".join(sections)

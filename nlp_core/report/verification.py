@@ -1,7 +1,7 @@
 """Train a cell again and compare weights, predictions and scores with the committed ones.
 
-Where the machine's fingerprint is the committed one, every byte must be the same. Elsewhere the
-scores are compared by statistics: ours are expected within the spread of the committed seeds.
+Where the machine's fingerprint is the committed one, every byte must be the same. Elsewhere a score
+is compared with what the spread of the committed seeds leads to expect.
 """
 
 import logging
@@ -15,14 +15,14 @@ from typing import Literal, NamedTuple
 from safetensors import safe_open
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.params import CellConfig, ExperimentConfig, Params, name_init_stage
+from nlp_core.config.params import ExperimentConfig, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.report.cell import TrainedCell, find_difference
+from nlp_core.report.comparison import expect_run
 from nlp_core.report.evaluation import measure_seed
-from nlp_core.report.gain import expect_run
-from nlp_core.report.results import CellResult, RunDigests, read_results
+from nlp_core.report.results import CellResult, RunDigests, find_results, read_results
 from nlp_core.training.cell import describe_cell, read_cell
 from nlp_core.training.cell_run import train_seed
 from nlp_core.training.determinism import describe_machine, find_first_difference
@@ -59,7 +59,7 @@ class MovedScore(NamedTuple):
 
 @dataclass(frozen=True)
 class SeedVerdict:
-    """What came of training one seed again.
+    """How a second training of one seed compares with the committed one.
 
     Attributes:
         outcome: `identical` or `different` where the fingerprint is the committed one, else
@@ -74,7 +74,6 @@ class SeedVerdict:
 
     @property
     def has_passed(self) -> bool:
-        """Whether nothing is wrong."""
         return self.outcome in PASSED
 
 
@@ -97,7 +96,7 @@ def list_places(
     for name in cells:
         if name not in names:
             raise ConfigError(f"table '{table}': unknown cell '{name}'. {suggest(name, names)}")
-    measured = read_results(root / "results" / f"{table}.json").cells
+    measured = read_results(table, root).cells
     places = [
         Place(table, name, seed)
         for name in (cells or names)
@@ -117,10 +116,17 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
     """Return one random seed of each of some random cells that can be verified."""
     cells = []
     for table in sorted(params.tables):
-        path = root / "results" / f"{table}.json"
-        for name, result in sorted(read_results(path).cells.items() if path.exists() else []):
+        is_measured = find_results(table, root).exists()
+        measured = read_results(table, root).cells if is_measured else {}
+        for name, result in sorted(measured.items()):
             # others start from trained cells, which a draw cannot promise
-            is_plain = _starts_from_data(params.list_cells(table).get(name), table, params)
+            cell = params.list_cells(table).get(name)
+            is_plain = (
+                isinstance(cell, ExperimentConfig)
+                and cell.table == table
+                and not params.list_teachers(cell.data)
+                and cell.init.startswith("data/")
+            )
             if is_plain and result.numerics == params.numerics and result.runs:
                 cells.append((table, name, result.seeds))
     draw = random.Random(seed)
@@ -128,24 +134,15 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
     return [Place(table, name, draw.choice(seeds)) for table, name, seeds in chosen]
 
 
-def _starts_from_data(cell: CellConfig | None, table: str, params: Params) -> bool:
-    if not isinstance(cell, ExperimentConfig) or cell.table != table:
-        return False
-    return not params.list_teachers(cell.data) and cell.init.startswith("data/")
-
-
 def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> list[str]:
-    """Return the DVC stages that make the data and the starting weights that are not there."""
+    """Return the DVC stages that make missing data and starting weights."""
     stages: dict[str, None] = {}
     for place in dict.fromkeys(places):
         cell = _find_item(place, params)
-        if not (root / "data/processed" / cell.data / "manifest.json").exists():
-            stages[_name_data_stage(cell.data, params)] = None
-        if (
-            isinstance(cell, EncoderConfig)
-            and not (root / "data/processed" / cell.measured_on / "manifest.json").exists()
-        ):
-            stages[f"preprocess@{cell.measured_on}"] = None
+        needed = [cell.data, *([cell.measured_on] if isinstance(cell, EncoderConfig) else [])]
+        for data in needed:
+            if not (root / "data/processed" / data / "manifest.json").exists():
+                stages[_name_data_stage(data, params)] = None
         init = Path(cell.init)
         if not (root / init).exists():
             stages[name_init_stage(init)] = None
@@ -161,17 +158,17 @@ def _name_data_stage(data: str, params: Params) -> str:
 def verify(
     places: Sequence[Place], params: Params, root: Path, work: Path
 ) -> Iterator[SeedVerdict]:
-    """Train seeds again and yield what came of each.
+    """Train seeds again and yield how each compares.
 
     Args:
-        work: an empty folder, or that of a killed run, which goes on.
+        work: an empty folder, or that of a killed run, which is resumed.
 
     Raises:
         DataError: a cell is not measured, was trained by older code or another recipe, or its data
-            are not there.
+            are missing.
     """
     for place in places:
-        committed = read_results(root / "results" / f"{place.table}.json").cells[place.cell]
+        committed = read_results(place.table, root).cells[place.cell]
         _require_current(committed, place, params)
         is_encoder = isinstance(_find_item(place, params), EncoderConfig)
         retrain = _retrain_encoder if is_encoder else _retrain_cell
@@ -198,8 +195,6 @@ def _require_current(committed: CellResult, place: Place, params: Params) -> Non
 
 
 class Retrained(NamedTuple):
-    """What the second training of a seed gave."""
-
     digests: RunDigests
     scores: Mapping[str, float]
     data: Mapping[str, str]
@@ -280,10 +275,9 @@ def _compare_statistics(
     place: Place, committed: CellResult, scores: Mapping[str, float], moved: list[MovedScore]
 ) -> SeedVerdict:
     """Compare one value with what the committed seeds expect of another run."""
-    name = next(iter(sorted(committed.metrics)))
     task = next(iter(committed.tasks.values()))
     reported = [key for key in committed.metrics if key.startswith(f"{task.report_split}.")]
-    name = reported[0] if reported else name
+    name = reported[0] if reported else min(committed.metrics)
     score = committed.metrics[name]
     expected = expect_run(score)
     facts = "the machine's fingerprint is not the committed one, so scores are compared"

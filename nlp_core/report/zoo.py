@@ -9,9 +9,8 @@ from nlp_core.config.model import read_model
 from nlp_core.config.params import Params, read_params
 from nlp_core.models.description import count_layer
 from nlp_core.models.plan import plan_model
-from nlp_core.report.comparison import Comparison
+from nlp_core.report.comparison import Comparison, read_comparison
 from nlp_core.report.markdown import format_score, render_rows
-from nlp_core.report.measured_table import read_comparison
 
 INTRODUCTION = """\
 # Model zoo
@@ -31,15 +30,13 @@ epoch chosen on a split that it is not measured on.
 
 
 class ZooModel(NamedTuple):
-    """A model file and what came of it.
+    """A model file and the results of the cells that train it.
 
     Attributes:
-        source: what it is taken from.
         tasks: the tasks that params.yaml trains it on, or those that its heads name, or the kinds
             that it serves.
         weights: parameters of its layers without vocabularies and a pretrained encoder.
         has_encoder: whether a pretrained encoder is among its layers.
-        results: for each cell that trains it table, cell and first number.
     """
 
     path: str
@@ -52,7 +49,7 @@ class ZooModel(NamedTuple):
 
 
 class ZooResult(NamedTuple):
-    """The first number of a cell's report: `test.f1 91.05 +- 0.21 (3)`; without one `not run`."""
+    """The first number of a cell's report, `test.f1 91.05 +- 0.21 (3)`, or `not run`."""
 
     table: str
     cell: str
@@ -60,12 +57,7 @@ class ZooResult(NamedTuple):
 
 
 def list_zoo(root: Path) -> list[ZooModel]:
-    """Return every model file under zoo/, sorted by path.
-
-    Raises:
-        ConfigError: a model file, params.yaml or a file of published numbers is wrong.
-        DataError: a results file is damaged.
-    """
+    """Return every model file under zoo/, sorted by path."""
     params = read_params(root / "params.yaml")
     tables = {
         name: read_comparison(name, root, allow_missing=True)

@@ -3,36 +3,34 @@
 No text of a corpus is in the repository, so an example is named by its row in the official file.
 Counts are over all seeds, scores are means of the seeds' scores.
 
-Shape letters: S seeds, N examples, L labels.
+Shape letters: S seeds, N examples or questions, L labels.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from operator import eq
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import precision_recall_fscore_support
 
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import count_confusions
-from nlp_core.report.examples import Runs, read_runs
+from nlp_core.report.examples import Runs
 
 MOST_EXAMPLES = 20
+UNBOUNDED = 10**9
+SIZES = ((1, 5), (6, 10), (11, 20), (21, UNBOUNDED))
+"""Smallest and largest number of candidates of each slice of questions."""
 CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""Upper bounds of the slices by confidence, but of the last."""
+"""Upper bounds of the slices by confidence, without that of the last."""
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """A table of texts and numbers.
-
-    Attributes:
-        header: names of the columns; the first names the rows.
-        rows: at least one.
-        note: what the reader must know.
-        shares: of a matrix how full each cell of its rows is, from 0 to 1.
-    """
+    """A table of texts and numbers; a matrix has the share of each cell in its row, 0 to 1."""
 
     title: str
     header: Sequence[str]
@@ -42,7 +40,7 @@ class Breakdown:
 
     @property
     def columns(self) -> list[tuple[str, bool]]:
-        """Return the name of each column, and whether it has only numbers."""
+        """The name of each column, and whether it has only numbers."""
         columns = zip(*self.rows, strict=True)
         flags = [all(map(is_number, column)) for column in columns]
         return list(zip(self.header, flags, strict=True))
@@ -53,20 +51,10 @@ def is_number(text: str) -> bool:
     return text.replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()
 
 
-def name_runs(runs: Runs, *, is_only: bool) -> str:
-    """Return what the tables of some runs are of: task, split and way of choosing the epoch."""
-    task = "" if is_only else f"{runs.prefix.rstrip('.')}, "
-    return f"{task}split {runs.task.report_split}"
-
-
-def read_honest_runs(path: Path) -> list[Runs]:
-    """Return the predictions of the epochs that were chosen honestly; none without a file."""
-    return [runs for runs in read_runs(path) if not runs.suffix] if path.exists() else []
-
-
 def break_down_labels(runs: Runs) -> list[Breakdown]:
     """Return the tables of a task with one label for each example, or several."""
-    right_SN = np.asarray([_compare(run.target, run.prediction) for run in runs.predictions])
+    answers = [(map(_write, run.target), map(_write, run.prediction)) for run in runs.predictions]
+    right_SN = np.asarray([[*map(eq, *pair)] for pair in answers])
     found = []
     scores_SNL = None
     if KINDS.get(runs.task.kind).has_confusion:
@@ -108,8 +96,11 @@ def count_right_seeds(right_SN: NDArray[np.bool_], units: str = "examples") -> B
     return Breakdown("Do seeds agree?", ["seeds that are right", units, "%"], rows)
 
 
+def name_range(low: int, high: int) -> str:
+    return f"{low} or more" if high == UNBOUNDED else f"{low} to {high}"
+
+
 def format_mean(values: Iterable[float]) -> str:
-    """Return the mean of points over seeds."""
     return f"{np.mean(list(values)):.2f}"
 
 
@@ -121,10 +112,6 @@ def measure_f1(hits: int, found: int, right: int) -> tuple[float, float, float]:
         100 * hits / right if right else 0.0,
         200 * hits / both if both else 0.0,
     )
-
-
-def _compare(target: Sequence[object], prediction: Sequence[object]) -> list[bool]:
-    return [_write(right) == _write(found) for right, found in zip(target, prediction, strict=True)]
 
 
 def _write(answer: object) -> str:
@@ -144,26 +131,17 @@ def _cross(runs: Runs) -> Breakdown:
 
 
 def _slice_by_label(runs: Runs) -> Breakdown:
-    scores: dict[str, list[tuple[float, float, float]]] = {label: [] for label in runs.task.labels}
+    labels, scores = list(runs.task.labels), []
     for run in runs.predictions:
-        pairs = Counter(zip(map(str, run.target), map(str, run.prediction), strict=True))
-        right, found = _sum_pairs(pairs, 0), _sum_pairs(pairs, 1)
-        for label in scores:
-            scores[label].append(measure_f1(pairs[label, label], found[label], right[label]))
-    support = Counter(map(str, runs.predictions[0].target))
+        right, found = [*map(str, run.target)], [*map(str, run.prediction)]
+        scores.append(precision_recall_fscore_support(right, found, labels=labels, zero_division=0))
+    means = 100 * np.asarray([seed[:3] for seed in scores]).mean(0)
     rows = [
-        [label, f"{support[label]:,}", *map(format_mean, zip(*values, strict=True))]
-        for label, values in scores.items()
+        [label, f"{support:,}", *(f"{mean:.2f}" for mean in means[:, idx])]
+        for idx, (label, support) in enumerate(zip(labels, scores[0][3], strict=True))
     ]
     header = ["label", "examples", "precision", "recall", "F1"]
     return Breakdown("By label", header, rows, "Means over seeds.")
-
-
-def _sum_pairs(pairs: Mapping[tuple[str, str], int], place: int) -> Counter[str]:
-    sums: Counter[str] = Counter()
-    for pair, count in pairs.items():
-        sums[pair[place]] += count
-    return sums
 
 
 def _slice_by_confidence(
@@ -217,3 +195,96 @@ def _list_wrong(
 def _count_seeds(runs: Runs) -> str:
     seeds = len(runs.predictions)
     return "of one seed" if seeds == 1 else f"the sum of {seeds} seeds"
+
+
+class RankedQuestion(NamedTuple):
+    """A question with a right candidate.
+
+    Attributes:
+        size: how many candidates it has.
+        right: row numbers of the right ones.
+        ranks: of the first right candidate, by seed; equal scores rank it last.
+        first: row number of the candidate that most seeds rank first.
+    """
+
+    number: int
+    size: int
+    right: list[int]
+    ranks: list[int]
+    first: int
+
+    @property
+    def mean_reciprocal(self) -> float:
+        return float(np.mean([1 / rank for rank in self.ranks]))
+
+
+def break_down_ranking(runs: Runs) -> list[Breakdown]:
+    """Return the tables of a task that ranks candidates."""
+    questions = list_questions(runs)
+    ranks_SN = np.asarray([question.ranks for question in questions]).T
+    return [
+        _slice_by_size(questions, ranks_SN),
+        count_right_seeds(ranks_SN == 1, "questions"),
+        _list_worst_questions(questions),
+    ]
+
+
+def list_questions(runs: Runs) -> list[RankedQuestion]:
+    """Return the questions that have a right candidate, in the order of their numbers."""
+    first = runs.predictions[0]
+    assert first.group is not None, runs.task.kind
+    relevant = np.asarray(first.target, dtype=np.str_) == first.labels[-1]
+    order = np.argsort(first.group, kind="stable")
+    starts = np.flatnonzero(np.diff(first.group[order])) + 1
+    scores = np.asarray([run.score[:, -1] for run in runs.predictions if run.score is not None])
+    found = []
+    for rows in np.split(order, starts):
+        right = relevant[rows]
+        if not right.any():
+            continue
+        own = scores[:, rows]
+        best = own[:, right].max(1, keepdims=True)
+        ranks = 1 + (own[:, ~right] >= best).sum(1)
+        tops = Counter(int(rows[idx]) for idx in own.argmax(1))
+        found.append(
+            RankedQuestion(
+                int(first.group[rows[0]]),
+                len(rows),
+                [runs.ids[row] for row in rows[right]],
+                ranks.tolist(),
+                runs.ids[tops.most_common(1)[0][0]],
+            )
+        )
+    return found
+
+
+def _slice_by_size(questions: list[RankedQuestion], ranks_SN: NDArray[np.integer]) -> Breakdown:
+    sizes = np.asarray([question.size for question in questions])
+    rows = []
+    for low, high in SIZES:
+        chosen = (sizes >= low) & (sizes <= high)
+        if chosen.any():
+            own = ranks_SN[:, chosen].ravel()
+            scores = [format_mean(100 / own), format_mean(100.0 * (own == 1))]
+            rows.append([name_range(low, high), f"{chosen.sum():,}", *scores])
+    header = ["candidates", "questions", "MRR", "right one first, %"]
+    note = "Questions with a right candidate. Means over seeds."
+    return Breakdown("By number of candidates", header, rows, note)
+
+
+def _list_worst_questions(questions: list[RankedQuestion]) -> Breakdown:
+    rows = [
+        [
+            str(question.number),
+            str(question.size),
+            ", ".join(map(str, question.right)),
+            str(question.first),
+            ", ".join(map(str, question.ranks)),
+            f"{question.mean_reciprocal:.3f}",
+        ]
+        for question in sorted(questions, key=lambda item: item.mean_reciprocal)[:MOST_EXAMPLES]
+    ]
+    header = ["question", "candidates", "right rows", "row ranked first by most seeds"]
+    header += ["rank of the best right row, by seed", "mean 1 / rank"]
+    note = "Numbers of questions and rows in the official file, from 0."
+    return Breakdown("Worst questions", header, rows, note)

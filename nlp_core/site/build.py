@@ -8,8 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from nlp_core.files import check_replaceable, replacing_folder
+from nlp_core.report.headline import FIGURE
 from nlp_core.report.markdown import SELECTIONS, format_gain
-from nlp_core.report.summary import FIGURE
 from nlp_core.site.breakdown import is_number
 from nlp_core.site.cell_page import build_cell
 from nlp_core.site.project import Project, read_project
@@ -19,11 +19,7 @@ ASSETS = ("site.css", "site.js")
 
 
 def write_site(root: Path, folder: Path) -> None:
-    """Write the pages into a folder, which has nothing else then.
-
-    Args:
-        root: the project's root.
-        folder: it replaces a former site.
+    """Write the pages into a folder, in place of a former site.
 
     Raises:
         ConfigError: the folder holds something else, or a file that a person writes is wrong.
@@ -42,14 +38,11 @@ def write_site(root: Path, folder: Path) -> None:
 
 
 def render_pages(project: Project) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each page.
-
-    Args:
-        project: all tables.
-    """
+    """Yield path and text of each page."""
     environment = _build_environment()
     tables = [build_table(name, project) for name in project.tables]
-    tables.sort(key=lambda page: _rank(page.name, project))
+    ranks = {tally.table: idx for idx, tally in enumerate(project.headline.tallies)}
+    tables.sort(key=lambda page: ranks.get(page.name, len(ranks)))
     template = environment.get_template("overview.html")
     figure = read_figure(project.root / FIGURE, "Our numbers less the published ones, by table")
     yield "index.html", template.render(project=project, tables=tables, figure=figure, up="")
@@ -61,12 +54,6 @@ def render_pages(project: Project) -> Iterator[tuple[str, str]]:
     for place in project.places:
         cell = build_cell(place, project)
         yield place.path, template.render(page=cell, project=project, titles=titles, up="../")
-
-
-def _rank(name: str, project: Project) -> int:
-    """Return the place of a table in the headline's order; others come after those."""
-    names = [tally.table for tally in project.headline.tallies]
-    return names.index(name) if name in names else len(names)
 
 
 def _build_environment() -> Environment:

@@ -1,39 +1,36 @@
 """What the page of a cell shows: scores, spread over seeds, errors, model, and how to get them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
 
+from nlp_core.config.model import ModelConfig, read_model
+from nlp_core.errors import ConfigError
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import is_lower_better
-from nlp_core.report.examples import Runs, find_examples
-from nlp_core.report.explanation import Facts
+from nlp_core.models.description import Node, describe_plan
+from nlp_core.models.plan import plan_model
+from nlp_core.report.cell import name_stage
+from nlp_core.report.examples import Runs, find_examples, read_runs
+from nlp_core.report.explanation import Facts, explain
+from nlp_core.report.markdown import list_values
 from nlp_core.report.results import CellResult, Score
 from nlp_core.site.breakdown import (
     Breakdown,
     break_down_labels,
     break_down_numbers,
-    name_runs,
-    read_honest_runs,
+    break_down_ranking,
 )
-from nlp_core.site.facts import ModelView, list_facts, view_model
-from nlp_core.site.plot import Points, draw_lines, draw_strip
+from nlp_core.site.picture import Points, draw_lines, draw_model, draw_strip
 from nlp_core.site.project import CellPlace, Project, ShownNumber
-from nlp_core.site.ranking_breakdown import break_down_ranking
 from nlp_core.site.tag_breakdown import break_down_tags
-
-PAIR = 2  # of values: fewer have no spread
 
 
 class MetricRow(NamedTuple):
-    """A metric of a cell with its value for each seed.
-
-    Attributes:
-        is_reported: whether it is of the split that the table reports.
-        strip: a picture of the spread; empty for one value.
-    """
+    """A metric of a cell; the strip is a picture of its spread, empty for one value."""
 
     name: str
     score: Score
@@ -43,14 +40,16 @@ class MetricRow(NamedTuple):
 
 
 class ErrorSection(NamedTuple):
-    """Where a cell is wrong in one task.
-
-    Attributes:
-        title: empty if the cell has one task.
-    """
+    """Where a cell is wrong in one task."""
 
     title: str
     tables: list[Breakdown]
+
+
+class ModelView(NamedTuple):
+    config: ModelConfig
+    nodes: list[Node]
+    picture: Markup
 
 
 class CellPage(NamedTuple):
@@ -61,7 +60,6 @@ class CellPage(NamedTuple):
         numbers: those of tables that it is compared in.
         runs: what its values are over: names of seeds, or runs.
         curves: held-out perplexity of an encoder's pretraining, by text; usually empty.
-        curve: its picture.
         model: None for what is no model file, such as a released encoder.
         facts: as `reglue explain` shows them.
     """
@@ -80,23 +78,14 @@ class CellPage(NamedTuple):
 
 
 def build_cell(place: CellPlace, project: Project) -> CellPage:
-    """Return the page of a cell.
-
-    Args:
-        place: the cell.
-        project: all tables.
-
-    Raises:
-        ConfigError: a file that describes the cell is wrong.
-        DataError: its predictions are damaged.
-    """
+    """Return the page of a cell."""
     numbers = [number for number in project.numbers if number.place == place]
     result = project.find_result(place)
     metrics = list(_list_metrics(result, numbers)) if result else []
     size = max((row.score.n for row in metrics), default=0)
     seeds = [f"seed {seed}" for seed in result.seeds] if result else []
     curves = project.tables[place.table].results.curves.get(place.cell, {})
-    facts = list_facts(place, result, project)
+    facts = _list_facts(place, result, project)
     return CellPage(
         place,
         result,
@@ -107,25 +96,23 @@ def build_cell(place: CellPlace, project: Project) -> CellPage:
         list_errors(find_examples(place.table, place.cell, project.root)),
         curves,
         draw_lines(curves, "Held-out perplexity over the steps") if curves else Markup(""),
-        view_model(project.root / facts["model"]["file"], facts["model"]["file"]),
+        _view_model(project.root / facts["model"]["file"], facts["model"]["file"]),
         facts,
     )
 
 
 def list_errors(path: Path) -> list[ErrorSection]:
-    """Return where a cell is wrong, task by task; nothing without committed predictions.
+    """Return where a cell's committed predictions are wrong, task by task.
 
-    Args:
-        path: of the cell's predictions.
+    Only those of epochs that were chosen honestly are shown.
     """
-    found = read_honest_runs(path)
-    return [
-        ErrorSection(
-            name_runs(runs, is_only=len(found) == 1),
-            [table for table in break_down(runs) if table.rows],
-        )
-        for runs in found
-    ]
+    found = [runs for runs in read_runs(path) if not runs.suffix] if path.exists() else []
+    sections = []
+    for runs in found:
+        task = "" if len(found) == 1 else f"{runs.prefix.rstrip('.')}, "
+        tables = [table for table in break_down(runs) if table.rows]
+        sections.append(ErrorSection(f"{task}split {runs.task.report_split}", tables))
+    return sections
 
 
 def break_down(runs: Runs) -> list[Breakdown]:
@@ -147,8 +134,59 @@ def _list_metrics(result: CellResult, numbers: Sequence[ShownNumber]) -> Iterato
             score,
             name in published or bool(splits & set(name.split("."))),
             is_lower_better(name),
-            draw_strip(score.values, published.get(name)) if score.n >= PAIR else Markup(""),
+            draw_strip(score.values, published.get(name)) if score.n > 1 else Markup(""),
         )
         for name, score in result.metrics.items()
     ]
     yield from sorted(rows, key=lambda row: not row.is_reported)
+
+
+@cache
+def _view_model(path: Path, name: str) -> ModelView | None:
+    """Return what a model file describes; None for a released encoder, which is none."""
+    if path.suffix != ".json" or not name.startswith("zoo/"):
+        return None
+    config = read_model(path)
+    nodes = describe_plan(plan_model(config, where=name))
+    return ModelView(config, nodes, draw_model(nodes))
+
+
+def _list_facts(place: CellPlace, result: CellResult | None, project: Project) -> dict[str, Facts]:
+    """Return what is known of a cell, by section, as `reglue explain` shows it."""
+    params = project.params
+    if place.cell in params.experiments:
+        comparison = project.tables[place.table]
+        # a committed page cannot name the commit that it is part of
+        facts = explain(comparison, place.cell, params, project.root, has_commit=False)
+        del facts["scores"]  # the page has a table of them
+        return facts
+    encoder = params.encoders.get(place.cell)
+    facts = {"data": {}, "model": {"file": encoder.init} if encoder else {}}
+    if result is not None:
+        facts["data"] = {task: sha.replace(":", " ")[:23] for task, sha in result.data.items()}
+        facts["data"] |= {f"note {idx}": note for idx, note in enumerate(result.footnotes, 1)}
+        facts["model"] = {"file": result.model, "parameters": f"{result.parameters['total']:,}"}
+    if encoder is not None:
+        source = {"values from": " ".join(encoder.source.split())}
+        facts["recipe"] = source | list_values(encoder)
+    if result is not None:
+        facts["training"] = {
+            "seeds": ", ".join(map(str, result.seeds)),
+            "fingerprint": result.machine,
+            "numerics": str(result.numerics),
+        }
+    stage = name_stage(place.cell, encoder) if encoder else _find_export(place, project)
+    measure = f"dvc repro evaluate@{place.table} report@{place.table}"
+    return facts | {"commands": {"make": f"dvc repro {stage}", "measure": measure}}
+
+
+def _find_export(place: CellPlace, project: Project) -> str:
+    """Return the stage that exports the bundle of a timed cell, named `<export>_<variant>`."""
+    exports = project.params.exports
+    for name in sorted(exports, key=len, reverse=True):
+        if place.cell.startswith(f"{name}_"):
+            return name_stage(name, exports[name])
+    raise ConfigError(
+        f"results/{place.table}.json: the cell '{place.cell}' is not in grid/; measure the table "
+        f"again with `dvc repro evaluate@{place.table}`."
+    )

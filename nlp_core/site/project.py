@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.config.params import Params, read_params
-from nlp_core.report.comparison import ComparedPart, Comparison, Entry
+from nlp_core.report.comparison import (
+    ComparedPart,
+    Comparison,
+    Entry,
+    is_measured,
+    list_tables,
+    read_comparison,
+)
 from nlp_core.report.headline import STANDINGS, Headline, count_outcomes
-from nlp_core.report.measured_table import is_measured, list_tables, read_comparison
 from nlp_core.report.results import CellResult
 from nlp_core.report.significance import ColumnFinding, RowFinding, find_differences
 
@@ -25,7 +31,7 @@ class CellPlace(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Of its page, below the folder of the site."""
+        """The path of its page in the site."""
         return f"{self.table}/{self.cell}.html"
 
 
@@ -34,9 +40,8 @@ class ShownNumber(NamedTuple):
 
     Attributes:
         finding: its interval and letters; None without committed predictions.
-        place: of its cell; None if there is no such cell.
-        literature: numbers of other papers for the same thing, with their names.
-        reason: key of the reason why it is not run.
+        literature: numbers of other papers, with their names.
+        reason: the key of the reason why it is not run.
         remark: the anchor of its remark on the table's page, which ends in the remark's number.
     """
 
@@ -57,13 +62,7 @@ class ShownNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class Project:
-    """All tables of a project.
-
-    Attributes:
-        tables: by name, those without results included.
-        findings: of each table's columns.
-        headline: the outcomes, counted as for README.md.
-    """
+    """All tables of a project, those without results included."""
 
     root: Path
     params: Params
@@ -73,7 +72,7 @@ class Project:
 
     @cached_property
     def places(self) -> list[CellPlace]:
-        """The cells of the grid, and measured ones that have no name there, such as bundles."""
+        """The cells of the grid, and measured ones that it does not name, such as bundles."""
         experiments, encoders = self.params.experiments, self.params.encoders
         found = {CellPlace(item.table, cell) for cell, item in experiments.items()}
         found |= {CellPlace(item.table, cell) for cell, item in encoders.items()}
@@ -85,7 +84,6 @@ class Project:
 
     @cached_property
     def numbers(self) -> list[ShownNumber]:
-        """The numbers of all tables, in their order."""
         return [
             number
             for table, comparison in self.tables.items()
@@ -94,7 +92,7 @@ class Project:
         ]
 
     def find_place(self, table: str, cell: str | None) -> CellPlace | None:
-        """Return where the page of a cell is, which a teacher has in another table."""
+        """Return where the page of a cell is; a teacher may have it in another table."""
         places = [place for place in self.places if place.cell == cell]
         return next((place for place in places if place.table == table), next(iter(places), None))
 
@@ -140,15 +138,7 @@ class Project:
 
 
 def read_project(root: Path) -> Project:
-    """Read and compare all tables of a project.
-
-    Args:
-        root: the project's root.
-
-    Raises:
-        ConfigError: a file that a person writes is missing or wrong.
-        DataError: a results file is damaged.
-    """
+    """Read and compare all tables of a project."""
     tables = {name: read_comparison(name, root, allow_missing=True) for name in list_tables(root)}
     return Project(
         root,

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from nlp_core.config.published import PaperConfig
 from nlp_core.errors import DataError
 from nlp_core.metrics import is_lower_better
-from nlp_core.report import figure, headline_figure
+from nlp_core.report import figure, headline
 from nlp_core.report.comparison import ComparedPart, Comparison
 from nlp_core.report.headline import Tally
 from nlp_core.report.markdown import summarise_outcomes
@@ -25,7 +25,7 @@ COLORS = {
     figure.GRID: "var(--rule)",
     figure.OURS: "var(--accent)",
     figure.HONEST: "var(--honest)",
-    headline_figure.TEXT: "var(--quiet)",
+    headline.TEXT: "var(--quiet)",
     "#000000": "var(--ink)",
     "#ffffff": "var(--paper)",
 }
@@ -36,9 +36,9 @@ class PartView(NamedTuple):
     """A part of a table.
 
     Attributes:
-        lower: its columns of which less is better.
+        lower: its columns where less is better.
         findings: what the tests say of its columns with committed predictions.
-        remarks: row, column and text; numbered from 1.
+        remarks: row, column and text.
     """
 
     part: ComparedPart
@@ -57,8 +57,6 @@ class PartView(NamedTuple):
 
 
 class CellRow(NamedTuple):
-    """A cell of a table."""
-
     place: CellPlace
     model: str
     recipe: str
@@ -71,10 +69,7 @@ class TablePage(NamedTuple):
 
     Attributes:
         tally: its outcomes; None where nothing was published.
-        summary: them in a sentence.
-        figure: that of the report.
         reasons: why numbers are not run, by key.
-        papers: the sources of its published numbers.
     """
 
     name: str
@@ -97,15 +92,7 @@ class TablePage(NamedTuple):
 
 
 def build_table(name: str, project: Project) -> TablePage:
-    """Return the page of a table.
-
-    Args:
-        name: the table.
-        project: all tables.
-
-    Raises:
-        DataError: the report has no figure.
-    """
+    """Return the page of a table."""
     comparison = project.tables[name]
     published = comparison.published
     numbers = [number for number in project.numbers if number.table == name]
@@ -125,11 +112,7 @@ def build_table(name: str, project: Project) -> TablePage:
 
 
 def read_figure(path: Path, title: str) -> Markup:
-    """Return a figure of the reports for inclusion in a page, with colours of the page's theme.
-
-    Args:
-        path: an SVG file.
-        title: what a screen reader says of it.
+    """Return an SVG file of the reports to include in a page, in the colours of the page's theme.
 
     Raises:
         DataError: there is no such file.

@@ -6,30 +6,28 @@ no token with a right one is invented.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import NamedTuple, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
-from seqeval.metrics.sequence_labeling import get_entities
 
 from nlp_core.kinds import LABEL, TAGS
 from nlp_core.report.examples import Runs
 from nlp_core.site.breakdown import (
     MOST_EXAMPLES,
+    UNBOUNDED,
     Breakdown,
     count_right_seeds,
     format_mean,
     measure_f1,
+    name_range,
 )
+from nlp_core.statistics.score import find_entities
 
-LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, 10**9))
+LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, UNBOUNDED))
 """Fewest and most tokens of each slice."""
 SORTS = ("right", "wrong type", "wrong ends", "missed")
 MOST_ENTITIES = 8  # of an example's errors
-Counts = tuple[int, int, int]
-"""Hits, predicted and right entities."""
-Key = TypeVar("Key")
 
 
 class TypedSpan(NamedTuple):
@@ -39,23 +37,15 @@ class TypedSpan(NamedTuple):
 
 
 class TaggedSentence(NamedTuple):
-    """A sentence with the answers of a seed.
+    """A sentence with the answers of a seed: tokens, right and predicted entities.
 
-    Attributes:
-        size: its tokens.
-        right: its entities.
-        found: the predicted ones.
-        is_label_right: whether its intent is right; True where it has none.
+    A sentence without an intent counts as one whose intent is right.
     """
 
     size: int
     right: frozenset[TypedSpan]
     found: frozenset[TypedSpan]
     is_label_right: bool
-
-    @property
-    def counts(self) -> Counts:
-        return len(self.right & self.found), len(self.found), len(self.right)
 
     @property
     def num_errors(self) -> int:
@@ -70,9 +60,14 @@ def break_down_tags(runs: Runs) -> list[Breakdown]:
     ]
     right_SN = np.asarray([[item.num_errors == 0 for item in seed] for seed in seeds])
     return [
-        _slice(seeds, _list_types(seeds), "By type", "type", "entities", _keep_type),
+        _slice("By type", "type", [_count_by_type(seed) for seed in seeds], _list_types(seeds)),
         _sort_errors(seeds),
-        _slice(seeds, LENGTHS, "By length", "tokens", "entities", _keep_length),
+        _slice(
+            "By length",
+            "tokens",
+            [_count_by_length(seed) for seed in seeds],
+            [name_range(*bounds) for bounds in LENGTHS],
+        ),
         count_right_seeds(right_SN, "sentences"),
         _list_worst(runs, seeds),
     ]
@@ -98,12 +93,11 @@ def _read(target: object, prediction: object) -> TaggedSentence:
     is_label_right = True
     if isinstance(target, Mapping) and isinstance(prediction, Mapping):
         is_label_right = target[LABEL] == prediction[LABEL]
-    return TaggedSentence(len(tags), _find_entities(tags), _find_entities(found), is_label_right)
+    return TaggedSentence(len(tags), _find_spans(tags), _find_spans(found), is_label_right)
 
 
-@lru_cache(maxsize=1 << 16)  # seeds share the right tags, and most predictions are right
-def _find_entities(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
-    return frozenset(TypedSpan(*item) for item in get_entities(list(tags)))
+def _find_spans(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
+    return frozenset(TypedSpan(*item) for item in find_entities(tags))
 
 
 def _list_tags(answer: object) -> tuple[str, ...]:
@@ -114,41 +108,38 @@ def _list_types(seeds: list[list[TaggedSentence]]) -> list[str]:
     return sorted({entity.type for seed in seeds for item in seed for entity in item.right})
 
 
-def _keep_type(name: str, item: TaggedSentence) -> Counts:
-    right, found = (
-        {entity for entity in side if entity.type == name} for side in (item.right, item.found)
-    )
-    return len(right & found), len(found), len(right)
+def _count_by_type(seed: list[TaggedSentence]) -> list[Counter[str]]:
+    """Return how many entities of each type are hit, predicted and right."""
+    return [
+        Counter(entity.type for item in seed for entity in item.right & item.found),
+        Counter(entity.type for item in seed for entity in item.found),
+        Counter(entity.type for item in seed for entity in item.right),
+    ]
 
 
-def _keep_length(bounds: tuple[int, int], item: TaggedSentence) -> Counts:
-    return item.counts if bounds[0] <= item.size <= bounds[1] else (0, 0, 0)
+def _count_by_length(seed: list[TaggedSentence]) -> list[Counter[str]]:
+    """Return how many entities are hit, predicted and right in sentences of each slice."""
+    counts: list[Counter[str]] = [Counter(), Counter(), Counter()]
+    for item in seed:
+        name = next(name_range(*ends) for ends in LENGTHS if ends[0] <= item.size <= ends[1])
+        sides = (item.right & item.found, item.found, item.right)
+        for count, entities in zip(counts, sides, strict=True):
+            count[name] += len(entities)
+    return counts
 
 
 def _slice(
-    seeds: list[list[TaggedSentence]],
-    keys: Iterable[Key],
-    title: str,
-    first: str,
-    units: str,
-    count: Callable[[Key, TaggedSentence], Counts],
+    title: str, first: str, seeds: Sequence[Sequence[Counter[str]]], keys: Sequence[str]
 ) -> Breakdown:
     """Return precision, recall and F1 of the entities that belong to each key."""
     rows = []
     for key in keys:
-        sums = [np.sum([count(key, item) for item in seed], 0).tolist() for seed in seeds]
-        if sums[0][2]:
-            scores = [measure_f1(*counts) for counts in sums]
+        if support := seeds[0][2][key]:
+            scores = [measure_f1(*(count[key] for count in counts)) for counts in seeds]
             shown = map(format_mean, zip(*scores, strict=True))
-            rows.append([_name(key), f"{sums[0][2]:,}", *shown])
-    return Breakdown(title, [first, units, "precision", "recall", "F1"], rows, "Means over seeds.")
-
-
-def _name(key: object) -> str:
-    if not isinstance(key, tuple):
-        return str(key)
-    low, high = key
-    return f"{low} or more" if high == LENGTHS[-1][1] else f"{low} to {high}"
+            rows.append([key, f"{support:,}", *shown])
+    header = [first, "entities", "precision", "recall", "F1"]
+    return Breakdown(title, header, rows, "Means over seeds.")
 
 
 def _sort_errors(seeds: list[list[TaggedSentence]]) -> Breakdown:
@@ -156,7 +147,7 @@ def _sort_errors(seeds: list[list[TaggedSentence]]) -> Breakdown:
     for item in (item for seed in seeds for item in seed):
         for entity in item.right:
             counts[entity.type][sort_error(entity, item.found)] += 1
-        for entity in item.found - item.right:
+        for entity in sorted(item.found - item.right):
             if not any(_overlap(entity, other) for other in item.right):
                 counts.setdefault(entity.type, Counter())["invented"] += 1
     sorts = [*SORTS, "invented"]

@@ -10,6 +10,7 @@ Shape letters: S seeds, N units (examples, or the questions of a ranking), K sum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -185,16 +186,22 @@ def _list_binary_products(run: Predictions) -> Numbers:
     return _list_products(replace(run, target=[*right], prediction=[*found]))
 
 
+@lru_cache(maxsize=1 << 17)  # seeds and cells share the right tags, and most predictions are right
+def find_entities(tags: tuple[str, ...]) -> frozenset[tuple[str, int, int]]:
+    """Return type, first and last token of each entity."""
+    return frozenset(get_entities(list(tags)))
+
+
 def _list_entities(run: Predictions) -> list[list[float]]:
     rows = []
     for target, prediction in zip(run.target, run.prediction, strict=True):
-        right, found = ({*get_entities(_read_tags(item))} for item in (target, prediction))
+        right, found = (find_entities(_read_tags(item)) for item in (target, prediction))
         rows.append([float(len(right & found)), float(len(found)), float(len(right))])
     return rows
 
 
-def _read_tags(answer: object) -> list[str]:
-    return list(answer[TAGS]) if isinstance(answer, dict) else list(answer)  # type: ignore[call-overload]
+def _read_tags(answer: object) -> tuple[str, ...]:
+    return tuple(answer[TAGS] if isinstance(answer, dict) else answer)  # type: ignore[arg-type]
 
 
 def _list_intents(run: Predictions) -> list[list[float]]:

@@ -1,20 +1,25 @@
-"""The MLflow database: the only module that imports MLflow.
+"""Import finished cells from the files that stages wrote into an MLflow database.
 
 MLflow takes seconds to import, so it is imported when a store is opened.
 """
 
 import fcntl
+import json
 import logging
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from nlp_core.tracking.runs import TrackedCell, TrackedSeed, collect_cells
+import yaml
+
+from nlp_core.config.params import GRID, read_params
+from nlp_core.files import digest_file, digest_json
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -29,20 +34,64 @@ KEY, CELL, LEVEL, SEED = "reglue.key", "reglue.cell", "reglue.level", "reglue.se
 PARENT = "mlflow.parentRunId"
 
 Change = Literal["kept", "added", "replaced"]
+Plain = dict[str, Any]  # Any: JSON holds anything
+
+
+class Point(NamedTuple):
+    name: str
+    step: int
+    value: float
+
+
+@dataclass(frozen=True)
+class TrackedSeed:
+    """One seed of a cell.
+
+    Attributes:
+        points: curves of training and validation.
+        tags: digests, host, versions.
+        started: seconds since 1970; None without a run file.
+        seconds: duration; None without a run file.
+    """
+
+    seed: int
+    metrics: dict[str, float]
+    points: list[Point]
+    tags: dict[str, str]
+    started: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class TrackedCell:
+    """A cell with its seeds.
+
+    Attributes:
+        params: model, data and recipe, with dotted keys.
+        metrics: mean and spread over the seeds.
+        tags: digests of its files and of its dependencies.
+    """
+
+    table: str
+    cell: str
+    params: dict[str, str]
+    metrics: dict[str, float]
+    tags: dict[str, str]
+    seeds: list[TrackedSeed]
+
+    @property
+    def key(self) -> str:
+        return digest_json(asdict(self))
 
 
 def import_runs(root: Path, database: Path) -> Counter[str]:
     """Import the runs of a project and return how many cells were added, replaced and kept.
 
-    A cell is one run with one nested run a seed, in an experiment named like its table; so is an
-    encoder that was pretrained here. A cell whose files changed since
-    replaces the older runs, which MLflow keeps as deleted.
+    A cell is one run with one nested run a seed, in an experiment named like its table. A cell
+    whose files changed since replaces the older runs, which MLflow keeps as deleted.
 
     Args:
-        database: MLflow's SQLite file; it is made when missing.
-
-    Raises:
-        ConfigError: params.yaml is wrong.
+        database: MLflow's SQLite file, created if missing.
     """
     counts: Counter[str] = Counter()
     cells = [*collect_cells(root)]
@@ -78,7 +127,6 @@ class Store:
 
     @staticmethod
     def _is_whole(run: "Run", runs: Sequence["Run"], cell: TrackedCell) -> bool:
-        """Return whether a run is the current cell with all of its seeds."""
         seeds = [item for item in runs if item.data.tags.get(PARENT) == run.info.run_id]
         return run.data.tags.get(KEY) == cell.key and len(seeds) == len(cell.seeds)
 
@@ -100,7 +148,7 @@ class Store:
             name = f"{cell.cell} seed {seed.seed}"
             tags = {CELL: cell.cell, LEVEL: "seed", SEED: str(seed.seed), **seed.tags}
             run = self._create(experiment, name, _begin(seed), tags | {PARENT: parent})
-            points = _curves(seed, _begin(seed)) + _final(seed.metrics, _end(seed))
+            points = _build_metrics(seed.points, _begin(seed)) + _final(seed.metrics, _end(seed))
             self._log(run, cell.params | {"seed": str(seed.seed)}, points)
             self._client.set_terminated(run, "FINISHED", _end(seed))
         self._client.set_tag(parent, KEY, cell.key)
@@ -136,16 +184,14 @@ def open_store(database: Path) -> Iterator[Store]:
         yield Store(MlflowClient(tracking_uri=uri))
 
 
+def _build_metrics(points: Iterable[Point], timestamp: int) -> "list[Metric]":
+    from mlflow.entities import Metric
+
+    return [Metric(spell(name), value, timestamp, step) for name, step, value in points]
+
+
 def _final(metrics: Mapping[str, float], timestamp: int) -> "list[Metric]":
-    from mlflow.entities import Metric
-
-    return [Metric(spell(key), value, timestamp, 0) for key, value in metrics.items()]
-
-
-def _curves(seed: TrackedSeed, begin: int) -> "list[Metric]":
-    from mlflow.entities import Metric
-
-    return [Metric(spell(point.name), point.value, begin, point.step) for point in seed.points]
+    return _build_metrics((Point(key, 0, value) for key, value in metrics.items()), timestamp)
 
 
 def spell(metric: str) -> str:
@@ -164,3 +210,150 @@ def _end(seed: TrackedSeed) -> int:
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+def collect_cells(root: Path) -> Iterator[TrackedCell]:
+    """Yield every finished cell that was trained or pretrained, sorted by path.
+
+    Missing files leave a gap, no error: this is a view of what stages wrote.
+    """
+    lock = _read_lock(root / "dvc.lock")
+    params = read_params(root / "params.yaml")
+    for path in sorted(root.glob("artifacts/cells/*/*/cell.json")):
+        note = _read_json(path)
+        if "bundles" in note:
+            continue  # an export: it is no run
+        is_encoder = "metrics" in note
+        sort = "encoders" if is_encoder else "recipes"
+        stage = lock.get(f"{'pretrain' if is_encoder else 'finetune'}@{note['cell']}", {})
+        recorded = stage.get("params", {}).get(f"{GRID}/{note['table']}.yaml", {})
+        recipe = recorded.get(f"{sort}.{note['recipe']}")
+        known = getattr(params, sort)
+        if recipe is None and note["recipe"] in known:
+            recipe = known[note["recipe"]].model_dump(mode="json")
+        results = _read_json(root / "results" / f"{note['table']}.json").get("cells", {})
+        result = results.get(note["cell"])
+        if is_encoder:
+            scores = {k: {"mean": v, "sd": 0.0, "values": [v]} for k, v in note["metrics"].items()}
+            result = {"metrics": scores, "seeds": note["seeds"]}
+        yield _build_cell(root, path.parent, note, stage=stage, recipe=recipe or {}, result=result)
+
+
+def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, str]:  # Any: JSON holds anything
+    """Return nested mappings as one, keys joined by dots, values as text, None left out."""
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        name = f"{prefix}.{key}"
+        if isinstance(value, Mapping):
+            flat |= flatten(value, name)
+        elif value is not None:
+            flat[name] = str(value)
+    return flat
+
+
+def _build_cell(
+    root: Path, folder: Path, note: Plain, *, stage: Plain, recipe: Plain, result: Plain | None
+) -> TrackedCell:
+    found = result["metrics"] if result else {}
+    measured = result["seeds"] if result else []
+    values = {
+        seed: {key: score["values"][idx] for key, score in found.items()}
+        for idx, seed in enumerate(measured)
+    }
+    # means over other seeds are from an earlier training of the cell
+    scores = found if measured == note["seeds"] else {}
+    seeds = [
+        _build_seed(root, folder, note, seed=seed, values=values.get(seed, {}))
+        for seed in note["seeds"]
+    ]
+    return TrackedCell(
+        table=note["table"],
+        cell=note["cell"],
+        params={
+            "model": note["model"],
+            "recipe": note["recipe"],
+            "seeds": ", ".join(map(str, note["seeds"])),
+            "numerics": str(note["numerics"]),
+            **flatten(note["parameters"], "parameters"),
+            **flatten(note["data"], "data"),
+            **flatten(note["init"] or {}, "init"),
+            **flatten(recipe, "recipe"),
+        },
+        metrics={
+            name: value
+            for key, score in scores.items()
+            for name, value in ((key, score["mean"]), (f"{key}.sd", score["sd"]))
+        },
+        tags={
+            "cell.sha256": digest_file(folder / "cell.json"),
+            **flatten(note["fingerprint"], "fingerprint"),
+            **_list_digests(stage),
+        },
+        seeds=seeds,
+    )
+
+
+def _build_seed(
+    root: Path, folder: Path, note: Plain, *, seed: int, values: dict[str, float]
+) -> TrackedSeed:
+    is_encoder = "metrics" in note  # whose weights and history are in the cell's own folder
+    history = (folder if is_encoder else folder / f"seed-{seed}") / "history.jsonl"
+    run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
+    started, seconds = run.pop("started", None), run.pop("seconds", None)
+    outcome = note["runs"][str(seed)]
+    tags = {"weights": outcome["weights"], **flatten(outcome["epochs"], "epoch")}
+    if history.exists():
+        tags["history.sha256"] = digest_file(history)
+    return TrackedSeed(
+        seed=seed,
+        metrics=values,
+        points=_read_history(history),
+        tags=tags | flatten(run, "run"),
+        started=started,
+        seconds=seconds,
+    )
+
+
+def _read_history(path: Path) -> list[Point]:
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [
+        Point(name, event.get("step", 0), value)
+        for event in map(json.loads, text.splitlines())
+        for name, value in _list_values(event).items()
+    ]
+
+
+def _list_values(event: Plain) -> dict[str, float]:
+    """Return the values of a line of a history, by the names of their curves."""
+    match event["event"]:
+        case "train":
+            return {f"train/{key}": event[key] for key in ("loss", "lr") if key in event}
+        case "validate":
+            place = "/".join(event[key] for key in ("task", "split") if key in event)
+            values = sorted(event["metrics"].items())
+            return {f"validate/{place}/{key}": value for key, value in values}
+        case _:
+            return {}
+
+
+def _list_digests(stage: Plain) -> dict[str, str]:
+    """Return DVC's digests of a stage's dependencies and outputs."""
+    return {
+        f"dvc.{sort}.{item['path']}": item["md5"]
+        for sort in ("deps", "outs")
+        for item in stage.get(sort, [])
+        if "md5" in item
+    }
+
+
+def _read_lock(path: Path) -> dict[str, Plain]:
+    if not path.exists():
+        log.warning("track: no %s: runs will have no digests of DVC", path)
+        return {}
+    lock = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return lock.get("stages") or {}
+
+
+def _read_json(path: Path) -> Plain:
+    found: Plain = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.task import Task
-from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
+from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.masked_split import encode_split
 from nlp_core.models.plan import ModelPlan
 from nlp_core.models.saving import load_pretrained_head
