@@ -14,7 +14,6 @@ from nlp_core.data.task import Task, list_footnotes
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json, write_json
 from nlp_core.metrics import check_metrics, check_selecting_metric
-from nlp_core.models.graph import count_parameters
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.split_prediction import write_predictions
@@ -145,7 +144,7 @@ def _describe_seed(folder: Path, finished: FinishedSeed, tasks: list[Task]) -> d
         },
         "validations": [item["digest"] for item in progress.events if item["event"] == "weights"],
         "epochs": {name: best.epoch for name, best in progress.best.items()},
-        "parameters": count_parameters(finished.model),
+        "parameters": finished.parameters,
     }
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.task import Task
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel, build_shared_model
+from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.masked_split import encode_split
 from nlp_core.models.plan import ModelPlan
 from nlp_core.models.saving import load_pretrained_head
@@ -33,6 +33,11 @@ class FinishedSeed(NamedTuple):
     model: GraphModel
     progress: Progress
     predictions: dict[str, dict[str, list[SplitPredictions]]]
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Number of weights in all, and of those that are trained."""
+        return count_parameters(self.model)
 
 
 @dataclass(frozen=True, kw_only=True)

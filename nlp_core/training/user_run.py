@@ -16,7 +16,6 @@ from nlp_core.config.base import read_mapping
 from nlp_core.config.model_file import format_model
 from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
 from nlp_core.models.features import list_piece_columns
-from nlp_core.models.graph import count_parameters
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import score_predictions
 from nlp_core.prediction.trained_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
@@ -80,8 +79,7 @@ class UserRun(Run):
             for found in finished.predictions[self.task.name][HONEST]
         }
         best = finished.progress.best[HONEST].epoch
-        parameters = count_parameters(finished.model)
-        note = {"best_epoch": best, "metrics": metrics, "parameters": parameters}
+        note = {"best_epoch": best, "metrics": metrics, "parameters": finished.parameters}
         write_json(folder / METRICS, note)
         write_json(
             folder / RUN,
