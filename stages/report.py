@@ -17,7 +17,6 @@ ACTIONS = {"report": write_report, "check": check_golden, "accept": accept_golde
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Do what the command line asks for."""
     if arguments.readme:
         update_readme(Path("README.md"), Path())
     elif arguments.table:

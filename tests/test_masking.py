@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nlp_core.config.masking import MaskingConfig
+from nlp_core.config.pretraining import MaskingConfig
 from nlp_core.data.masked_text import MaskedText, mask_text
 from nlp_core.data.masking import FIXED, choose_pieces, mask_pieces
 from nlp_core.data.word_piece import PieceSet, read_pieces

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nlp_core.config.distillation import AlterationConfig
+from nlp_core.config.recipe import AlterationConfig
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.errors import DataError

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.corpus import CorpusConfig, CorpusHeldOutConfig
+from nlp_core.config.dataset import CorpusConfig, CorpusHeldOutConfig
 from nlp_core.data.readers.json_text import parse_json
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.errors import ConfigError, DataError

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.distillation import AlterationConfig
+from nlp_core.config.recipe import AlterationConfig
 from nlp_core.data.alteration import alter_split
 from nlp_core.data.soft_labels import TRAIN
 from nlp_core.data.task import Split, Task

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.config.masking import MaskingConfig
+from nlp_core.config.pretraining import MaskingConfig
 from nlp_core.data.masking import FIXED, Masked, mask_pieces
 from nlp_core.data.task import read_task
 from nlp_core.data.window import (

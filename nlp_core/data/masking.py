@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nlp_core.config.masking import MaskingConfig
+from nlp_core.config.pretraining import MaskingConfig
 
 FIXED = -1
 """The word of a piece that is never masked: special pieces and padding."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.model import read_model
-from nlp_core.config.name import CELL, SEED
 from nlp_core.config.user_data import DataConfig, Format, describe_files
 from nlp_core.data.guess import guess_format
 from nlp_core.data.task import Task

@@ -10,8 +10,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nlp_core.config.export import ExportConfig
-from nlp_core.config.params import GRID, CellConfig, ExperimentConfig, Params, read_params
+from nlp_core.config.params import (
+    GRID,
+    CellConfig,
+    ExperimentConfig,
+    ExportConfig,
+    Params,
+    read_params,
+)
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
 from nlp_core.kinds import KINDS

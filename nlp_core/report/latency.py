@@ -6,8 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from matplotlib.axes import Axes
 
-from nlp_core.config.export import EAGER, TEACHER, TimingConfig
-from nlp_core.config.params import Params
+from nlp_core.config.params import EAGER, TEACHER, Params, TimingConfig
 from nlp_core.report.figure import (
     FRAME_HEIGHT,
     GRID,

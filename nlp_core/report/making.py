@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nlp_core.config.name import CELLS
+from nlp_core.config.base import CELLS
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.report.markdown import SELECTIONS, render_rows

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from nlp_core.config.export import ExportConfig
 from nlp_core.config.model import ModelConfig, read_model
+from nlp_core.config.params import ExportConfig
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError
 from nlp_core.models.description import Node, describe_plan

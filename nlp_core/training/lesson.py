@@ -3,7 +3,7 @@
 import logging
 from typing import NamedTuple
 
-from nlp_core.config.distillation import DistillationConfig
+from nlp_core.config.recipe import DistillationConfig
 from nlp_core.data.soft_labels import TRAIN, read_soft_labels, read_taught_split
 from nlp_core.data.task import Split, Task
 from nlp_core.errors import DataError

@@ -9,8 +9,7 @@ import logging
 import shutil
 from pathlib import Path
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.name import CELL
+from nlp_core.config.base import CELL, read_mapping
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.word_piece import learn_from_corpus
 from nlp_core.encoders.folder import ENCODER_FILES

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.name import CELL, SEED
+from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.data.soft_labels import read_soft_labels
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.model_file import format_model
+from nlp_core.config.model import format_model
 from nlp_core.files import (
     check_replaceable,
     digest_file,

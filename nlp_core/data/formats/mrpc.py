@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from nlp_core.config.name import FileName
+from nlp_core.config.base import FileName
 from nlp_core.config.reader import READERS, ReadTask, SourceReader
 from nlp_core.data.formats.tsv import split_columns
 from nlp_core.data.readers.example import Example
