@@ -1,7 +1,12 @@
 """Errors that a user can cause: one paragraph, shown without a traceback, exit code 2."""
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
 
 
 class NlpCoreError(Exception):
@@ -35,3 +40,21 @@ def suggest(name: str, allowed: Iterable[str]) -> str:
     if near:
         return f"Did you mean '{near[0]}'?"
     return f"Allowed: {', '.join(names)}." if names else "Nothing is allowed here."
+
+
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """Turn a user's mistake into a paragraph on standard error and exit code 2.
+
+    Raises:
+        SystemExit: with 2 for a NlpCoreError, 130 for an interrupt; other errors are ours and keep
+            their traceback.
+    """
+    try:
+        yield
+    except NlpCoreError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        raise SystemExit(EXIT_USER_ERROR) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        raise SystemExit(EXIT_INTERRUPTED) from None

@@ -21,7 +21,6 @@ def time_export(cell: str, params: Params, root: Path) -> Timings:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Measure one table."""
     evaluate_table(arguments.table, Path(), only=arguments.cell, time_export=time_export)
 
 

@@ -9,18 +9,11 @@ from nlp_core.training.cell_run import train_cell
 from stages._cli import run_stage
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the stage's command line."""
-    parser = argparse.ArgumentParser(prog="stages.finetune", description=__doc__)
-    parser.add_argument("cell", help="a key of experiments in grid/")
-    return parser
-
-
 def main(arguments: argparse.Namespace) -> None:
-    """Train the cell."""
-    params = read_params(Path("params.yaml"))
-    train_cell(read_cell(arguments.cell, params))
+    train_cell(read_cell(arguments.cell, read_params(Path("params.yaml"))))
 
 
 if __name__ == "__main__":
-    run_stage(main, build_parser())
+    parser = argparse.ArgumentParser(prog="stages.finetune", description=__doc__)
+    parser.add_argument("cell", help="a key of experiments in grid/")
+    run_stage(main, parser)

@@ -17,7 +17,6 @@ from stages._cli import run_stage
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Fetch and preprocess each named source."""
     places = Places(mirror=os.environ.get("REGLUE_MIRROR") or None)
     datasets = {name: read_dataset(name) for name in arguments.names}
     for name, dataset in datasets.items():
@@ -25,12 +24,7 @@ def main(arguments: argparse.Namespace) -> None:
         preprocess_source(name, dataset)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the stage's arguments."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.preprocess", description=__doc__)
     parser.add_argument("names", nargs="+", metavar="NAME", help="a file sources/NAME.yaml")
-    return parser
-
-
-if __name__ == "__main__":
-    run_stage(main, build_parser())
+    run_stage(main, parser)

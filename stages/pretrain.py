@@ -13,18 +13,11 @@ from nlp_core.training.pretraining import pretrain_encoder
 from stages._cli import run_stage
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the stage's command line."""
-    parser = argparse.ArgumentParser(prog="stages.pretrain", description=__doc__)
-    parser.add_argument("encoder", help="a key of encoders in grid/")
-    return parser
-
-
 def main(arguments: argparse.Namespace) -> None:
-    """Pretrain the encoder."""
-    params = read_params(Path("params.yaml"))
-    pretrain_encoder(read_encoder(arguments.encoder, params))
+    pretrain_encoder(read_encoder(arguments.encoder, read_params(Path("params.yaml"))))
 
 
 if __name__ == "__main__":
-    run_stage(main, build_parser())
+    parser = argparse.ArgumentParser(prog="stages.pretrain", description=__doc__)
+    parser.add_argument("encoder", help="a key of encoders in grid/")
+    run_stage(main, parser)

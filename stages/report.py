@@ -13,7 +13,6 @@ from stages._cli import run_stage
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Do what the command line asks for."""
     # a report needs neither of the two modules
     if arguments.readme:
         from nlp_core.report.headline import update_readme

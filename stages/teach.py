@@ -11,18 +11,11 @@ from nlp_core.training.teaching import read_teacher, teach
 from stages._cli import run_stage
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the stage's command line."""
-    parser = argparse.ArgumentParser(prog="stages.teach", description=__doc__)
-    parser.add_argument("task", help="a key of taught in params.yaml")
-    return parser
-
-
 def main(arguments: argparse.Namespace) -> None:
-    """Write the taught task."""
-    params = read_params(Path("params.yaml"))
-    teach(read_teacher(arguments.task, params))
+    teach(read_teacher(arguments.task, read_params(Path("params.yaml"))))
 
 
 if __name__ == "__main__":
-    run_stage(main, build_parser())
+    parser = argparse.ArgumentParser(prog="stages.teach", description=__doc__)
+    parser.add_argument("task", help="a key of taught in params.yaml")
+    run_stage(main, parser)

@@ -11,7 +11,6 @@ from stages._cli import run_stage
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Import the runs of this project."""
     import_runs(Path(), arguments.database)
 
 

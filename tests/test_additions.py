@@ -31,10 +31,14 @@ COPIED = [
     "sources",
     ".dvc/.gitignore",
 ]
-TOY_COMMAND = """
-from nlp_core.cli.program import Command
+TOY_COMMAND = """'''`reglue toy`: play.
 
-COMMAND = Command(group="look things up", place=9, summary="play", examples=("reglue toy",))
+Examples:
+    reglue toy
+'''
+
+GROUP = "look things up"
+PLACE = 9
 
 
 def add_arguments(parser):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from nlp_core.config.distillation import AlterationConfig
+from nlp_core.config.recipe import AlterationConfig
 from nlp_core.data.augmentation import MASK, alter_split
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split

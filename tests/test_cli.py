@@ -1,10 +1,11 @@
-import importlib
+import argparse
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from fabricated import make_project, make_published
 
 from nlp_core.cli import main
-from nlp_core.cli.program import _build_parser, find_commands
+from nlp_core.cli.program import build_parser, find_commands
 from nlp_core.report.evaluation import evaluate_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,15 +92,87 @@ def test_help_of_a_command_shows_its_purpose_and_two_examples(
 
 def test_options_of_the_examples_exist() -> None:
     for name, command in COMMANDS.items():
-        parser = _build_parser([name])
+        parser = build_parser({name: command})
         for example in command.examples:
             parser.parse_args(shlex.split(example)[1:])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_literal_of_a_command_is_what_its_module_says(name: str) -> None:
-    module = importlib.import_module(f"nlp_core.cli.{name}")
-    assert COMMANDS[name] == module.COMMAND
+def list_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for part in action.choices.values():
+                yield from list_parsers(part)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_is_explained_with_its_default(name: str) -> None:
+    for parser in list_parsers(build_parser({name: COMMANDS[name]})):
+        shown = " ".join(parser.format_help().split())
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                continue
+            assert action.help, (parser.prog, action.dest)
+            if action.default not in (None, False, [], argparse.SUPPRESS):
+                assert f"(default: {action.default})" in shown, (parser.prog, action.dest)
+        if parser.prog.startswith("reglue data "):
+            assert parser.description
+            assert str(parser.epilog).count("reglue data") == 2
+
+
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["show", "--quiet", str(ROOT / "zoo/wikiqa/cnn.json")])
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "command", ["zoo", "blocks", "heads", "blocks bilstm", "show zoo/wikiqa/cnn.json"]
+)
+def test_json_is_printed(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    main([*command.split(), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    if command == "zoo":
+        assert {"path", "description", "results"} <= found[0].keys()
+    elif command == "blocks bilstm":
+        options = {item["name"] for item in found["bilstm"]["options"]}
+        assert {"hidden_dim", "dropout"} <= options
+    assert found
+
+
+def test_help_is_fast() -> None:
+    """Under 0.3 s on an idle core; the limit is generous, since processors differ."""
+    code = "import time; from nlp_core.cli import main\ntry: main(['--help'])"
+    code += "\nexcept SystemExit: print(time.process_time())"
+    command = [sys.executable, "-c", code]
+    done = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True) for _ in range(5)]
+    seconds = sorted(float(item.stdout.splitlines()[-1]) for item in done)
+    assert seconds[2] < 1.0
+
+
+COMPLETED = {
+    "bash": "source {script}; COMP_WORDS=(reglue tr); COMP_CWORD=1; _shtab_reglue; "
+    'printf "%s\\n" "${{COMPREPLY[@]}}"',
+    "zsh": "autoload -Uz compinit && compinit -u -d {script}.dump; "
+    'eval "$(cat {script})"; echo ${{_comps[reglue]}}',
+    "fish": "source {script}; complete --do-complete 'reglue tr'",
+}
+EXPECTED = {"bash": "train", "zsh": "_shtab_reglue", "fish": "train"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", COMPLETED)
+def test_the_completion_of_a_shell_can_be_sourced(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    code = f"from nlp_core.cli import main; main(['completion', '{shell}'])"
+    script = tmp_path / "reglue"
+    printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    script.write_text(printed.stdout)
+    call = [shell, "-c", COMPLETED[shell].format(script=script)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert EXPECTED[shell] in done.stdout.split()
 
 
 def test_help_imports_no_command() -> None:

@@ -1,3 +1,4 @@
+import argparse
 import shutil
 import sys
 from collections.abc import Callable
@@ -24,7 +25,9 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def run(*names: str) -> int:
         monkeypatch.setattr(sys, "argv", ["preprocess", *names])
         try:
-            run_stage(preprocess.main, preprocess.build_parser())
+            parser = argparse.ArgumentParser()
+            parser.add_argument("names", nargs="+")
+            run_stage(preprocess.main, parser)
         except SystemExit as exit_:
             return int(exit_.code or 0)
         return 0

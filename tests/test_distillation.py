@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from nlp_core.config.distillation import AlterationConfig
 from nlp_core.config.params import Params, read_params
+from nlp_core.config.recipe import AlterationConfig
 from nlp_core.data.augmentation import alter_split
 from nlp_core.data.preprocess import gather_tasks
 from nlp_core.data.soft_labels import SoftLabels, read_soft_labels

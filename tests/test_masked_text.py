@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nlp_core.config.masking import MaskingConfig
+from nlp_core.config.pretraining import MaskingConfig
 from nlp_core.data.masked_text import MaskedText, choose_pieces, mask_pieces, mask_text
 from nlp_core.data.window import FIXED
 from nlp_core.data.word_piece import PieceSet, read_pieces

@@ -1,5 +1,6 @@
 """Hidden states and attention that a student learns from its teacher's: values, refusals, runs."""
 
+import argparse
 import copy
 import json
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nlp_core.config.distillation import KlConfig, MatchingConfig
 from nlp_core.config.params import Params, read_params
+from nlp_core.config.recipe import KlConfig, MatchingConfig
 from nlp_core.data.task import read_task
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, DataError
@@ -29,7 +30,7 @@ from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
-from stages.finetune import build_parser, main
+from stages.finetune import main
 from tests.test_distillation import SMART
 from tests.test_training import check_resume, layer, model
 from tests.tiny import make_recipe, write_task
@@ -419,7 +420,7 @@ def test_student_is_trained_by_its_stage(project: Path, monkeypatch: pytest.Monk
         return scores, loss
 
     monkeypatch.setattr(Student, "score_with_loss", note)
-    main(build_parser().parse_args(["young"]))
+    main(argparse.Namespace(cell="young"))
     assert 0 < np.mean(terms[-6:]) < np.mean(terms[:6])
     names = load_file(project / "artifacts/cells/sample/young/seed-1/model.safetensors").keys()
     assert names

@@ -53,7 +53,7 @@ def put(path: str, value: object) -> Change:
         (put("experiments.rte_bilstm.init", "data/processed/glov"), "unknown task 'glov'. Did you mean 'glove'?"),  # noqa: E501
         (put("experiments.rte_bilstm.init", "/tmp/x"), "experiments.rte_bilstm.init: found '/tmp/x'"),  # noqa: E501
         (put("experiments.rte_bilstm.seed", [1]), "experiments.rte_bilstm.seed: unknown key. Did you mean 'seeds'?"),  # noqa: E501
-        (put("experiments.rte_bilstm.seeds", [1, 1]), "each seed may stand once"),
+        (put("experiments.rte_bilstm.seeds", [1, 1]), "seeds: found [1, 1], expected each once"),
         (put("experiments.rte_bilstm.seeds", [2**32]), "seeds.0: found 4294967296"),
         (put("groups", {"both": ["rte", "rte"]}), "groups.both: found 'rte' twice"),
         (put("experiments.rte_bilstm.seeds", []), "experiments.rte_bilstm.seeds: found []"),

@@ -398,7 +398,10 @@ def test_history_is_summed_up() -> None:
         ),
         ({"init": "artifacts/cells/pretrain/tiny", "tokenizer": None}, "unknown encoder 'tiny'"),
         ({"masking": {"share": 0.1, "most": 2, "random_prob": 0.3}}, "at most 1 together"),
-        ({"head_start": {"steps": 2, "lr": 0.1}}, "begins from nothing, whose head is as new"),
+        (
+            {"head_start": {"steps": 2, "lr": 0.1}},
+            "trained from scratch, which begins with its head",
+        ),
     ],
 )
 def test_wrong_values_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from nlp_core.config.adversarial import DivergenceName
-from nlp_core.config.distillation import DistillationConfig
+from nlp_core.config.recipe import DistillationConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError

@@ -24,7 +24,7 @@ from nlp_core.blocks.base import (
 )
 from nlp_core.blocks.masking import AnyMask, Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
-from nlp_core.config.name import PATH_PART
+from nlp_core.config.base import PATH_PART
 from nlp_core.data.gazetteer import GazetteerVocabulary
 from nlp_core.data.vocabulary import PADDING, UNKNOWN, NumberVocabulary
 

@@ -1,16 +1,15 @@
 """`reglue data audit`: repeated examples, overlap with train, conflicting labels and shifts."""
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from nlp_core.cli.output import add_json, open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import parse_model
@@ -40,71 +39,55 @@ EXPLANATION = (
 )
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `audit` to the commands of `reglue data`."""
-    parser = subparsers.add_parser(
-        "audit",
-        help="count repeated examples, overlap with train, conflicting labels and shifts",
-        description="Count repeated examples, examples of other splits that are in train, "
-        "conflicting labels, and shifts of labels and lengths; show some of them.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reglue data audit`."""
     add = parser.add_argument
     add("names", nargs="+", metavar="FILE|TASK", help="data files, train first; or processed tasks")
     add("--kind", choices=list(TEMPLATES), help="what the files are for, as in `reglue new`")
     add("--model", type=Path, metavar="FILE.json", help="read the files as this model file says")
-    add("--shown", type=int, default=3, help="examples shown of each fault (default: 3)")
-    add("--json", action="store_true", help="print JSON")
+    add("--shown", type=int, default=3, help="examples shown of each fault")
+    add_json(parser)
     add(
         "--keep",
         action="store_true",
         help="write the counts of tasks to results/audit/, for the reports of tables",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Audit the files or the tasks and print what was found.
-
-    Raises:
-        ConfigError: the arguments do not fit each other.
-        DataError: a file is missing or malformed, or a task is not processed yet.
-    """
     if options.shown < 0:
         raise ConfigError(f"--shown: found {options.shown}, expected 0 or more.")
-    audits = list(_audit(options))
+    paths = [Path(name) for name in options.names]
+    if options.kind is None and options.model is None:
+        audits = [audit_task(_find_task(path), shown=options.shown) for path in paths]
+    elif options.keep:
+        raise ConfigError("--keep: found files, expected tasks of this project; remove --keep.")
+    elif len({*paths}) < len(paths):
+        raise ConfigError("reglue data audit: found a file twice, expected each file once.")
+    else:
+        audits = [audit_files(paths, _find_data(options, paths[0]), shown=options.shown)]
     if options.keep:
         for audit in audits:
             write_json(find_audit(audit.name, Path()), audit.record.model_dump())
     if options.json:
-        documents = [_describe(audit) for audit in audits]
-        sys.stdout.write(json.dumps(documents, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        print_json([_describe(audit) for audit in audits])
         return
     for audit in audits:
         _show(audit)
 
 
-def _audit(options: argparse.Namespace) -> Iterator[Audit]:
-    paths = [Path(name) for name in options.names]
-    if options.kind is None and options.model is None:
-        for path in paths:
-            if path.is_file():
-                raise ConfigError(
-                    f"{path}: found a file, but neither --kind nor --model, one of which says how "
-                    "it is read; --kind is what `reglue new` would be given, such as "
-                    "classification."
-                )
-            if not (PROCESSED / path).is_dir():
-                raise ConfigError(
-                    f"{path}: found neither a data file nor a processed task of this name; tasks "
-                    f"are the folders of {PROCESSED}/."
-                )
-            yield audit_task(PROCESSED / path, shown=options.shown)
-        return
-    if options.keep:
-        raise ConfigError("--keep: found files, expected tasks of this project; remove --keep.")
-    if len({*paths}) < len(paths):
-        raise ConfigError("reglue data audit: found a file twice, expected each file once.")
-    yield audit_files(paths, _find_data(options, paths[0]), shown=options.shown)
+def _find_task(path: Path) -> Path:
+    if path.is_file():
+        raise ConfigError(
+            f"{path}: found a file, but neither --kind nor --model, one of which says how it is "
+            "read; --kind is what `reglue new` would be given, such as classification."
+        )
+    if not (PROCESSED / path).is_dir():
+        raise ConfigError(
+            f"{path}: found neither a data file nor a processed task of this name; tasks are the "
+            f"folders of {PROCESSED}/."
+        )
+    return PROCESSED / path
 
 
 def _find_data(options: argparse.Namespace, train: Path) -> DataConfig:
@@ -147,7 +130,7 @@ def _shorten(text: str) -> str:
 
 def _show(audit: Audit) -> None:
     """Print a table of counts for each unit, then the examples of faults."""
-    console = Console(highlight=False)
+    console = open_console()
     for sort, splits in audit.units.items():
         table = Table(sort, *map(escape, splits), box=None)
         columns = [_list_counts(found) for found in splits.values()]
@@ -169,7 +152,7 @@ def _show(audit: Audit) -> None:
             unit = units[place]
             label = _shorten(" ".join(unit.classes) or unit.label or "")
             texts = " | ".join(map(_shorten, unit.texts))
-            table.add_row(fault, *map(escape, (f"{place[1]}:{unit.place}", label, texts)))
+            table.add_row(fault, *map(Text, (f"{place[1]}:{unit.place}", label, texts)))
     console.print()
     console.print(table)
 

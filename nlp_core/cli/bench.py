@@ -1,19 +1,24 @@
-"""`reglue bench`: the latency of exported models, compared with the trained one."""
+"""`reglue bench`: time bundles and trained models.
+
+Time models in turn on the same sentences: P50, P90 and P99 in milliseconds at batch size 1, and
+sentences per second in batches; with and without features.
+
+Examples:
+    reglue bench bundles/reviews --texts lines.txt
+    reglue bench bundles/reviews --against artifacts/reviews --data later.tsv
+"""
 
 import argparse
 import csv
 import io
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli.output import show_log
-from nlp_core.cli.program import Command
-from nlp_core.config.export import TimingConfig
+from nlp_core.cli.output import add_json, open_console, print_json, show_log
+from nlp_core.config.params import TimingConfig
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
 from nlp_core.errors import ConfigError, DataError
@@ -36,19 +41,8 @@ COLUMNS = [
     "per_second",
     "per_second_with_features",
 ]
-
-
-COMMAND = Command(
-    group="export and serve",
-    place=2,
-    summary="time bundles and trained models",
-    description="Time models in turn on the same sentences: P50, P90 and P99 in milliseconds "
-    "at batch size 1, and sentences per second in batches; with and without features.",
-    examples=(
-        "reglue bench bundles/reviews --texts lines.txt",
-        "reglue bench bundles/reviews --against artifacts/reviews --data later.tsv",
-    ),
-)
+GROUP = "export and serve"
+PLACE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,9 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--threads", 1, "threads for each model"),
         ("--seed", 1, "seed of the order of sentences"),
     ):
-        add(name, type=int, default=default, help=f"{text} (default: {default})")
+        add(name, type=int, default=default, help=text)
     add("--csv", type=Path, metavar="FILE", help="write the times as CSV")
     add("--svg", type=Path, metavar="FILE", help="draw the times")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -91,7 +86,10 @@ def run(options: argparse.Namespace) -> None:
     config = TimingConfig(runs=1, **{name: getattr(options, name) for name in names})
     timings = time_models(subjects, examples, config, seed=options.seed)
     hardware = describe_hardware(options.threads)
-    _show(timings, hardware)
+    if options.json:
+        print_json({"hardware": hardware, "models": timings})
+    else:
+        _show(timings, hardware)
     if options.csv is not None:
         write_text(options.csv, format_csv(timings, hardware))
     if options.svg is not None:
@@ -157,6 +155,6 @@ def _show(timings: Sequence[Timing], hardware: str) -> None:
     for item in timings:
         cells = [f"{value:.2f}" for value in [*item.model.values(), *item.whole.values()]]
         table.add_row(item.name, *cells, f"{item.model_rate:.0f}", f"{item.whole_rate:.0f}")
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = open_console(120)
     console.print(table)
-    console.print(f"batch 1; per second at batch {BATCH}. {hardware}", highlight=False)
+    console.print(f"batch 1; per second at batch {BATCH}. {hardware}")

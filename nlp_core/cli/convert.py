@@ -1,25 +1,26 @@
-"""`reglue convert`: write a tagged file in another tagging scheme."""
+"""`reglue convert`: write a tagged file in another tagging scheme.
+
+Write a file with its tags in another scheme. Nothing else in it changes.
+
+Examples:
+    reglue convert in.conll out.conll --from conll2003 --scheme-from IOB1 --scheme-to BIOES
+    reglue convert in.tsv out.tsv --from tsv --scheme-from BIO --scheme-to BILOU
+"""
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import TextIO, get_args
 
-from nlp_core.cli.output import writing
-from nlp_core.cli.program import Command
 from nlp_core.data.conversion import Conversion, Form
 from nlp_core.data.tagging_scheme import PREFIXES
+from nlp_core.errors import DataError
+from nlp_core.files import replacing
 
-COMMAND = Command(
-    group="train on your own file",
-    place=6,
-    summary="write a tagged file in another tagging scheme",
-    description="Write a file with its tags in another scheme. Nothing else in it changes.",
-    examples=(
-        "reglue convert in.conll out.conll --from conll2003 --scheme-from IOB1 --scheme-to BIOES",
-        "reglue convert in.tsv out.tsv --from tsv --scheme-from BIO --scheme-to BILOU",
-    ),
-)
+GROUP = "train on your own file"
+PLACE = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +48,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     conversion = Conversion(options.form, options.scheme_from, options.scheme_to)
     lines = conversion.rewrite(options.source)
-    with writing(options.target) as out:
+    with _writing(options.target) as out:
         out.writelines(lines)
     sys.stderr.write(
         f"{options.target}: sentences {conversion.sentences}, entities {conversion.entities}, "
         f"comment lines kept {conversion.comments}\n"
     )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[TextIO]:
+    """Open a file that takes the name `path` when all was written; line ends stay as they are.
+
+    Raises:
+        DataError: the path is a folder, or the file system refuses it.
+    """
+    if path.is_dir():
+        raise DataError(f"{path}: found a folder, expected the name of a file to write.")
+    try:
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as out:
+            yield out
+    except OSError as err:
+        raise DataError(f"{path}: cannot be written: {err.strerror}; name another file.") from err

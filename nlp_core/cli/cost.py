@@ -1,39 +1,33 @@
-"""`reglue cost`: what the cells of a table cost."""
+"""`reglue cost`: show what the cells of a table cost: core time, memory, energy.
+
+Show what the training of a table's cells cost: core time, memory and an estimate of energy, from
+results/cost/TABLE.json.
+
+Examples:
+    reglue cost sample
+    reglue cost sample --json
+"""
 
 import argparse
-import json
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
-from nlp_core.cli.program import Command
-from nlp_core.config.params import Params, read_params
-from nlp_core.errors import ConfigError, suggest
-from nlp_core.report.cost import (
-    GIB,
-    CellCost,
-    Costs,
-    measure_costs,
-    read_costs,
-    record_costs,
-)
-from nlp_core.report.results import Results, read_results
+from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.config.base import check_known
+from nlp_core.config.params import read_params
+from nlp_core.errors import ConfigError
+from nlp_core.report.cost import GIB, CellCost, measure_costs, read_costs, record_costs
+from nlp_core.report.results import read_results
 
-COMMAND = Command(
-    group="reproduce tables",
-    place=5,
-    summary="show what the cells of a table cost: core time, memory, energy",
-    description="Show what the training of a table's cells cost: core time, memory and an "
-    "estimate of energy, from results/cost/TABLE.json.",
-    examples=("reglue cost sample", "reglue cost sample --json"),
-)
+GROUP = "reproduce tables"
+PLACE = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="a measured table")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json(parser)
     parser.add_argument(
         "--record",
         action="store_true",
@@ -43,34 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show the costs of a table, and record them if asked.
-
-    Raises:
-        ConfigError: there is no such table, or params.yaml or the grid is wrong.
-        DataError: the table is not measured, or a file is damaged.
-    """
-    root = Path()
+    root, table = Path(), options.table
     params = read_params(root / "params.yaml")
-    if options.table not in params.tables:
-        hint = suggest(options.table, params.tables)
-        raise ConfigError(f"table '{options.table}': unknown. {hint}")
-    results = read_results(options.table, root)
-    costs = _record(results, params, root) if options.record else read_costs(options.table, root)
+    check_known("params.yaml", "table", table, params.tables, ConfigError)
+    results = read_results(table, root)
+    if options.record:
+        from nlp_core.report.table import write_report  # a second of matplotlib
+
+        costs = record_costs(results, params, root)
+        write_report(table, root)
+    else:
+        costs = read_costs(table, root)
     found = measure_costs(results, params, costs)
     if options.json:
-        print(json.dumps({name: _describe(cell) for name, cell in found.items()}, indent=2))
+        print_json({name: _describe(cell) for name, cell in found.items()})
     elif found:
         _print_table(found)
     else:
-        print(f"{options.table}: no cell of this table is trained.")
-
-
-def _record(results: Results, params: Params, root: Path) -> Costs:
-    from nlp_core.report.table import write_report  # a second of matplotlib
-
-    costs = record_costs(results, params, root)
-    write_report(results.table, root)
-    return costs
+        print(f"{table}: no cell of this table is trained.")
 
 
 def _describe(cell: CellCost) -> dict[str, object]:
@@ -88,13 +72,11 @@ def _describe(cell: CellCost) -> dict[str, object]:
 
 
 def _print_table(found: dict[str, CellCost]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("cell", no_wrap=True)
-    for column in ("seeds", "core-minutes", "peak GiB", "Wh, about", "processor"):
-        table.add_column(column)
+    names = ("seeds", "core-minutes", "peak GiB", "Wh, about", "processor")
+    table = Table(Column("cell", no_wrap=True), *names, box=box.SIMPLE_HEAD, pad_edge=False)
     for name, cell in found.items():
         table.add_row(name, *_describe_row(cell))
-    Console(markup=False, highlight=False).print(table)
+    open_console().print(table)
 
 
 def _describe_row(cell: CellCost) -> list[str]:

@@ -1,40 +1,61 @@
-"""`reglue data`: the available datasets, which of them are downloaded, and their audits."""
+"""`reglue data`: list the datasets, audit data for repeats and overlap, describe it in Croissant.
+
+Examples:
+    reglue data list
+    reglue data audit train.tsv test.tsv --kind classification
+"""
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.table import Column, Table
 from rich.text import Text
 
 from nlp_core.cli import audit
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.program import add_action
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_dataset, read_registry
 from nlp_core.data.source import Places
 from nlp_core.files import write_text
 
-COMMAND = Command(
-    group="look things up",
-    place=1,
-    summary="list the datasets, audit data for repeats and overlap, describe it in Croissant",
-    examples=(
-        "reglue data list",
-        "reglue data audit train.tsv test.tsv --kind classification",
-    ),
-)
+GROUP = "look things up"
+PLACE = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    data = parser.add_subparsers(required=True, metavar="ACTION")
-    listing = data.add_parser("list", help="list every dataset with licence and citation")
-    listing.add_argument("--json", action="store_true", help="print JSON")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    listing = add_action(
+        actions,
+        "list",
+        "list every dataset with licence and citation",
+        "",
+        ["reglue data list", "reglue data list --json"],
+    )
+    add_json(listing)
     listing.set_defaults(run=run)
-    audit.add_parser(data)
-    croissant = data.add_parser("croissant", help="describe a dataset in Croissant (JSON-LD)")
+    audited = add_action(
+        actions,
+        "audit",
+        "count repeated examples, overlap with train, conflicting labels and shifts",
+        "Count repeated examples, examples of other splits that are in train, conflicting labels, "
+        "and shifts of labels and lengths; show some of them.",
+        [
+            "reglue data audit train.tsv test.tsv --kind classification",
+            "reglue data audit wikiqa --json",
+        ],
+    )
+    audit.add_arguments(audited)
+    audited.set_defaults(run=audit.run)
+    croissant = add_action(
+        actions,
+        "croissant",
+        "describe a dataset in Croissant (JSON-LD)",
+        "",
+        ["reglue data croissant wikiqa", "reglue data croissant wikiqa -o wikiqa.json"],
+    )
     croissant.add_argument("name", metavar="NAME", help="a file of the sources, without .yaml")
     croissant.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write a file instead of printing"
@@ -43,10 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (listing, croissant):
         for name, text in (("sources", "dataset files"), ("data", "downloaded data")):
             action.add_argument(
-                f"--{name}-dir",
-                type=Path,
-                default=Path(name),
-                help=f"folder of the {text} (default: {name})",
+                f"--{name}-dir", type=Path, default=Path(name), help=f"folder of the {text}"
             )
 
 
@@ -54,27 +72,21 @@ def run(options: argparse.Namespace) -> None:
     datasets = read_registry(options.sources_dir)
     rows = [describe(name, item, options.data_dir) for name, item in datasets.items()]
     if options.json:
-        sys.stdout.write(json.dumps(rows, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        print_json(rows)
     else:
-        Console().print(_build_cards(rows))
+        open_console().print(_build_cards(rows))
 
 
 def run_croissant(options: argparse.Namespace) -> None:
-    """Print the Croissant description of a dataset, or write it.
-
-    Raises:
-        ConfigError: there is no such dataset, or its file is wrong.
-    """
     from nlp_core.data.croissant import describe_source  # pyarrow: half a second
 
     dataset = read_dataset(options.name, options.sources_dir)
     base = options.output.parent if options.output else Path()
     found = describe_source(options.name, dataset, Places(options.data_dir), base)
-    text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
     if options.output is None:
-        sys.stdout.write(text)
+        print_json(found)
     else:
-        write_text(options.output, text)
+        write_text(options.output, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
 def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, Any]:  # Any: JSON
@@ -123,11 +135,10 @@ def _build_cards(rows: list[dict[str, Any]]) -> Group:
     """Return a heading and a grid of facts for each dataset: readable at any width."""
     cards: list[RenderableType] = []
     for row in rows:
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(overflow="fold")
+        columns = Column(style="dim", no_wrap=True), Column(overflow="fold")
+        grid = Table.grid(*columns, padding=(0, 2))
         for fact, text in _list_facts(row):
-            grid.add_row(f"  {fact}", escape(text))
+            grid.add_row(f"  {fact}", text)
         cards += [Text.assemble((row["name"], "bold"), f"  {row['title']}"), grid, ""]
     return Group(*cards)
 

@@ -1,15 +1,21 @@
-"""`reglue diff`: the scores that moved between two commits."""
+"""`reglue diff`: show the scores that moved between two commits.
+
+Show every reported score in results/ that differs between two commits, with the 95 % confidence
+interval of the difference over seeds.
+
+Examples:
+    reglue diff HEAD
+    reglue diff main my-branch --markdown
+"""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, open_console, print_json
 
 if TYPE_CHECKING:
     from nlp_core.report.difference import ScoreChange
@@ -18,24 +24,17 @@ HEADER = ["table", "cell", "metric", "before", "after", "difference", "95 % inte
 EXIT_MOVED = 1
 WIDTH = 160
 """Columns of the table where the output is no terminal."""
-
-
-COMMAND = Command(
-    group="reproduce tables",
-    place=6,
-    summary="show the scores that moved between two commits",
-    description="Show every reported score in results/ that differs between two commits, with "
-    "the 95 % confidence interval of the difference over seeds.",
-    examples=("reglue diff HEAD", "reglue diff main my-branch --markdown"),
-)
+GROUP = "reproduce tables"
+PLACE = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("before", metavar="REV1", help="a commit")
-    add("after", metavar="REV2", nargs="?", help="a commit; default: the files now")
+    add("after", metavar="REV2", nargs="?", help="a commit (default: the files now)")
     add("--markdown", action="store_true", help="print a Markdown table")
     add("--exit-code", action="store_true", help="leave with 1 if a score moved")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -44,19 +43,19 @@ def run(options: argparse.Namespace) -> None:
 
     root = Path()
     states = [read_revision(root, revision) for revision in (options.before, options.after)]
-    rows = [_describe(item) for item in list_moved(*states)]
-    if options.markdown:
-        print(render_rows(HEADER, rows) if rows else "No score moved.")
-    elif rows:
-        table = Table(box=box.SIMPLE_HEAD)
-        for name in HEADER:
-            table.add_column(name, no_wrap=True)
+    moved = list(list_moved(*states))
+    rows = [_describe(item) for item in moved]
+    if options.json:
+        print_json(moved)
+    elif not rows:
+        print("No score moved.")
+    elif options.markdown:
+        print(render_rows(HEADER, rows))
+    else:
+        table = Table(*(Column(name, no_wrap=True) for name in HEADER), box=box.SIMPLE_HEAD)
         for row in rows:
             table.add_row(*row)
-        width = None if sys.stdout.isatty() else WIDTH
-        Console(markup=False, highlight=False, width=width).print(table)
-    else:
-        print("No score moved.")
+        open_console(WIDTH).print(table)
     if rows and options.exit_code:
         raise SystemExit(EXIT_MOVED)
 

@@ -1,26 +1,25 @@
-"""`reglue doctor`: whether this machine gives the committed bytes."""
+"""`reglue doctor`: check whether this machine computes the committed bytes.
+
+Run the numeric probe (about a second) and compare it with the committed one, reports/probe.json.
+Exit code 1 if an operation differs.
+
+Examples:
+    reglue doctor
+    reglue doctor --accept
+"""
 
 import argparse
 import platform
 from pathlib import Path
 
-from nlp_core.cli.program import Command
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_json
 from nlp_core.processor import name_processor
 
 PROBE = Path("reports/probe.json")
 EXIT_DIFFERENT = 1
-
-
-COMMAND = Command(
-    group="reproduce tables",
-    place=7,
-    summary="check whether this machine computes the committed bytes",
-    description="Run the numeric probe (about a second) and compare it with the committed one, "
-    "reports/probe.json. Exit code 1 if an operation differs.",
-    examples=("reglue doctor", "reglue doctor --accept"),
-)
+GROUP = "reproduce tables"
+PLACE = 7
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,28 +1,22 @@
-"""`reglue embed`: write a model's vectors of the texts in a file."""
+"""`reglue embed`: write a model's or an encoder's vectors of texts.
+
+Examples:
+    reglue embed artifacts/reviews --data later.tsv -o vectors.npy
+    reglue embed data/processed/minilm --data texts.txt -o vectors.jsonl --layer mean
+"""
 
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
-
 from nlp_core.cli.output import add_set, show_log
-from nlp_core.cli.program import Command
 from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
 from nlp_core.prediction.trained_folder import is_trained
 
-COMMAND = Command(
-    group="train on your own file",
-    place=5,
-    summary="write a model's or an encoder's vectors of texts",
-    examples=(
-        "reglue embed artifacts/reviews --data later.tsv -o vectors.npy",
-        "reglue embed data/processed/minilm --data texts.txt -o vectors.jsonl --layer mean",
-    ),
-)
+GROUP = "train on your own file"
+PLACE = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,5 +52,4 @@ def run(options: argparse.Namespace) -> None:
         encoder = build_encoder_model(find_encoder(str(folder)), options.data)
         predictor = build_predictor(encoder, options)
     rows, width = embed_file(predictor, options.data, options.output, layer)
-    line = f"{options.output}: {rows} rows, {width} numbers each"
-    Console(soft_wrap=True, highlight=False).print(escape(line))
+    print(f"{options.output}: {rows} rows, {width} numbers each")

@@ -1,29 +1,26 @@
-"""`reglue export`: write a trained model as a bundle that predicts without torch."""
+"""`reglue export`: write a trained model as a bundle that predicts without torch.
+
+Write a bundle: an ONNX graph with its vocabulary. The bundle is checked against the trained model
+on real examples.
+
+Examples:
+    reglue export artifacts/reviews --data later.tsv --to bundles/reviews
+    reglue export artifacts/cells/slu/atis_joint_bilstm --to bundles/atis --variant int8
+"""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import get_args
 
-from nlp_core.cli.output import show_log
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained
-from nlp_core.config.export import Variant
+from nlp_core.config.params import Variant
 from nlp_core.export.bundle import export_model
 from nlp_core.export.real_examples import read_examples
 from nlp_core.prediction.trained_model import TrainedModel
 
-COMMAND = Command(
-    group="export and serve",
-    place=1,
-    summary="write a trained model as a bundle that predicts without torch",
-    description="Write a bundle: an ONNX graph with its vocabulary. The bundle is checked "
-    "against the trained model on real examples.",
-    examples=(
-        "reglue export artifacts/reviews --data later.tsv --to bundles/reviews",
-        "reglue export artifacts/cells/slu/atis_joint_bilstm --to bundles/atis --variant int8",
-    ),
-)
+GROUP = "export and serve"
+PLACE = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trained(parser, "a trained cell, a seed of one, or a folder of `reglue train`")
     add("--to", type=Path, required=True, metavar="FOLDER", help="bundle to write")
     add("--force", action="store_true", help="overwrite a bundle")
-    add("--variant", choices=get_args(Variant), default="float32", help="(default: float32)")
+    add("--variant", choices=get_args(Variant), default="float32", help="form of the bundle")
     add(
         "--max-drop",
         type=float,
@@ -39,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for int8: the largest allowed drop of the task's first metric",
     )
     add("--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -54,10 +52,13 @@ def run(options: argparse.Namespace) -> None:
         max_drop=options.max_drop,
         force=options.force,
     )
+    if options.json:
+        print_json(parity)
+        return
     line = (
         f"{options.to}: {options.variant}, the same label for {parity.same_labels} of "
         f"{parity.examples} examples, scores within {parity.max_difference:.1g}"
     )
     if parity.metric is not None:
         line += f", {parity.metric} {parity.exported:.2f} after {parity.trained:.2f}"
-    sys.stdout.write(line + "\n")
+    print(line)

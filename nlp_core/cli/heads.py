@@ -1,23 +1,26 @@
-"""`reglue heads`: the heads of model files."""
+"""`reglue heads`: list the heads that a model file can end in.
+
+List the heads of model files, or show the options of one.
+
+Examples:
+    reglue heads
+    reglue heads crf_tagging
+"""
 
 import argparse
 
 from nlp_core.cli.blocks import print_parts
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json
 from nlp_core.heads import HEADS
 
-COMMAND = Command(
-    group="look things up",
-    place=5,
-    summary="list the heads that a model file can end in",
-    examples=("reglue heads", "reglue heads crf_tagging"),
-    description="List the heads of model files, or show the options of one.",
-)
+GROUP = "look things up"
+PLACE = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a head (default: list all)")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a head; without it, list all")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    print_parts(HEADS, options.name)
+    print_parts(HEADS, options)

@@ -1,17 +1,23 @@
-"""`reglue new`: look at the user's file and write a model file that trains on it."""
+"""`reglue new`: look at a data file and write a model file for it.
+
+Look at a data file and write a model file that trains on it without an edit. The guesses about
+columns are printed with their lines.
+
+Examples:
+    reglue new classification --train reviews.tsv -o reviews.json
+    reglue new tagging --train people.conll --encoder encoders/minilm -o people.json
+"""
 
 import argparse
 import json
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import open_console
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
-from nlp_core.config.model import parse_model
-from nlp_core.config.model_file import find_line, format_model
+from nlp_core.config.model import find_line, format_model, parse_model
 from nlp_core.data.guess import Guess, count_rows, guess_data
 from nlp_core.data.user_task import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
@@ -19,17 +25,8 @@ from nlp_core.errors import ConfigError
 from nlp_core.files import write_text
 from nlp_core.training.user_model import check_model
 
-COMMAND = Command(
-    group="train on your own file",
-    place=1,
-    summary="look at a data file and write a model file for it",
-    description="Look at a data file and write a model file that trains on it without an edit. "
-    "The guesses about columns are printed with their lines.",
-    examples=(
-        "reglue new classification --train reviews.tsv -o reviews.json",
-        "reglue new tagging --train people.conll --encoder encoders/minilm -o people.json",
-    ),
-)
+GROUP = "train on your own file"
+PLACE = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,15 +58,14 @@ def run(options: argparse.Namespace) -> None:
     _show(output, text, guess)
     dev = f" --dev {options.dev}" if options.dev else ""
     dev += f" --init {options.encoder}" if options.encoder else ""
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(escape(f"\nNext: reglue train {output} --train {options.train}{dev}"))
+    print(f"\nNext: reglue train {output} --train {options.train}{dev}")
 
 
 def _show(output: Path, text: str, guess: Guess) -> None:
     table = Table("line", "data.", "guessed", "because", box=None)
     for key, value in guess.section.items():
-        shown = escape(json.dumps(value, ensure_ascii=False))
-        table.add_row(str(find_line(text, "data", key)), key, shown, escape(guess.explain(key)))
-    console = Console(highlight=False)
-    console.print(escape(f"{output}: written. Edit the lines below if a guess is wrong:"))
+        shown = Text(json.dumps(value, ensure_ascii=False))
+        table.add_row(str(find_line(text, "data", key)), key, shown, Text(guess.explain(key)))
+    console = open_console()
+    console.print(f"{output}: written. Edit the lines below if a guess is wrong:")
     console.print(table)

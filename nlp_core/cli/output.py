@@ -1,36 +1,14 @@
-"""What commands share: files they write, overrides, log lines, metrics."""
+"""What commands share: options, log lines, and how results are printed."""
 
 import argparse
+import json
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
-from nlp_core.errors import DataError
-from nlp_core.files import replacing
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[TextIO]:
-    """Open a file that takes the name `path` when all was written, and vanishes otherwise.
-
-    Text is UTF-8 and line ends stay as they come.
-
-    Raises:
-        DataError: the path is a folder, or the file system refuses it.
-    """
-    if path.is_dir():
-        raise DataError(f"{path}: found a folder, expected the name of a file to write.")
-    try:
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as out:
-            yield out
-    except OSError as err:
-        raise DataError(f"{path}: cannot be written: {err.strerror}; name another file.") from err
 
 
 def add_set(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +32,32 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def show_log(level: str = "INFO") -> None:
     """Send log lines, as they are, to standard error."""
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr, force=True)
+
+
+def open_console(width: int | None = None) -> Console:
+    """Return a console that prints texts as they are, `width` columns wide if it is no terminal."""
+    width = None if sys.stdout.isatty() else width
+    return Console(markup=False, highlight=False, width=width)
+
+
+def print_json(result: object) -> None:
+    """Print a result as JSON, with named tuples as objects."""
+    print(json.dumps(_convert(result), indent=2, ensure_ascii=False))
+
+
+def _convert(value: Any) -> Any:  # Any: a result holds anything that JSON holds, and named tuples
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: _convert(item) for key, item in value.items()}
+    return [_convert(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def show_metrics(by_split: dict[str, dict[str, float]]) -> None:

@@ -1,20 +1,26 @@
-"""`reglue plan`: what building a table would do."""
+"""`reglue plan`: show what building a table would run, how long it takes and what it downloads.
+
+Show which stages of a table would run and why, how long they take by the recorded costs, and what
+they download. Nothing is run or fetched.
+
+Examples:
+    reglue plan sample
+    reglue plan glue --cores 2 --json
+"""
 
 import argparse
-import json
 import os
-from functools import partial
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.config.base import check_known
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.source import Available, Places, find_available
-from nlp_core.errors import ConfigError, suggest
+from nlp_core.errors import ConfigError
 from nlp_core.report.cost import read_costs
 from nlp_core.report.forecast import (
     Duration,
@@ -27,78 +33,50 @@ from nlp_core.report.forecast import (
 )
 
 MOST_REASONS = 2
-MEGABYTE = 1_000_000
-
-
-COMMAND = Command(
-    group="reproduce tables",
-    place=4,
-    summary="show what building a table would run, how long it takes and what it downloads",
-    description="Show which stages of a table would run and why, how long they take by the "
-    "recorded costs, and what they download. Nothing is run or fetched.",
-    examples=("reglue plan sample", "reglue plan glue --cores 2 --json"),
-)
+GROUP = "reproduce tables"
+PLACE = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("table", metavar="TABLE", help="a name among params.yaml's tables")
-    parser.add_argument(
-        "--cores", type=int, default=os.cpu_count() or 1, help="stages side by side (default: all)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("table", metavar="TABLE", help="a name in the tables of params.yaml")
+    cores = os.cpu_count() or 1
+    parser.add_argument("--cores", type=int, default=cores, help="stages that run at a time")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the plan of a table.
-
-    Raises:
-        ConfigError: there is no such table, --cores is below 1, or a file is wrong.
-        DataError: a file of costs is damaged.
-    """
     root = Path()
     params = read_params(root / "params.yaml")
-    if options.table not in params.tables:
-        hint = suggest(options.table, params.tables)
-        raise ConfigError(f"table '{options.table}': unknown. {hint}")
+    check_known("params.yaml", "table", options.table, params.tables, ConfigError)
     if options.cores < 1:
         raise ConfigError(f"--cores: found {options.cores}, expected at least 1.")
     plan = make_plan(options.table, params, root, cores=options.cores)
     if options.json:
-        print(json.dumps(_describe(plan), indent=2))
+        print_json(_describe(plan))
     else:
         _print_plan(options.table, plan)
 
 
 def make_plan(table: str, params: Params, root: Path, *, cores: int) -> Forecast:
-    """Return what building a table would do.
-
-    Args:
-        table: its name.
-        params: params.yaml and grid/.
-        root: the project's root.
-        cores: how many stages run side by side.
-    """
+    """Return what building a table would do with stages side by side on `cores` cores."""
     from nlp_core import dag  # seconds of DVC
 
-    target = f"report@{table}"
     places = Places(root / "data", os.environ.get("REGLUE_MIRROR"))
+
+    def estimate(stage: str) -> Duration:
+        name = stage.partition("@")[2]
+        return estimate_cell(name, params, read_costs(find_trained(name, params).table, root))
+
+    def locate(source: str) -> list[Available]:
+        return find_available(source, read_dataset(source, root / "sources"), places)
+
     return forecast(
-        select_needed(dag.load_stages(root), target),
+        select_needed(dag.load_stages(root), f"report@{table}"),
         dag.find_stale(root),
-        estimate=partial(_estimate, params=params, root=root),
-        locate=partial(_locate, root=root, places=places),
+        estimate=estimate,
+        locate=locate,
         cores=cores,
     )
-
-
-def _estimate(stage: str, *, params: Params, root: Path) -> Duration:
-    name = stage.partition("@")[2]
-    table = find_trained(name, params).table
-    return estimate_cell(name, params, read_costs(table, root))
-
-
-def _locate(source: str, *, root: Path, places: Places) -> list[Available]:
-    return find_available(source, read_dataset(source, root / "sources"), places)
 
 
 def _describe(plan: Forecast) -> dict[str, object]:
@@ -124,32 +102,24 @@ def _describe(plan: Forecast) -> dict[str, object]:
 
 
 def _print_plan(name: str, plan: Forecast) -> None:
-    console = Console(markup=False, highlight=False)
+    console = open_console()
     if not plan.stages:
         console.print(f"{name}: all {plan.num_current} stages are up to date.")
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("stage", no_wrap=True)
-    table.add_column("on one core", no_wrap=True)
-    table.add_column("why")
+    columns = Column("stage", no_wrap=True), Column("on one core", no_wrap=True), "why"
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for stage in plan.stages:
         table.add_row(stage.name, _format_duration(stage), _join_reasons(stage.reasons))
     console.print(table)
     if fetched := [item for item in plan.sources if item.origin != "raw folder"]:
-        _print_sources(console, fetched)
+        facts = Column("source", no_wrap=True), "comes from", "size", "where"
+        table = Table(*facts, box=box.SIMPLE_HEAD, pad_edge=False)
+        for item in fetched:
+            size = "" if item.num_bytes is None else _format_megabytes(item.num_bytes)
+            table.add_row(item.source, item.origin, size, item.detail)
+        console.print(table)
     for line in _summarise(name, plan):
         console.print(line)
-
-
-def _print_sources(console: Console, sources: list[Available]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("source", no_wrap=True)
-    for column in ("comes from", "size", "where"):
-        table.add_column(column)
-    for item in sources:
-        size = "" if item.num_bytes is None else format_megabytes(item.num_bytes)
-        table.add_row(item.source, item.origin, size, item.detail)
-    console.print(table)
 
 
 def _summarise(name: str, plan: Forecast) -> list[str]:
@@ -158,7 +128,7 @@ def _summarise(name: str, plan: Forecast) -> list[str]:
     unknown = plan.num_unknown_sizes
     if plan.download_bytes or unknown:
         more = f" and {unknown} of unknown size" if unknown else ""
-        lines.append(f"To download: {format_megabytes(plan.download_bytes)}{more}.")
+        lines.append(f"To download: {_format_megabytes(plan.download_bytes)}{more}.")
     if plan.missing:
         names = ", ".join(sorted({item.source for item in plan.missing}))
         lines.append(f"Not at hand, and without an address: {names}.")
@@ -200,6 +170,5 @@ def format_time(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def format_megabytes(num_bytes: int) -> str:
-    """Return a size in megabytes of 10^6 bytes."""
-    return f"{num_bytes / MEGABYTE:,.1f} MB"
+def _format_megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1_000_000:,.1f} MB"

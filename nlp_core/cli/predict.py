@@ -1,28 +1,22 @@
-"""`reglue predict`: predict with a trained model."""
+"""`reglue predict`: predict a file, or texts that you type.
+
+Examples:
+    reglue predict artifacts/reviews --data later.tsv -o predicted.tsv
+    reglue predict artifacts/reviews
+"""
 
 import argparse
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
-
 from nlp_core.cli.output import add_set, show_log
-from nlp_core.cli.program import Command
 from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.errors import ConfigError
 from nlp_core.prediction.file_prediction import describe_prediction, predict_file
 from nlp_core.prediction.predictor import Predictor
 
-COMMAND = Command(
-    group="train on your own file",
-    place=4,
-    summary="predict a file, or texts that you type",
-    examples=(
-        "reglue predict artifacts/reviews --data later.tsv -o predicted.tsv",
-        "reglue predict artifacts/reviews",
-    ),
-)
+GROUP = "train on your own file"
+PLACE = 4
 END = "exit"
 
 
@@ -58,29 +52,28 @@ def run(options: argparse.Namespace) -> None:
     if options.output.resolve() == options.data.resolve():
         raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
     rows = predict_file(predictor, options.data, options.output, options.confidence_of)
-    Console(soft_wrap=True, highlight=False).print(escape(f"{options.output}: {rows} rows"))
+    print(f"{options.output}: {rows} rows")
 
 
 def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
     """Ask for each text of an input until `exit` or the end of the terminal."""
     places = predictor.find_places(confidence_of)
     names = ["text" if name.isdecimal() else name for name in predictor.data.input_columns]
-    console = Console(highlight=False)
-    console.print(escape(f"'{END}' or Ctrl-D ends."))
+    print(f"'{END}' or Ctrl-D ends.")
     while True:
         texts = []
         for name in names:
             try:
                 texts.append(input(f"{name}: "))
             except EOFError:
-                console.print()
+                print()
                 return
             if texts[-1].strip() == END:
                 return
         try:
             (prediction,) = predictor.predict([texts[0] if len(texts) == 1 else texts])
         except ConfigError as err:  # such as a context without words: ask again
-            console.print(escape(str(err)))
+            print(err)
             continue
         columns = describe_prediction(prediction, places)
         data = predictor.data
@@ -92,4 +85,4 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
                 f"  {name}: {' '.join(map(str, value)) if isinstance(value, list) else value}"
                 for name, value in columns.items()
             ]
-        console.print(escape("\n".join(lines)))
+        print("\n".join(lines))

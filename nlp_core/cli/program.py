@@ -1,8 +1,9 @@
 """The program `reglue`: find its commands, list them, and run one.
 
-Each command is a module of this package named like it, with a `COMMAND`, `add_arguments(parser)`
-and `run(options)`. `reglue --help` imports none of them, since torch takes seconds: it reads
-`COMMAND`, which is literal, from the source.
+Each command is a module of this package named like it, with a GROUP and a PLACE in it,
+`add_arguments(parser)` and `run(options)`. Its docstring is its help text: a summary, perhaps a
+paragraph, and examples. `reglue --help` reads the sources and imports no command, since torch takes
+seconds.
 """
 
 import argparse
@@ -10,11 +11,12 @@ import ast
 import importlib
 import os
 import sys
-from importlib.metadata import version
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from nlp_core.errors import ConfigError, NlpCoreError, suggest
+from nlp_core.errors import EXIT_USER_ERROR, ConfigError, exit_on_error, suggest
 
 GROUPS = (
     "train on your own file",
@@ -23,8 +25,6 @@ GROUPS = (
     "look things up",
 )
 """The groups of commands, in the order of `reglue --help`."""
-EXIT_USER_ERROR = 2
-EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
@@ -32,22 +32,40 @@ class Command(NamedTuple):
     """What `reglue --help` and the command's own `--help` show.
 
     Attributes:
-        group: one of GROUPS.
         place: orders the commands of a group.
         summary: a line without a full stop.
-        examples: command lines.
         description: more than the summary says; empty: the summary is enough.
     """
 
     group: str
     place: int
     summary: str
-    examples: tuple[str, ...]
-    description: str = ""
+    description: str
+    examples: list[str]
+
+
+class Formatter(argparse.HelpFormatter):
+    """Help text with each option's default that keeps the lines of examples and wraps the rest."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        is_shown = action.default not in (None, False, [], argparse.SUPPRESS)
+        return f"{action.help} (default: %(default)s)" if is_shown else action.help
 
 
 class Parser(argparse.ArgumentParser):
     """A parser that reports wrong arguments as a user's mistake."""
+
+    def __init__(self, **options: Any) -> None:  # Any: the options of argparse
+        super().__init__(formatter_class=Formatter, conflict_handler="resolve", **options)
+
+    @property
+    def version(self) -> str:
+        from importlib.metadata import version  # a fifth of the time of `reglue --help`
+
+        return f"reglue {version('reglue')}"
 
     def error(self, message: str) -> NoReturn:
         """Report wrong arguments.
@@ -58,24 +76,24 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message}. `{self.prog} --help` lists the options.")
 
 
-class Formatter(argparse.HelpFormatter):
-    """Help text that keeps the lines of examples and wraps everything else."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if "\n" in text else super()._fill_text(text, width, indent)
-
-
 def find_commands() -> dict[str, Command]:
     """Return the commands by name, in the order of `reglue --help`, without importing them."""
     found = {}
     for path in Path(__file__).parent.glob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        tree, values = ast.parse(path.read_text(encoding="utf-8")), dict[str, Any]()
+        for node in tree.body:
             match node:
-                case ast.Assign(
-                    targets=[ast.Name(id="COMMAND")], value=ast.Call(keywords=keywords)
-                ):
-                    values = {str(item.arg): ast.literal_eval(item.value) for item in keywords}
-                    found[path.stem] = Command(**values)
+                case ast.Assign([ast.Name("GROUP" | "PLACE" as name)], ast.Constant(value)):
+                    values[name.lower()] = value
+        if values:
+            text, _, examples = (ast.get_docstring(tree) or "").partition("\n\nExamples:\n")
+            summary, _, description = text.partition("\n\n")
+            found[path.stem] = Command(
+                summary=summary.partition(": ")[2].removesuffix("."),
+                description=description,
+                examples=[line.strip() for line in examples.splitlines()],
+                **values,
+            )
     return dict(
         sorted(found.items(), key=lambda item: (GROUPS.index(item[1].group), item[1].place))
     )
@@ -93,15 +111,11 @@ def main(arguments: list[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        options = _build_parser(arguments[:1]).parse_args(arguments)
-        options.run(options)
-        sys.stdout.flush()
-    except NlpCoreError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        raise SystemExit(EXIT_USER_ERROR) from None
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        raise SystemExit(EXIT_INTERRUPTED) from None
+        with exit_on_error():
+            options = _parse(arguments)
+            with _silenced() if getattr(options, "quiet", False) else nullcontext():
+                options.run(options)
+            sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(EXIT_BROKEN_PIPE) from None
@@ -110,37 +124,69 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(EXIT_USER_ERROR) from None
 
 
-def _build_parser(wanted: list[str]) -> argparse.ArgumentParser:
-    """Return a parser that knows the wanted command, or lists all if it is none of them.
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Drop what is printed and logged, except warnings and errors."""
+    import logging  # not needed by `reglue --help`
+
+    logging.disable(logging.INFO)
+    try:
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """Parse the arguments of a command, or list all commands if none is named.
 
     Raises:
-        ConfigError: the wanted command does not exist.
+        ConfigError: the command does not exist, or its arguments are wrong.
     """
-    parser = Parser(prog="reglue", formatter_class=Formatter)
-    parser.add_argument("--version", action="version", version=f"reglue {version('reglue')}")
-    name = wanted[0] if wanted else ""
     commands = find_commands()
+    name = next(iter(arguments), "-")
     if name in commands:
-        _add_command(parser, name, commands[name])
-    elif name and not name.startswith("-"):
+        return build_parser({name: commands[name]}).parse_args(arguments)
+    if not name.startswith("-"):
         raise ConfigError(f"reglue: unknown command '{name}'. {suggest(name, commands)}")
-    else:
-        parser.usage, parser.description = "reglue COMMAND ...", _list_commands(commands)
-        parser.add_argument("command", help=argparse.SUPPRESS)
+    parser = build_parser({})
+    parser.usage, parser.description = "reglue COMMAND ...", _list_commands(commands)
+    parser.add_argument("command", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def build_parser(commands: dict[str, Command]) -> Parser:
+    """Return a parser of some commands, whose modules are imported."""
+    parser = Parser(prog="reglue")
+    parser.add_argument("--version", action="version")
+    if not commands:
+        return parser
+    added = parser.add_subparsers(required=True)
+    for name, command in commands.items():
+        module = importlib.import_module(f"nlp_core.cli.{name}")
+        text = command.summary, command.description, command.examples
+        item = add_action(added, name, *text)
+        item.add_argument("--quiet", action="store_true", help="print only warnings and errors")
+        module.add_arguments(item)
+        item.set_defaults(run=module.run)
     return parser
 
 
-def _add_command(parser: Parser, name: str, command: Command) -> None:
-    module = importlib.import_module(f"nlp_core.cli.{name}")
-    summary = f"{command.summary[0].upper()}{command.summary[1:]}."
-    added = parser.add_subparsers(required=True).add_parser(
+def add_action(
+    actions: "argparse._SubParsersAction[Any]",  # Any: mypy would have two types of parsers
+    name: str,
+    summary: str,
+    description: str,
+    examples: Iterable[str],
+) -> argparse.ArgumentParser:
+    """Add a command, or an action of one, with a help text that ends in examples."""
+    parser: argparse.ArgumentParser = actions.add_parser(
         name,
-        description=command.description or summary,
-        epilog="\n  ".join(["examples:", *command.examples]),
-        formatter_class=Formatter,
+        help=summary,
+        description=" ".join(description.split()) or f"{summary[0].upper()}{summary[1:]}.",
+        epilog="\n  ".join(["examples:", *examples]),
     )
-    module.add_arguments(added)
-    added.set_defaults(run=module.run)
+    return parser
 
 
 def _list_commands(commands: dict[str, Command]) -> str:
@@ -149,6 +195,6 @@ def _list_commands(commands: dict[str, Command]) -> str:
     for group in GROUPS:
         members = {name: item for name, item in commands.items() if item.group == group}
         lines += ["", f"{group}:"]
-        lines += [f"  {name:9} {item.summary}" for name, item in members.items()]
-        lines.append(f"  {'':9} example: {next(iter(members.values())).examples[0]}")
+        lines += [f"  {name:10} {item.summary}" for name, item in members.items()]
+        lines.append(f"  {'':10} example: {next(iter(members.values())).examples[0]}")
     return "\n".join([*lines, "", "`reglue COMMAND --help` shows options and examples."])

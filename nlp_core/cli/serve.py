@@ -1,21 +1,18 @@
-"""`reglue serve`: serve bundles over HTTP, without torch."""
+"""`reglue serve`: predict over HTTP with bundles.
+
+Examples:
+    reglue serve bundles/reviews --port 8000
+    reglue serve reviews=bundles/reviews flights=bundles/atis
+"""
 
 import argparse
 
-from nlp_core.cli.program import Command
 from nlp_core.errors import ExportError
 from reglue_runtime.manifest import BundleError
 from reglue_runtime.service import server
 
-COMMAND = Command(
-    group="export and serve",
-    place=3,
-    summary="predict over HTTP with bundles",
-    examples=(
-        "reglue serve bundles/reviews --port 8000",
-        "reglue serve reviews=bundles/reviews flights=bundles/atis",
-    ),
-)
+GROUP = "export and serve"
+PLACE = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

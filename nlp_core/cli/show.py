@@ -1,4 +1,9 @@
-"""`reglue show`: a model file, checked, with the shapes of its layers."""
+"""`reglue show`: check a model file and show its layers with shapes.
+
+Examples:
+    reglue show zoo/wikiqa/cnn.json
+    reglue show zoo/wikiqa/cnn.json --mermaid
+"""
 
 import argparse
 import sys
@@ -6,30 +11,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, open_console, print_json
 from nlp_core.config.model import ModelConfig, read_model
 from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import plan_model
 
 LETTERS = "B examples, T tokens, C characters; '-': depends on the data's words or labels."
-
-
-COMMAND = Command(
-    group="look things up",
-    place=3,
-    summary="check a model file and show its layers with shapes",
-    examples=("reglue show zoo/wikiqa/cnn.json", "reglue show zoo/wikiqa/cnn.json --mermaid"),
-)
+GROUP = "look things up"
+PLACE = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
     add("--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -37,17 +36,22 @@ def run(options: argparse.Namespace) -> None:
     nodes = describe_plan(plan_model(config, where=str(options.model)))
     if options.mermaid:
         sys.stdout.write(write_mermaid(nodes))
+    elif options.json:
+        print_json(nodes)
     else:
         _print_table(config, nodes)
 
 
 def _print_table(config: ModelConfig, nodes: Sequence[Node]) -> None:
-    console = Console(markup=False, highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("what")
-    table.add_column("shape", no_wrap=True)
-    table.add_column("parameters", justify="right", no_wrap=True)
+    console = open_console()
+    table = Table(
+        Column("name", no_wrap=True),
+        "what",
+        Column("shape", no_wrap=True),
+        Column("parameters", justify="right", no_wrap=True),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for idx, node in enumerate(nodes):
         is_last = idx + 1 == len(nodes) or nodes[idx + 1].sort != node.sort
         table.add_row(*_build_row(node), end_section=is_last)

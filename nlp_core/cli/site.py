@@ -1,19 +1,19 @@
-"""`reglue site`: the results as pages of HTML."""
+"""`reglue site`: write the results as HTML pages.
+
+Write the results as HTML pages: an overview, a page for each table and one for each cell. Nothing
+is trained, and the pages load nothing from the network.
+
+Examples:
+    reglue site
+    reglue site --out public
+"""
 
 import argparse
 from pathlib import Path
 
-from nlp_core.cli.program import Command
-
 FOLDER = Path("reports") / "html"
-COMMAND = Command(
-    group="reproduce tables",
-    place=9,
-    summary="write the results as HTML pages",
-    description="Write the results as HTML pages: an overview, a page for each table and one "
-    "for each cell. Nothing is trained, and the pages load nothing from the network.",
-    examples=("reglue site", "reglue site --out public"),
-)
+GROUP = "reproduce tables"
+PLACE = 9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=FOLDER,
         metavar="FOLDER",
-        help=f"where to write; replaces a former site there (default: {FOLDER})",
+        help="where to write; replaces a former site there",
     )
 
 

@@ -1,27 +1,22 @@
-"""`reglue submit`: write the zip for GLUE's site from trained cells."""
+"""`reglue submit`: write the zip that GLUE's site takes.
+
+Examples:
+    reglue submit sst2_bilstm rte_bilstm -o glue.zip
+    reglue submit sst2_bilstm -o glue.zip --fill majority
+"""
 
 import argparse
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from nlp_core.cli.output import show_log
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, open_console, print_json, show_log
 from nlp_core.config.params import read_params
 from nlp_core.errors import DataError
 from nlp_core.report.submission import write_submission
 
-COMMAND = Command(
-    group="reproduce tables",
-    place=10,
-    summary="write the zip that GLUE's site takes",
-    examples=(
-        "reglue submit sst2_bilstm rte_bilstm -o glue.zip",
-        "reglue submit sst2_bilstm -o glue.zip --fill majority",
-    ),
-)
+GROUP = "reproduce tables"
+PLACE = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["majority"],
         help="predict the most frequent training label for tasks without a cell",
     )
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -54,9 +50,11 @@ def run(options: argparse.Namespace) -> None:
         seed=options.seed,
         fill=options.fill is not None,
     )
+    if options.json:
+        print_json(written)
+        return
     table = Table("file", "predicted by", "rows", box=None)
     for item in written:
-        table.add_row(item.file, Text(item.origin), f"{item.rows:,}")
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(Text(f"{options.output}: {len(written)} files"))
+        table.add_row(item.file, item.origin, f"{item.rows:,}")
+    open_console().print(table)
+    print(f"{options.output}: {len(written)} files")

@@ -1,4 +1,9 @@
-"""`reglue tables`: published numbers, ours, and the verdicts."""
+"""`reglue tables`: show published numbers, ours and the verdicts.
+
+Examples:
+    reglue tables
+    reglue tables wikiqa
+"""
 
 import argparse
 import sys
@@ -9,9 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import open_console
+from nlp_core.config.base import check_known
 from nlp_core.config.published import read_published
-from nlp_core.errors import ConfigError, suggest
+from nlp_core.errors import ConfigError
 from nlp_core.files import replacing
 from nlp_core.report.comparison import Comparison, is_measured, list_tables, read_comparison
 from nlp_core.report.markdown import build_grid, render_notes, summarise_outcomes
@@ -29,19 +35,13 @@ STYLES = {
     "reference": "dim",
 }
 """How a row looks, by the outcome of its number."""
-
-
-COMMAND = Command(
-    group="reproduce tables",
-    place=1,
-    summary="show published numbers, ours and the verdicts",
-    examples=("reglue tables", "reglue tables wikiqa"),
-)
+GROUP = "reproduce tables"
+PLACE = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", metavar="NAME", nargs="?", help="a table (default: all)")
+    add("name", metavar="NAME", nargs="?", help="a table; without it, show all")
     add(
         "--format",
         choices=[*FORMATS],
@@ -59,10 +59,7 @@ def run(options: argparse.Namespace) -> None:
             f"{root.resolve()}: found no reports/published/, expected the root of a project with "
             "tables; go there first."
         )
-    if options.name is not None and options.name not in names:
-        raise ConfigError(
-            f"reports/published: unknown table '{options.name}'. {suggest(options.name, names)}"
-        )
+    check_known("reports/published", "table", options.name, names, ConfigError)
     if (options.format or options.figure) and options.name is None:
         raise ConfigError("reglue tables: --format and --figure need the NAME of a table.")
     if options.figure is not None:
@@ -73,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(FORMATS[options.format](table))
     if options.format or options.figure:
         return
-    console = Console(markup=False, highlight=False)
+    console = open_console()
     chosen = [name for name in names if is_measured(name, root)]
     for name in chosen if options.name is None else [options.name]:
         _print_table(console, name, read_comparison(name, root, allow_missing=True))
@@ -90,21 +87,18 @@ def _write_figure(path: Path, name: str, root: Path) -> None:
         raise ConfigError(f"--figure {path}: expected the name of a PDF file, such as {name}.pdf.")
     with replacing(path) as temporary:
         temporary.write_bytes(draw_figure(read_comparison(name, root), file_format="pdf"))
-    sys.stdout.write(f"{path}: written\n")
+    print(f"{path}: written")
 
 
 def _print_table(console: Console, name: str, comparison: Comparison) -> None:
     console.print(Text(comparison.published.title, style="bold").append(f"  ({name})", "dim"))
     for part in comparison.parts:
         grid = build_grid(part, comparison)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in grid.header:
-            table.add_column(column)
+        table = Table(*grid.header, box=box.SIMPLE_HEAD, pad_edge=False)
         for entry, row in zip(part.entries, grid.rows, strict=True):
             table.add_row(*row, style=STYLES.get(entry.verdict.outcome, ""))
         console.print(Text(f"\n{part.config.title}", style="italic"))
         console.print(table)
-        notes = render_notes(part, comparison)
-        if notes:
+        if notes := render_notes(part, comparison):
             console.print(notes)
     console.print(f"{summarise_outcomes(comparison.entries)}\n")

@@ -1,31 +1,26 @@
-"""`reglue test`: measure a trained model on a labelled file."""
+"""`reglue test`: measure a trained model on a labelled file.
+
+Examples:
+    reglue test artifacts/reviews --data later.tsv
+    reglue test artifacts/reviews --data later.tsv --confusion
+"""
 
 import argparse
-import json
-import sys
 from pathlib import Path
 
-from nlp_core.cli.output import add_set, show_log, show_metrics
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, add_set, print_json, show_log, show_metrics
 from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import KINDS
 
-COMMAND = Command(
-    group="train on your own file",
-    place=3,
-    summary="measure a trained model on a labelled file",
-    examples=(
-        "reglue test artifacts/reviews --data later.tsv",
-        "reglue test artifacts/reviews --data later.tsv --confusion",
-    ),
-)
+GROUP = "train on your own file"
+PLACE = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", type=Path, required=True, help="labelled data file")
-    add("--json", action="store_true", help="print JSON")
+    add_json(parser)
     add("--confusion", action="store_true", help="also print the confusion matrix")
     add_trained(parser)
     add_set(parser)
@@ -44,11 +39,10 @@ def run(options: argparse.Namespace) -> None:
     shown = confusion if options.confusion else None
     if options.json:
         counts = {"labels": shown.labels, "counts": shown.counts.tolist()} if shown else None
-        found = metrics | ({"confusion": counts} if counts else {})
-        sys.stdout.write(json.dumps(found, indent=2, sort_keys=True) + "\n")
+        print_json(metrics | ({"confusion": counts} if counts else {}))
         return
     show_metrics({options.data.name: metrics})
     if shown is not None:
         from nlp_core.report.markdown import render_confusion  # scipy, only for this
 
-        sys.stdout.write(f"\n{render_confusion(shown)}\n")
+        print(f"\n{render_confusion(shown)}")

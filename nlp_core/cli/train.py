@@ -1,4 +1,9 @@
-"""`reglue train`: train a model file on the user's files."""
+"""`reglue train`: train a model file on a data file.
+
+Examples:
+    reglue train reviews.json --train reviews.tsv -o artifacts/reviews
+    reglue train reviews.json --train reviews.tsv --dev dev.tsv --epochs 5 --lr 0.001
+"""
 
 import argparse
 import json
@@ -6,14 +11,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
-from nlp_core.cli.output import add_plugin, add_set, show_log, show_metrics
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, add_plugin, add_set, print_json, show_log, show_metrics
 from nlp_core.config.base import LAST_SEED, read_mapping
-from nlp_core.config.model import parse_model
-from nlp_core.config.model_file import set_value
+from nlp_core.config.model import parse_model, set_value
 from nlp_core.data.guess import guess_data
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
@@ -31,16 +31,8 @@ SHORTHANDS = {
     "lr": "training.optimizer.lr",
 }
 
-
-COMMAND = Command(
-    group="train on your own file",
-    place=2,
-    summary="train a model file on a data file",
-    examples=(
-        "reglue train reviews.json --train reviews.tsv -o artifacts/reviews",
-        "reglue train reviews.json --train reviews.tsv --dev dev.tsv --epochs 5 --lr 0.001",
-    ),
-)
+GROUP = "train on your own file"
+PLACE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,10 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "from a trained model with layers of the same names",
     )
     add("--max-vectors", type=int, help="read only the first N words of --vectors", metavar="N")
-    add("--seed", type=int, default=1, help="seed of weights and data order (default: 1)")
+    add("--seed", type=int, default=1, help="seed of weights and data order")
     add("--epochs", type=int, help="passes over the training data (default: the model file's)")
     add("--batch-size", type=int, help="examples per step (default: the model file's)")
     add("--lr", type=float, help="peak learning rate (default: the model file's)")
+    add_json(parser)
     add_set(parser)
     add_plugin(parser)
 
@@ -122,10 +115,12 @@ def run(options: argparse.Namespace) -> None:
         seed=options.seed,
     )
     done = train_user_run(user_run)
+    if options.json:
+        print_json(done["metrics"] | {"best_epoch": done["best_epoch"]})
+        return
     show_metrics(done["metrics"])
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(escape(f"\n{output}: the weights of epoch {done['best_epoch']:g}."))
-    console.print(escape(f"Next: reglue predict {output}"))
+    print(f"\n{output}: the weights of epoch {done['best_epoch']:g}.")
+    print(f"Next: reglue predict {output}")
 
 
 def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nlp_core.cli.output import add_plugin
 from nlp_core.config.base import parse_config
-from nlp_core.config.model_file import set_value
+from nlp_core.config.model import set_value
 from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import Kind

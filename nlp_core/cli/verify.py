@@ -1,4 +1,12 @@
-"""`reglue verify`: train cells again and compare every byte with what is committed."""
+"""`reglue verify`: train a cell again and compare every byte with the committed results.
+
+Train cells of a table again, in a folder of their own, and compare weights, predictions and scores
+with results/. Exit code 1 if anything differs.
+
+Examples:
+    reglue verify wikiqa cnn --seed 1
+    reglue verify --draw 10
+"""
 
 import argparse
 import subprocess
@@ -6,48 +14,39 @@ import sys
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
-from nlp_core.cli.output import show_log
-from nlp_core.cli.program import Command
+from nlp_core.cli.output import add_json, open_console, print_json, show_log
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
 
+if TYPE_CHECKING:
+    from nlp_core.report.verification import SeedVerdict
+
 EXIT_DIFFERENT = 1
-
-
-COMMAND = Command(
-    group="reproduce tables",
-    place=2,
-    summary="train a cell again and compare every byte with the committed results",
-    description="Train cells of a table again, in a folder of their own, and compare weights, "
-    "predictions and scores with results/. Exit code 1 if anything differs.",
-    examples=("reglue verify wikiqa cnn --seed 1", "reglue verify --draw 10"),
-)
+GROUP = "reproduce tables"
+PLACE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("table", metavar="TABLE", nargs="?", help="a table of grid/")
-    add("cells", metavar="CELL", nargs="*", help="its cells; default: all")
-    add(
-        "--seed",
-        type=int,
-        action="append",
-        default=[],
-        help="a seed; may be repeated; default: all",
-    )
+    add("cells", metavar="CELL", nargs="*", help="its cells; without them, verify all")
+    seeds = "a seed; may be repeated (default: all)"
+    add("--seed", type=int, action="append", default=[], help=seeds)
     add("--draw", type=int, metavar="COUNT", help="verify one seed of COUNT random cells instead")
-    add("--draw-seed", type=int, default=1, metavar="N", help="seed of --draw; default: 1")
+    add("--draw-seed", type=int, default=1, metavar="N", help="seed of --draw")
     add(
         "--work",
         type=Path,
         metavar="FOLDER",
-        help="keep the trained seeds there; a killed run goes on; default: a temporary folder",
+        help="keep the trained seeds there and resume a killed run (default: a temporary folder)",
     )
-    add("--quiet", action="store_true", help="print only the verdicts")
+    # instead of the option of all commands, which would drop the verdicts
+    add("--quiet", dest="only_verdicts", action="store_true", help="print only the verdicts")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -61,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         verify,
     )
 
-    show_log("WARNING" if options.quiet else "INFO")
+    show_log("WARNING" if options.only_verdicts else "INFO")
     root = Path()
     params = read_params(root / "params.yaml")
     if options.draw is not None:
@@ -78,22 +77,31 @@ def run(options: argparse.Namespace) -> None:
                 f"`dvc repro {' '.join(stages)}` failed, so there are no data to train on; its "
                 "error is above. Without a network, REGLUE_MIRROR names a folder of archives."
             )
-    console = Console(markup=False, highlight=False)
-    num_different = 0
+    verdicts = []
     kept = nullcontext(options.work) if options.work else tempfile.TemporaryDirectory()
     with kept as work:
         for verdict in verify(places, params, root, Path(work)):
-            num_different += not verdict.has_passed
-            console.print(f"{verdict.place}: {verdict.outcome}")
-            for detail in verdict.details:
-                console.print(f"  {detail}")
-            if verdict.moved:
-                columns = ("metric", "committed", "here", "difference", "sd of our seeds")
-                table = Table(*columns, box=None)
-                for item in verdict.moved:
-                    values = (item.committed, item.found, item.found - item.committed, item.sd)
-                    table.add_row(item.metric, *(f"{value:.4f}" for value in values))
-                console.print(table)
-    console.print(f"{len(places) - num_different} of {len(places)} seeds verified.")
-    if num_different:
+            verdicts.append(verdict)
+            if not options.json:
+                _show(verdict)
+    num_passed = sum(verdict.has_passed for verdict in verdicts)
+    if options.json:
+        print_json([vars(verdict) for verdict in verdicts])
+    else:
+        print(f"{num_passed} of {len(places)} seeds verified.")
+    if num_passed < len(places):
         raise SystemExit(EXIT_DIFFERENT)
+
+
+def _show(verdict: "SeedVerdict") -> None:
+    console = open_console()
+    console.print(f"{verdict.place}: {verdict.outcome}")
+    for detail in verdict.details:
+        console.print(f"  {detail}")
+    if verdict.moved:
+        columns = ("metric", "committed", "here", "difference", "sd of our seeds")
+        table = Table(*columns, box=None)
+        for item in verdict.moved:
+            values = (item.committed, item.found, item.found - item.committed, item.sd)
+            table.add_row(item.metric, *(f"{value:.4f}" for value in values))
+        console.print(table)

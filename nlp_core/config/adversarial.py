@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from nlp_core.config.base import ClosedModel
-from nlp_core.config.number import Count, NonNegative, Positive, Share
+from nlp_core.config.base import ClosedModel, Count, NonNegative, Positive, Share
 
 DivergenceName = Literal["kl", "symmetric_kl", "jensen_shannon", "hellinger"]
 """How the distributions of two passes are compared; numbers always by the squared error."""
@@ -46,15 +45,14 @@ class _AscentConfig(_BallConfig):
     step_size: Positive
     """Length of each step in the norm of the ball."""
     norm: Norm
-    """Norm of the ball."""
 
 
 class _SmoothnessConfig(_BallConfig):
     weight: Positive
     """Factor on the divergence between clean and perturbed outputs."""
     every: Count = 1
-    """Steps of training from one with the divergence to the next, whose weight is multiplied by it:
-    the same pull on average for less time (lazy regularisation, Karras et al. 2020, appendix B)."""
+    """Every how many steps the divergence counts, times this number: the same pull on average in
+    less time (lazy regularisation, Karras et al. 2020, appendix B)."""
 
 
 class SmartConfig(_SmoothnessConfig, _AscentConfig):
@@ -70,7 +68,7 @@ class SmartConfig(_SmoothnessConfig, _AscentConfig):
     """Standard deviation of each entry of the first delta."""
     divergence: DivergenceName
     proximal: ProximalConfig | None = None
-    """Bregman proximal point term; null: none."""
+    """Bregman proximal point term."""
 
 
 class FreeLBConfig(_AscentConfig):

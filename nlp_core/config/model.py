@@ -1,32 +1,33 @@
-"""A model file, zoo/*.json: inputs, layers, heads.
+"""A model file, zoo/*.json: its closed model, overrides by a path of keys, and its text.
 
 nlp_core.models checks the options of blocks and heads against their signatures.
 """
 
+import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from nlp_core.config.base import ClosedModel, join_keys, parse_config, read_mapping
+from nlp_core.config.base import ClosedModel, Name, Positive, join_keys, parse_config, read_mapping
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, WHOLE_TEXTS
-from nlp_core.config.name import Name
 from nlp_core.config.user_data import DataConfig, TrainingConfig
-from nlp_core.errors import suggest
+from nlp_core.errors import ConfigError, suggest
 
+TOKENS = ("tokens", "tokens_a", "tokens_b")
 COLUMNS = (
-    *(
-        f"{text}{part}"
-        for text in ("tokens", "tokens_a", "tokens_b")
-        for part in ("", ".characters")
-    ),
+    *TOKENS,
+    *(f"{text}.characters" for text in TOKENS),
     *WHOLE_TEXTS,
     f"tokens{PIECES}",
     f"tokens_b{PIECES}",
 )
 FEATURE_PREFIXES = (SYMBOLS, NUMBERS, TOKEN_NUMBERS)
 """Prefixes of the columns that a task's reader adds."""
+SECTIONS = ("inputs", "layers", "heads", "data", "training", "notes")
+"""Keys of a file whose items have a line each."""
 
 
 def _check_column(column: str) -> str:
@@ -72,10 +73,10 @@ class HeadConfig(OpenOptions):
     head: str
     inputs: Annotated[list[str], Field(min_length=1)]
     """The layers that the head reads, mostly one."""
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: Positive = 1.0
     """Factor on the head's loss in the sum over heads."""
     task: Name | None = None
-    """The task of the head in a model of several tasks; null: the only one."""
+    """The head's task in a multi-task model; null: the only one."""
 
 
 class ModelConfig(ClosedModel):
@@ -104,19 +105,95 @@ def read_model(path: Path) -> ModelConfig:
 
 
 def parse_model(value: Mapping[str, Any], where: str) -> ModelConfig:
-    return parse_config(value, ModelConfig, where=where, name_place=_name_place)
+    name_place = partial(_name_place, value)
+    return parse_config(value, ModelConfig, where=where, name_place=name_place)
 
 
-def _name_place(value: object, location: list[Any]) -> str:  # Any: keys and positions
+def _name_place(model: Mapping[str, Any], location: list[Any]) -> str:  # Any: keys and positions
     match location:
         case ["layers", int(position), *rest]:
-            layer = value["layers"][position] if isinstance(value, Mapping) else None
-            name = layer.get("name") if isinstance(layer, Mapping) else None
-            if not (name and isinstance(name, str)):
-                name = None
-            place = f"layer '{name}'" if name else f"layers: number {position + 1}"
+            place = f"layers: number {position + 1}"
+            match model["layers"][position]:
+                case {"name": str(name)} if name:
+                    place = f"layer '{name}'"
         case ["heads", str(name), *rest]:
             place = f"head '{name}'"
         case _:
-            return join_keys(value, location)
-    return ": ".join([place, *([join_keys(value, rest)] if rest else [])])
+            return join_keys(location)
+    return f"{place}: {join_keys(rest)}" if rest else place
+
+
+def set_value(model: dict[str, Any], assignment: str) -> None:
+    """Change one value of a model file in place.
+
+    Args:
+        model: the content of the file.
+        assignment: `path.to.key=value`; an item of a list goes by its name or its position, as in
+            `layers.lstm.hidden_dim=64` or `data.texts.0=title`. The value is JSON if it can be
+            parsed, except in place of a text.
+
+    Raises:
+        ConfigError: there is no `=`, or the path leads nowhere.
+    """
+    path, sign, text = assignment.partition("=")
+    keys = path.strip().split(".")
+    if not sign or not all(keys):
+        raise ConfigError(
+            f"--set {assignment}: expected a path of keys, = and a value, such as "
+            "training.optimizer.lr=0.01 or layers.lstm.hidden_dim=64."
+        )
+    place: Any = model
+    for idx, name in enumerate(keys):
+        where = f"--set {assignment}: {'.'.join(keys[:idx]) or 'the model file'}"
+        key = _find(place, name, where)
+        before = place.get(key) if isinstance(place, dict) else place[key]
+        if idx + 1 < len(keys):
+            if before is None:
+                before = place[key] = {}
+            place = before
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text
+    is_text = isinstance(before, str) and not isinstance(value, str | None)
+    place[key] = text if is_text else value
+
+
+def format_model(model: Mapping[str, Any]) -> str:
+    blocks = []
+    for key, value in model.items():
+        lines = []
+        if key in SECTIONS and isinstance(value, list):
+            lines = [_compact(item) for item in value]
+        elif key in SECTIONS and isinstance(value, dict):
+            lines = [f"{_compact(name)}: {_compact(item)}" for name, item in value.items()]
+        text = _compact(value)
+        if lines:
+            text = text[0] + "\n    " + ",\n    ".join(lines) + "\n  " + text[-1]
+        blocks.append(f"  {_compact(key)}: {text}")
+    return "{\n" + ",\n".join(blocks) + "\n}\n"
+
+
+def find_line(text: str, section: str, key: str) -> int:
+    """Return the line, counted from 1, of a key of a section in the text of `format_model`."""
+    lines = text.split("\n")
+    start = next(i for i, line in enumerate(lines) if line.startswith(f'  "{section}"'))
+    return next(i for i, line in enumerate(lines, 1) if i > start and f'    "{key}":' in line)
+
+
+def _find(place: Any, key: str, where: str) -> Any:  # Any: JSON holds anything
+    if isinstance(place, dict):
+        return key
+    if not isinstance(place, list):
+        raise ConfigError(f"{where} has no keys of its own.")
+    names = [item.get("name") if isinstance(item, dict) else None for item in place]
+    if key in names:
+        return names.index(key)
+    if key.isdecimal() and int(key) < len(place):
+        return int(key)
+    known = [name for name in names if name] or [str(idx) for idx in range(len(place))]
+    raise ConfigError(f"{where} has none named '{key}'. {suggest(key, known)}")
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,53 +1,101 @@
 """The closed models of params.yaml and grid/: the grid, and everything that changes a number."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel, Seed, parse_config, read_mapping
-from nlp_core.config.distillation import TeachingConfig
-from nlp_core.config.export import ExportConfig, TimingConfig
-from nlp_core.config.name import CELLS, Name, name_folder
-from nlp_core.config.number import Count
+from nlp_core.config.base import (
+    CELLS,
+    CellFolder,
+    ClosedModel,
+    Count,
+    Distinct,
+    Name,
+    NonNegative,
+    Seeds,
+    Whole,
+    check_known,
+    name_folder,
+    parse_config,
+    read_mapping,
+)
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.config.recipe import MainRatioMixing, RecipeConfig
+from nlp_core.config.recipe import MainRatioMixing, RecipeConfig, TeachingConfig
 from nlp_core.errors import ConfigError, suggest
 
 GRID = "grid"
 """The folder next to params.yaml with a file for the cells of each table."""
 STAGES = {"experiments": "finetune", "encoders": "pretrain", "exports": "export"}
 """The stage that makes a cell, by the section of the grid that describes it."""
+Variant = Literal["float32", "int8", "program"]
+"""The form of an exported model: an ONNX graph with numbers of that many bits, or a program for
+torch."""
+EAGER = "eager"
+TEACHER = "teacher"
+"""Names of the times of a model in torch, and of a student's teacher; no bundle is named so."""
 
 
 class ExperimentConfig(ClosedModel):
     """A cell that is trained: a model on a task, by a recipe, over seeds."""
 
     table: Name
-    """The table that the cell belongs to."""
     model: Annotated[str, Field(pattern=r"^zoo/[a-z0-9_/]+\.json$")]
-    """Path of the model file."""
     data: Name
     """The task, a name under data/processed/, which may be a taught one; or a group of tasks."""
     init: Annotated[str, Field(pattern=rf"^(data/processed/|{CELLS}[a-z0-9_]+/)[a-z0-9_]+$")]
     """Folder of the vectors or the encoder that the model starts from; or of a trained cell, whose
     layers it goes on with: artifacts/cells/<table>/<cell>."""
-    init_seed: Annotated[int, Field(ge=0)] | None = None
+    init_seed: Whole | None = None
     """Seed of the trained cell that all seeds start from; null: each from its own."""
     keep_heads: bool = False
     """Whether heads of the same name and shapes as in the trained cell go on with its weights."""
     recipe: Name
-    """A key of recipes."""
-    seeds: Annotated[list[Seed], Field(min_length=1)]
-    """One run for each; none twice."""
+    seeds: Seeds
+
+
+class ExportConfig(ClosedModel):
+    """Bundles of one seed of a trained cell."""
+
+    table: Name
+    """The table of times that the bundles belong to."""
+    cell: CellFolder
+    seed: Whole
+    task: Name | None = None
+    """A task of a multi-task cell; null: the only one."""
+    variants: Annotated[list[Variant], Field(min_length=1), Distinct]
+    max_drop: NonNegative | None = None
+    """For int8, which needs it: largest drop of the task's first metric, in its units."""
+    teacher: Name | None = None
+    """The export of the table whose float32 bundle is timed in turn on the same sentences, such as
+    that of a student's teacher; null: none."""
 
     @model_validator(mode="after")
-    def _check_seeds(self) -> "ExperimentConfig":
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"found seeds {self.seeds}; each seed may stand once.")
+    def _check_variants(self) -> "ExportConfig":
+        if self.max_drop is None and "int8" in self.variants:
+            raise ValueError(
+                "max_drop: found none with the variant int8; set the largest drop of the task's "
+                "first metric with which it is kept."
+            )
         return self
+
+
+class TimingConfig(ClosedModel):
+    """How bundles are timed, each with the trained model that it was made from."""
+
+    runs: Count
+    """How often everything is timed; the report has mean and spread over these."""
+    sentences: Count
+    """Sentences that a run times one by one."""
+    batches: Count
+    """Batches of 32 that a run times."""
+    threads: Count
+    """Threads of each model."""
+    compiled: bool = False
+    """Whether the trained model, compiled by torch, is timed too."""
 
 
 CellConfig = ExperimentConfig | EncoderConfig | ExportConfig
@@ -79,19 +127,15 @@ class Params(ClosedModel):
 
     @model_validator(mode="after")
     def _check_data(self) -> "Params":
+        _check_circle("taught.{}.data", {name: item.data for name, item in self.taught.items()})
         for name, item in self.taught.items():
             where = f"taught.{name}"
-            _check_known(f"{where}.data", "task", item.data, [*self.tasks, *self.taught])
-            chain = [name]
-            while (data := chain[-1]) in self.taught:
-                if self.taught[data].data in chain:
-                    raise ValueError(f"{where}.data: found a circle: {' of '.join(chain)}.")
-                chain.append(self.taught[data].data)
+            check_known(f"{where}.data", "task", item.data, [*self.tasks, *self.taught])
             if name in self.tasks:
                 raise ValueError(f"{where}: a task has this name; choose another one.")
         for group, members in self.groups.items():
             for task in members:
-                _check_known(f"groups.{group}", "task", task, [*self.tasks, *self.taught])
+                check_known(f"groups.{group}", "task", task, [*self.tasks, *self.taught])
             if group in [*self.tasks, *self.taught]:
                 raise ValueError(f"groups.{group}: a task has this name; choose another one.")
             names = self.list_tasks(group)
@@ -104,7 +148,7 @@ class Params(ClosedModel):
         folders: dict[str, str] = {}
         for section, name, cell in self._list_cells():
             where = f"{section}.{name}"
-            _check_known(f"{where}.table", "table", cell.table, self.tables)
+            check_known(f"{where}.table", "table", cell.table, self.tables)
             folder = name_folder(cell.table, name)
             if folder in folders:
                 raise ValueError(f"{where}: {folders[folder]} has this name in the same table.")
@@ -115,37 +159,39 @@ class Params(ClosedModel):
                 self._check_encoder(where, name, cell)
             else:
                 self._check_export(where, cell)
+        starts = {cell: self.find_start(cell) for cell in self.experiments}
+        _check_circle("experiments.{}.init", starts)
         return self
 
     def _check_experiment(self, where: str, cell: ExperimentConfig) -> None:
         known = [*self.tasks, *self.taught, *self.groups]
-        _check_known(f"{where}.data", "task or group", cell.data, known)
-        _check_known(f"{where}.recipe", "recipe", cell.recipe, self.recipes)
-        self._check_mixing(where, cell)
+        check_known(f"{where}.data", "task or group", cell.data, known)
+        check_known(f"{where}.recipe", "recipe", cell.recipe, self.recipes)
         self._check_recipe(where, cell)
-        folder, _, name = cell.init.rpartition("/")
-        if folder == "data/processed":
-            _check_known(f"{where}.init", "task", name, self.tasks)
+        self._check_init(where, cell.init)
 
     def _check_encoder(self, where: str, name: str, config: EncoderConfig) -> None:
-        _check_known(f"{where}.data", "task", config.data, self.tasks)
-        _check_known(f"{where}.measured_on", "task", config.measured_on, self.tasks)
-        folder, _, start = config.init.rpartition("/")
-        if folder == "data/processed":
-            _check_known(f"{where}.init", "task", start, self.tasks)
-        elif folder.startswith(CELLS):
+        check_known(f"{where}.data", "task", config.data, self.tasks)
+        check_known(f"{where}.measured_on", "task", config.measured_on, self.tasks)
+        self._check_init(where, config.init)
+        if config.init.startswith(CELLS):
             others = [other for other in self.encoders if other != name]
-            _check_known(f"{where}.init", "encoder", start, others)
+            check_known(f"{where}.init", "encoder", Path(config.init).name, others)
+
+    def _check_init(self, where: str, init: str) -> None:
+        folder, _, name = init.rpartition("/")
+        if folder == "data/processed":
+            check_known(f"{where}.init", "task", name, self.tasks)
 
     def _check_export(self, where: str, export: ExportConfig) -> None:
         trained = self._find_trained(f"{where}.cell", export.cell)
         seeds = [str(seed) for seed in trained.seeds]
-        _check_known(f"{where}.seed", "seed", str(export.seed), seeds)
-        _check_known(f"{where}.table", "table with a timing", export.table, self.timing)
+        check_known(f"{where}.seed", "seed", str(export.seed), seeds)
+        check_known(f"{where}.table", "table with a timing", export.table, self.timing)
         if export.teacher is None:
             return
         own = {name: item for name, item in self.exports.items() if item.table == export.table}
-        _check_known(f"{where}.teacher", "export", export.teacher, own)
+        check_known(f"{where}.teacher", "export", export.teacher, own)
         teacher = own[export.teacher]
         if "float32" not in teacher.variants:
             raise ValueError(
@@ -161,24 +207,12 @@ class Params(ClosedModel):
             )
 
     def _find_trained(self, where: str, folder: str) -> ExperimentConfig:
-        """Return the experiment of a folder."""
         table, name = folder.removeprefix(CELLS).split("/")
-        _check_known(where, "cell", name, self.experiments)
+        check_known(where, "cell", name, self.experiments)
         cell = self.experiments[name]
         if cell.table != table:
             raise ValueError(f"{where}: found '{folder}'; that cell is of the table {cell.table}.")
         return cell
-
-    @model_validator(mode="after")
-    def _check_starts(self) -> "Params":
-        for cell in self.experiments:
-            chain = [cell]
-            while (start := self.find_start(chain[-1])) is not None:
-                if start in chain:
-                    circle = " from ".join([*chain, start])
-                    raise ValueError(f"experiments.{cell}.init: found a circle: {circle}.")
-                chain.append(start)
-        return self
 
     def find_start(self, cell: str) -> str | None:
         """Return the trained cell that a cell starts from, or None."""
@@ -193,7 +227,7 @@ class Params(ClosedModel):
                         f"{where}.{key}: found a value, but init is no trained cell; remove it."
                     )
             return None
-        _check_known(f"{where}.init", "cell", name, [*self.experiments, *self.encoders])
+        check_known(f"{where}.init", "cell", name, [*self.experiments, *self.encoders])
         trained = self._find_trained(f"{where}.init", experiment.init)
         chosen = experiment.init_seed
         missing = {*(experiment.seeds if chosen is None else [chosen])} - {*trained.seeds}
@@ -210,7 +244,7 @@ class Params(ClosedModel):
             where, cell = f"taught.{name}", item.cell.rpartition("/")[2]
             trained = self._find_trained(f"{where}.cell", item.cell)
             (task,) = self.list_tasks(name)
-            _check_known(f"{where}.data", "task", task, self.list_tasks(trained.data))
+            check_known(f"{where}.data", "task", task, self.list_tasks(trained.data))
             for seed in item.seeds:
                 if seed not in trained.seeds:
                     raise ValueError(
@@ -251,39 +285,31 @@ class Params(ClosedModel):
                 yield section, name, cell
 
     def _check_recipe(self, where: str, experiment: ExperimentConfig) -> None:
-        """Refuse a recipe with a distillation for data that nobody taught, and the reverse."""
-        distillation = self.recipes[experiment.recipe].distillation
+        """Raise ValueError unless mixing and distillation fit the experiment's data."""
+        recipe, place = self.recipes[experiment.recipe], f"{where}.recipe: '{experiment.recipe}'"
+        is_group = experiment.data in self.groups
+        members = self.list_tasks(experiment.data) if is_group else []
+        if is_group != (recipe.mixing is not None):
+            found = "a group of tasks and no mixing" if is_group else "one task and a mixing"
+            raise ValueError(f"{place}: found {found}; only a group needs a mixing.")
+        distillation = recipe.distillation
         if bool(self.list_teachers(experiment.data)) != (distillation is not None):
             found = "a distillation" if distillation else "no distillation"
             raise ValueError(
-                f"{where}.recipe: '{experiment.recipe}': found {found}; a recipe has one if the "
-                "cell's data are taught, and else none."
+                f"{place}: found {found}; a recipe has one if the cell's data are taught, and "
+                "only then."
             )
-        if distillation and distillation.matching and experiment.data in self.groups:
+        if distillation and distillation.matching and is_group:
             raise ValueError(
-                f"{where}.recipe: '{experiment.recipe}': found a matching and '{experiment.data}', "
-                "a group of tasks, expected one task; take a recipe without matching."
+                f"{place}: found a matching and '{experiment.data}', a group of tasks, expected "
+                "one task; take a recipe without matching."
             )
-        for task in (distillation and distillation.task_weights) or {}:
-            members = self._list_members(experiment)
-            _check_known(f"{where}.recipe: '{experiment.recipe}'", "task", task, members)
-
-    def _check_mixing(self, where: str, experiment: ExperimentConfig) -> None:
-        """Refuse a recipe that mixes what is not there, or does not say how to mix a group."""
-        recipe = self.recipes[experiment.recipe]
-        members = self._list_members(experiment)
-        place = f"{where}.recipe: '{experiment.recipe}'"
-        if bool(members) != (recipe.mixing is not None):
-            found = "a group of tasks and no mixing" if members else "one task and a mixing"
-            raise ValueError(f"{place}: found {found}; only a group needs a mixing.")
         by_task = (recipe.task_weights, recipe.task_batch_sizes, recipe.task_lr_scales)
-        main = [recipe.mixing.main] if isinstance(recipe.mixing, MainRatioMixing) else []
-        for task in [*chain.from_iterable(item or {} for item in by_task), *main]:
-            _check_known(place, "task", task, members)
-
-    def _list_members(self, experiment: ExperimentConfig) -> list[str]:
-        """Return the tasks of an experiment's group; nothing of one task."""
-        return self.list_tasks(experiment.data) if experiment.data in self.groups else []
+        named = [*chain.from_iterable(item or {} for item in by_task)]
+        named += (distillation and distillation.task_weights) or {}
+        named += [recipe.mixing.main] if isinstance(recipe.mixing, MainRatioMixing) else []
+        for task in named:
+            check_known(place, "task", task, members)
 
 
 class TableConfig(ClosedModel):
@@ -357,9 +383,16 @@ def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
     return plain
 
 
-def _check_known(where: str, sort: str, name: str, allowed: Collection[str]) -> None:
-    if name not in allowed:
-        raise ValueError(f"{where}: unknown {sort} '{name}'. {suggest(name, allowed)}")
+def _check_circle(where: str, sources: Mapping[str, str | None]) -> None:
+    """Raise ValueError if a name comes from itself; `where` is its key, with {} for the name."""
+    try:
+        TopologicalSorter(
+            {name: [source] if source else [] for name, source in sources.items()}
+        ).prepare()
+    except CycleError as err:
+        circle = err.args[1][::-1]
+        place = where.format(circle[0])
+        raise ValueError(f"{place}: found a circle: {' from '.join(circle)}.") from err
 
 
 def name_init_stage(init: Path) -> str:

@@ -5,29 +5,46 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
-from nlp_core.config.base import ClosedModel, Seed
-from nlp_core.config.masking import MaskingConfig
-from nlp_core.config.name import Name
-from nlp_core.config.number import Count, Positive, Share
+from nlp_core.config.base import ClosedModel, Count, Name, Part, Positive, Probability, Seed, Share
 from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule
 
-Start = Annotated[
-    str,
-    Field(
-        pattern=r"^(data/processed/[a-z0-9_]+|artifacts/cells/[a-z0-9_]+/[a-z0-9_]+"
-        r"|encoders/[a-z0-9_]+\.json)$"
-    ),
-]
+START = (
+    r"^(data/processed/[a-z0-9_]+|artifacts/cells/[a-z0-9_]+/[a-z0-9_]+|encoders/[a-z0-9_]+\.json)$"
+)
 ARCHITECTURES = "encoders/"
-"""How the init of an encoder begins that is trained from nothing."""
+"""The start of the init of an encoder that is trained from scratch."""
 LEAST_LENGTH = 8
 
 
+class MaskingConfig(ClosedModel):
+    """Which pieces are masked, and what replaces them."""
+
+    share: Part
+    """Share of the pieces of a window that are masked."""
+    most: Count
+    """Most of them in a window."""
+    hidden_prob: Probability = 0.8
+    """Probability that the mask replaces a masked piece."""
+    random_prob: Probability = 0.1
+    """Probability that a random piece replaces it; otherwise it stays."""
+    whole_words: bool = False
+    """Whether all pieces of a word are masked together."""
+
+    @model_validator(mode="after")
+    def _check_probabilities(self) -> "MaskingConfig":
+        if self.hidden_prob + self.random_prob > 1:
+            raise ValueError(
+                f"found hidden_prob {self.hidden_prob} and random_prob {self.random_prob}, "
+                "expected at most 1 together."
+            )
+        return self
+
+
 class TokenizerConfig(ClosedModel):
-    """A WordPiece tokenizer that is learnt on the corpus."""
+    """A WordPiece tokenizer that is trained on the corpus."""
 
     vocab_size: Annotated[int, Field(ge=16)]
-    """Most pieces, the special ones among them."""
+    """Most pieces, special ones included."""
     lowercase: bool
     """Whether capitals and accents are dropped."""
 
@@ -41,39 +58,37 @@ class PhaseConfig(ClosedModel):
     """
 
     length: Annotated[int, Field(ge=LEAST_LENGTH)]
-    """Most pieces of a window, the special ones among them."""
+    """Most pieces of a window, special ones included."""
     steps: Count
-    """Updates of the weights."""
     batch_size: Count
-    """Windows of a step."""
+    """Windows per step."""
 
 
 class HeadStartConfig(ClosedModel):
-    """A new head's own training, with the encoder frozen, before both are trained."""
+    """Training of a new head with the encoder frozen, before both are trained."""
 
     steps: Count
-    """Steps of it, with batches as in the first phase."""
+    """Steps, with batches as in the first phase."""
     lr: Positive
-    """Learning rate at its height."""
+    """Highest learning rate of the schedule."""
 
 
 class EncoderConfig(ClosedModel):
     """An encoder, and how it is pretrained on a corpus."""
 
     table: Name
-    """The table that the encoder belongs to."""
     source: str
     """Where the values come from: the paper, or chosen by us."""
     data: Name
     """The corpus: a name under data/processed/."""
     measured_on: Name
-    """A task of running text whose masked pieces measure the encoder, as the corpus's own held-out
+    """A task of running text whose masked pieces measure the encoder, as the corpus's held-out
     documents do."""
-    init: Start
-    """Folder of the encoder that is trained on; or, to begin from nothing, a file under encoders/
-    with the values of a configuration of transformers."""
+    init: Annotated[str, Field(pattern=START)]
+    """Folder of the encoder to start from; or, to train from scratch, a file under encoders/ with
+    the values of a configuration of transformers."""
     tokenizer: TokenizerConfig | None = None
-    """The tokenizer of an encoder that begins from nothing; null: that of init."""
+    """The tokenizer of an encoder trained from scratch; null: that of init."""
     masking: MaskingConfig
     pairs: Literal["next_sentence", "sentence_order"] | None = None
     """What is predicted of two segments: whether the second follows, or whether they are in order;
@@ -81,22 +96,20 @@ class EncoderConfig(ClosedModel):
     short_prob: Share = 0.0
     """Probability of a window of a random shorter length."""
     phases: Annotated[list[PhaseConfig], Field(min_length=1)]
-    """Parts of the training, one after the other."""
     head_start: HeadStartConfig | None = None
-    """What fits a new head to an encoder that has none; null: nothing."""
+    """How a new head is fitted to an encoder without one; null: not at all."""
     optimizer: OptimizerConfig
     schedule: Schedule
     """Learning rate over the steps of a phase, and over those of the head start."""
     clip_norm: Positive | None = None
     """Largest L2 norm of the whole gradient; null: not clipped."""
     adversarial: AdversarialConfig | None = None
-    """Training on perturbed word vectors, but for the head start; null: none."""
+    """Training on perturbed word vectors, except in the head start; null: none."""
     accumulate: Count | None = None
     """Parts that the batch of a step is cut into, to save memory; null: one."""
     validate_every: Count
     """Steps between two points of the curve, each with a checkpoint."""
     seed: Seed
-    """Seed of weights, order, masking and dropout."""
 
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
         """Return the values as plain data, without the table."""
@@ -131,12 +144,11 @@ class EncoderConfig(ClosedModel):
 
     @property
     def num_steps(self) -> int:
-        """The steps of all phases."""
         return sum(phase.steps for phase in self.phases)
 
     @property
     def begins_from_nothing(self) -> bool:
-        """Whether there is no encoder to go on from."""
+        """Whether it is trained from scratch."""
         return self.init.startswith(ARCHITECTURES)
 
     @model_validator(mode="after")
@@ -144,12 +156,12 @@ class EncoderConfig(ClosedModel):
         if self.begins_from_nothing != (self.tokenizer is not None):
             found = "no tokenizer" if self.begins_from_nothing else "a tokenizer"
             raise ValueError(
-                f"init: found '{self.init}' and {found}; an encoder that begins from nothing needs "
-                "a tokenizer, and one that is trained on keeps its own."
+                f"init: found '{self.init}' and {found}; an encoder trained from scratch needs a "
+                "tokenizer, any other one keeps its own."
             )
         if self.begins_from_nothing and self.head_start:
             raise ValueError(
-                "head_start: found one with an encoder that begins from nothing, whose head is as "
-                "new as all of it; leave it out."
+                "head_start: found one with an encoder trained from scratch, which begins with "
+                "its head; remove it."
             )
         return self

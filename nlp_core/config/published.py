@@ -5,18 +5,13 @@ number names our cell, a number says what was printed and what we claim about it
 are written once and have a key.
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel, read_config
-from nlp_core.config.name import Name
-from nlp_core.config.number import NonNegative
-from nlp_core.errors import suggest
+from nlp_core.config.base import ClosedModel, Name, NonNegative, Text, check_known, read_config
 
-Text = Annotated[str, Field(min_length=1)]
 Metric = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+(@.+)?$")]
 Claim = Literal["reproduce", "trend", "not_run", "other_hardware"]
 
@@ -114,14 +109,14 @@ class PartConfig(ClosedModel):
             if names.count(row.name) > 1:
                 raise ValueError(f"rows: found '{row.name}' twice; rename one.")
             others = [name for name in names if name != row.name]
-            _check(f"rows '{row.name}', gain_over", "row", row.gain_over, others)
+            check_known(f"rows '{row.name}', gain_over", "row", row.gain_over, others)
             for column, number in row.numbers.items():
                 where = f"rows '{row.name}', column '{column}'"
-                _check(where, "column", column, self.columns)
-                _check(where, "row", number.against, names)
+                check_known(where, "column", column, self.columns)
+                check_known(where, "row", number.against, names)
                 if number.claim == "not_run" and (number.reason or row.reason) is None:
                     raise ValueError(f"{where}: found not_run without a reason; name one.")
-                if number.value is not None and (row.paper or self.paper) is None:
+                if number.value is not None and not (row.paper or self.paper):
                     raise ValueError(f"{where}: found a number without a paper; name one.")
         return self
 
@@ -142,21 +137,16 @@ class PublishedTable(ClosedModel):
     @model_validator(mode="after")
     def _check_references(self) -> "PublishedTable":
         for part in self.parts:
-            papers = [part.paper, *(row.paper for row in part.rows)]
+            where = f"parts '{part.title}'"
             numbers = [number for row in part.rows for number in row.numbers.values()]
-            papers += [beside.paper for number in numbers for beside in number.literature]
+            papers = [part.paper, *(row.paper for row in part.rows)]
+            papers += [other.paper for number in numbers for other in number.literature]
             for paper in papers:
-                _check(f"parts '{part.title}'", "paper", paper, self.papers)
-            reasons = [row.reason for row in part.rows] + [item.reason for item in numbers]
-            for reason in reasons:
-                _check(f"parts '{part.title}'", "reason", reason, self.reasons)
+                check_known(where, "paper", paper, self.papers)
+            for reason in [row.reason for row in part.rows] + [item.reason for item in numbers]:
+                check_known(where, "reason", reason, self.reasons)
         return self
 
 
 def read_published(path: Path) -> PublishedTable:
     return read_config(path, PublishedTable)
-
-
-def _check(where: str, sort: str, name: str | None, allowed: Iterable[str]) -> None:
-    if name is not None and name not in allowed:
-        raise ValueError(f"{where}: unknown {sort} '{name}'. {suggest(name, allowed)}")

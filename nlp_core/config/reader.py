@@ -7,9 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import Field, PlainValidator
 
-from nlp_core.config.base import ClosedModel, parse_config
-from nlp_core.config.name import FileName
-from nlp_core.config.number import Count
+from nlp_core.config.base import ClosedModel, Count, FileName, parse_config
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import Kind
 from nlp_core.registry import Registry
@@ -34,7 +32,7 @@ class SplitConfig(ClosedModel):
 
     @property
     def side_files(self) -> list[FileName]:
-        return [name for name in (self.tags_file, self.label_file) if name is not None]
+        return [name for name in (self.tags_file, self.label_file) if name]
 
 
 class ReadTask(Protocol):
@@ -82,12 +80,7 @@ class SourceReader(ClosedModel, ABC):
 
     @abstractmethod
     def read(self, task: ReadTask, name: str, path: Path) -> Sequence[Any]:
-        """Return the rows of a split, see nlp_core/data/readers/example.py.
-
-        Args:
-            task: the task.
-            name: of the split.
-            path: its file.
+        """Return the rows of the split `name`, see nlp_core/data/readers/example.py.
 
         Raises:
             DataError: a line is malformed; the line is named.

@@ -1,4 +1,4 @@
-"""A recipe: how a model is trained, and how the tasks of a group take turns."""
+"""A recipe: how a model is trained, how tasks take turns, what a student learns from a teacher."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -6,10 +6,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
-from nlp_core.config.base import ClosedModel
-from nlp_core.config.distillation import DistillationConfig
-from nlp_core.config.name import Name
-from nlp_core.config.number import Count, NonNegative, Positive, Probability, Share, Whole
+from nlp_core.config.base import (
+    CellFolder,
+    ClosedModel,
+    Count,
+    Name,
+    NonNegative,
+    Positive,
+    Probability,
+    Seeds,
+    Share,
+    Whole,
+)
 
 OptimizerName = Literal["sgd", "adam", "adamw", "adamax", "lamb"]
 
@@ -55,7 +63,7 @@ class ConstantSchedule(ClosedModel):
 
 class _WarmupSchedule(ClosedModel):
     warmup: Share
-    """Share of all steps in which the learning rate rises."""
+    """Share of all steps in which the learning rate rises from 0."""
 
 
 class WarmupLinearSchedule(_WarmupSchedule):
@@ -159,6 +167,90 @@ Mixing = Annotated[
 ]
 
 
+class MatchingConfig(ClosedModel):
+    """What the layers of a student's encoder learn from those of its teacher's.
+
+    Layers are counted from 1, the first transformer layer; 0 are the embeddings.
+    """
+
+    layer: Name
+    """The layer of the student's model file whose block is pretrained_encoder."""
+    teacher_layer: Name | None = None
+    """That of the teacher's model file; null: of the same name."""
+    hidden: dict[Whole, Whole] = Field(default_factory=dict)
+    """The student's layers whose hidden states learn, each with the teacher's layer."""
+    attention: dict[Count, Count] = Field(default_factory=dict)
+    """The student's layers whose attention learns, each with the teacher's layer."""
+    hidden_weight: NonNegative = 1.0
+    """Factor on the squared difference of the hidden states."""
+    attention_weight: NonNegative = 1.0
+    """Factor on the divergence of the attention."""
+
+    @model_validator(mode="after")
+    def _check_maps(self) -> "MatchingConfig":
+        if not self.hidden and not self.attention:
+            raise ValueError(
+                "found no layer in hidden or attention, expected at least one, such as "
+                "hidden: {3: 6}; or remove matching."
+            )
+        return self
+
+
+class ObjectiveConfig(ClosedModel):
+    """What all objectives share: how much the soft labels count, and whether layers learn too.
+
+    loss = (1 - weight) hard + weight soft, a mean over the examples; an example without a label,
+    and a task without a teacher, has only the other term.
+    """
+
+    weight: Probability
+    """Share of the soft labels in the loss: 0 is training without a teacher, 1 without labels;
+    matching adds to it."""
+    task_weights: dict[Name, Probability] | None = None
+    """The weights of some tasks of a group; all others: weight."""
+    matching: MatchingConfig | None = None
+
+    def find_weight(self, task: str) -> float:
+        """Return the share of the soft labels in the loss of a task."""
+        return (self.task_weights or {}).get(task, self.weight)
+
+
+class MseScoresConfig(ObjectiveConfig):
+    """Mean squared difference of the probabilities, over examples and labels.
+
+    Source: Gong et al. 2019 (NeuronBlocks), its knowledge distillation; Liu et al. 2019 (multi-task
+        distillation) takes the mean probability of several teachers.
+    """
+
+    name: Literal["mse_scores"]
+
+
+class MseLogitsConfig(ObjectiveConfig):
+    """Mean squared difference of the logits, over examples and labels.
+
+    Source: Ba and Caruana 2014 (do deep nets really need to be deep), equation 1, which sums over
+        the labels and has a factor of a half.
+    """
+
+    name: Literal["mse_logits"]
+
+
+class KlConfig(ObjectiveConfig):
+    """T^2 KL(teacher || student), of distributions softened by a temperature T.
+
+    Source: Hinton et al. 2015 (distilling the knowledge in a neural network), section 2.
+    """
+
+    name: Literal["kl"]
+    temperature: Annotated[float, Field(ge=1)]
+    """T, what the logits of both are divided by, at least 1."""
+
+
+DistillationConfig = Annotated[
+    MseScoresConfig | MseLogitsConfig | KlConfig, Field(discriminator="name")
+]
+
+
 class RecipeConfig(ClosedModel):
     source: str
     """Where the values come from: the paper, or tuned by us on the development split."""
@@ -187,17 +279,16 @@ class RecipeConfig(ClosedModel):
     """Number format of most arithmetic; weights stay float32. float16 scales the loss and skips an
     update whose gradients overflow. null: float32."""
     mixing: Mixing | None = None
-    """How the tasks of a group take turns; null: there is one task."""
+    """null: there is one task."""
     task_weights: dict[Name, Positive] | None = None
-    """Factors on the losses of some tasks of a group; all others: 1."""
+    """Factors on the losses of some tasks of a group; 1 for all others."""
     task_batch_sizes: dict[Name, Count] | None = None
     """Batch sizes of some tasks of a group; all others: batch_size."""
     task_lr_scales: dict[Name, Positive] | None = None
     """Factors on the learning rate of some tasks of a group; all others: 1."""
     adversarial: AdversarialConfig | None = None
-    """Training on perturbed word vectors; null: none."""
     distillation: DistillationConfig | None = None
-    """What a student makes of the soft labels of its data; null: the data have none."""
+    """null: the data have no soft labels."""
 
     @model_validator(mode="after")
     def _check_patience(self) -> "RecipeConfig":
@@ -223,3 +314,45 @@ class RecipeConfig(ClosedModel):
 
 def _drop_null(values: dict[str, Any], keep: Collection[str] = ()) -> dict[str, Any]:  # Any: JSON
     return {key: value for key, value in values.items() if value is not None or key in keep}
+
+
+class AlterationConfig(ClosedModel):
+    """How a teacher's texts are altered into further examples without a label.
+
+    Source: Tang et al. 2019 (distilling task-specific knowledge from BERT into simple neural
+        networks), section 3.3, where the probabilities are 0.1, 0.1 and 0.25.
+    """
+
+    copies: Count
+    """Altered copies of each text; repeated ones are left out."""
+    mask_prob: Probability
+    """Of a token, to be replaced by [MASK]."""
+    replace_prob: Probability
+    """Of a token, to be replaced by one that follows the same token elsewhere."""
+    cut_prob: Probability
+    """Of a copy, to be cut to one to five tokens."""
+    seed: Whole
+
+    @model_validator(mode="after")
+    def _check_probabilities(self) -> "AlterationConfig":
+        both = self.mask_prob + self.replace_prob
+        if both + self.cut_prob == 0 or both > 1:
+            raise ValueError(
+                f"found mask_prob {self.mask_prob}, replace_prob {self.replace_prob} and cut_prob "
+                f"{self.cut_prob}, expected one above 0, and the first two not above 1 together."
+            )
+        return self
+
+
+class TeachingConfig(ClosedModel):
+    """A task with a trained cell's predictions of its training texts, as soft labels."""
+
+    cell: CellFolder
+    seeds: Seeds
+    """The cell's seeds that teach: an ensemble, with those that taught `data` before."""
+    data: Name
+    """The task that is taught, which another cell may have taught already."""
+    further: Literal["held_out", "dev", "test"] | None = None
+    """Split whose texts become further training examples, without their labels; null: none."""
+    alteration: AlterationConfig | None = None
+    """How altered copies of the training texts become further examples; null: none."""

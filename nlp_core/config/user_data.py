@@ -5,11 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel
+from nlp_core.config.base import ClosedModel, Count, Name, Positive, Text
 from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.config.dataset import KindField, TaskConfig
-from nlp_core.config.name import Name
-from nlp_core.config.number import Count, Positive
 from nlp_core.config.reader import EntityScheme
 from nlp_core.config.recipe import (
     OptimizerConfig,
@@ -59,7 +57,7 @@ class DataConfig(ClosedModel):
     """Columns of one or more numbers, equally many per row: dense.NAME."""
     token_dense: dict[Name, str] = Field(default_factory=dict)
     """Columns of a number per token: token_dense.NAME. One text only."""
-    label_separator: Annotated[str, Field(min_length=1)] | None = None
+    label_separator: Text | None = None
     """multi_label: separator of the labels in a cell; null: a list (jsonl, parquet)."""
     header: bool = True
     """tsv and csv: whether the first line names the columns."""
@@ -88,24 +86,19 @@ class DataConfig(ClosedModel):
     """The first one selects the epoch; null: the usual ones of the kind."""
 
     @model_validator(mode="after")
-    def _check_kind(self) -> "DataConfig":
-        if not self.kind.user_file.formats:
+    def _check_format(self) -> "DataConfig":
+        usual = self.kind.user_file
+        if not usual.formats:
             raise ValueError(
                 f"kind: found {self.kind}, expected one of {', '.join(list_user_kinds())}; other "
                 "kinds need a file in sources/ and a cell in grid/."
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_format(self) -> "DataConfig":
-        usual = self.kind.user_file
         if self.format not in usual.formats:
             raise ValueError(
                 f"format: found {self.format} with kind {self.kind}, expected "
                 f"{' or '.join(usual.formats)}."
             )
-        named = (*self.texts, self.label) == (*usual.texts, usual.label)
-        if self.format == "squad" and not named:
+        if self.format == "squad" and (*self.texts, self.label) != (*usual.texts, usual.label):
             raise ValueError(
                 f"texts, label: found {self.texts} and {self.label}, expected {[*usual.texts]} "
                 f"and {usual.label}, the names in SQuAD's JSON."
@@ -117,8 +110,8 @@ class DataConfig(ClosedModel):
         num_texts = len(self.text_names)
         if len(self.texts) != num_texts and not self.choices:
             raise ValueError(f"texts: found {self.texts}; the kind {self.kind} needs {num_texts}.")
-        columns = [*self.input_columns, self.label, *([self.tags] if self.tags else [])]
-        columns += self.extras.values()
+        columns = [*self.input_columns, self.label, *self.extras.values()]
+        columns += [self.tags] if self.tags else []
         if len(set(columns)) != len(columns):
             raise ValueError(f"found the columns {columns}; expected each once.")
         for name in list_user_kinds():
@@ -127,10 +120,11 @@ class DataConfig(ClosedModel):
                     raise ValueError(f"{key}: found with kind {self.kind}; only {name} has it.")
         if self.choices and self.group is not None:
             raise ValueError("group: found with choices, where each row is a question.")
-        if self.choice_labels and len(set(self.choice_labels)) != len(self.choices or []):
+        num_choices = len(self.choices or [])
+        if self.choice_labels and len(set(self.choice_labels)) != num_choices:
             raise ValueError(
-                f"choice_labels: found {self.choice_labels}, expected {len(self.choices or [])} "
-                "different ones, one per choice."
+                f"choice_labels: found {self.choice_labels}, expected {num_choices} different "
+                "ones, one per choice."
             )
         if (self.kind.user_file.tags is None) != (self.tags is None):
             raise ValueError(
@@ -140,7 +134,7 @@ class DataConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_extras(self) -> "DataConfig":
-        names = ", ".join(self.extras)
+        names, has_token_values = ", ".join(self.extras), self.features or self.token_dense
         if self.extras and (self.kind.has_passages or self.choices):
             raise ValueError(f"found {names} with {self.choices or self.kind}; remove them.")
         if self.dense and self.format == "conll":
@@ -148,9 +142,11 @@ class DataConfig(ClosedModel):
                 f"dense: found {names} with conll, whose columns have a value for each token; use "
                 "token_dense."
             )
-        if (self.features or self.token_dense) and len(self.texts) > 1:
+        if has_token_values and len(self.texts) > 1:
             raise ValueError(f"found {names} with two texts; expected one.")
-        if (self.features or self.token_dense) and self.max_tokens is not None:
+        if has_token_values and self.has_spans:
+            raise ValueError(f"found {names} with scheme spans, which has no values for tokens.")
+        if has_token_values and self.max_tokens is not None:
             raise ValueError(
                 f"max_tokens: found with {names}; values for each token cannot be cut."
             )
@@ -158,8 +154,7 @@ class DataConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_tags(self) -> "DataConfig":
-        is_tagged = self.kind.has_tags
-        if is_tagged != (self.scheme is not None):
+        if self.kind.has_tags != (self.scheme is not None):
             raise ValueError(
                 f"scheme: found {self.scheme} with kind {self.kind}; tags need one of "
                 f"{', '.join([*LEARNT_SCHEMES, 'plain'])}, other kinds have none."
@@ -170,11 +165,7 @@ class DataConfig(ClosedModel):
             )
         if self.has_spans and self.format == "conll":
             raise ValueError("scheme: found spans with conll, whose tokens have tags.")
-        if self.has_spans and (self.features or self.token_dense):
-            raise ValueError(
-                f"found {', '.join(self.extras)} with scheme spans, which has no values for tokens."
-            )
-        if is_tagged and self.max_tokens is not None:
+        if self.kind.has_tags and self.max_tokens is not None:
             raise ValueError("max_tokens: found with tags; a tagged sentence cannot be cut.")
         return self
 
@@ -186,7 +177,7 @@ class DataConfig(ClosedModel):
 
     @property
     def has_spans(self) -> bool:
-        """Whether entities are spans of a text, which is then read whole."""
+        """Whether entities are spans of a text."""
         return self.scheme == "spans"
 
     @property
@@ -195,12 +186,12 @@ class DataConfig(ClosedModel):
 
     @property
     def text_names(self) -> list[str]:
-        """Names of the texts among a model's inputs."""
+        """Names of the texts in a model's inputs."""
         return self.kind.tokens
 
     @property
     def input_columns(self) -> list[str]:
-        """Columns of all texts of a row, the candidates among them."""
+        """Columns of all texts of a row, candidates included."""
         return [*self.texts, *(self.choices or [])]
 
     @property
@@ -233,11 +224,9 @@ def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ())
     """Return how to read files that a trained cell predicts or is measured on.
 
     Columns have the names that exported models use: text, or text_a and text_b; tokens and tags;
-    label, or labels. Column files are read like the source.
+    label, or labels. Column files are read like the source; span always reads SQuAD's JSON.
 
     Args:
-        task: of sources/, of a kind that a user's files can hold.
-        form: of the files; span always reads SQuAD's JSON.
         inputs: the columns that the model reads.
     """
     usual = task.kind.user_file

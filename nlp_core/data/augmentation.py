@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.distillation import AlterationConfig
+from nlp_core.config.recipe import AlterationConfig
 from nlp_core.data.soft_labels import TRAIN
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.task import Split, Task

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.corpus import CorpusConfig, CorpusHeldOutConfig
+from nlp_core.config.dataset import CorpusConfig, CorpusHeldOutConfig
 from nlp_core.data.readers.lines import Line, parse_json, read_lines, refuse
 from nlp_core.data.split_column import RawText
 from nlp_core.data.task import Split, Task, list_footnotes, read_task

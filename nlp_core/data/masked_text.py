@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.config.masking import MaskingConfig
+from nlp_core.config.pretraining import MaskingConfig
 from nlp_core.data.task import read_task
 from nlp_core.data.window import (
     FIXED,

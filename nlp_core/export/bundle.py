@@ -6,9 +6,8 @@ The folder appears complete, and only if the exported model predicts what the tr
 import logging
 from pathlib import Path
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.export import ExportConfig, Variant
-from nlp_core.config.name import CELL, name_folder
+from nlp_core.config.base import CELL, name_folder, read_mapping
+from nlp_core.config.params import ExportConfig, Variant
 from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError
 from nlp_core.export.card import README, format_card

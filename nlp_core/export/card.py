@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import CELL, SEED, name_folder, read_mapping
 from nlp_core.config.dataset import read_dataset
-from nlp_core.config.export import Variant
-from nlp_core.config.name import CELL, SEED, name_folder
+from nlp_core.config.params import Variant
 from nlp_core.export.parity import Parity
 from nlp_core.prediction.trained_folder import RUN
 from nlp_core.prediction.trained_model import TrainedModel

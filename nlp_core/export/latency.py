@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from nlp_core.config.export import TimingConfig
+from nlp_core.config.params import TimingConfig
 from nlp_core.processor import name_processor
 
 PERCENTILES = (50, 90, 99)

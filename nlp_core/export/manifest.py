@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlp_core.config.export import Variant
+from nlp_core.config.params import Variant
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan

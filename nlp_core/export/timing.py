@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from nlp_core.config.base import name_folder
 from nlp_core.config.column import NUMBERS, TOKEN_NUMBERS
-from nlp_core.config.export import EAGER, TEACHER
-from nlp_core.config.name import name_folder
-from nlp_core.config.params import Params
+from nlp_core.config.params import EAGER, TEACHER, Params
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS

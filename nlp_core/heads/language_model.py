@@ -17,7 +17,7 @@ from nlp_core.blocks.base import SEQUENCE
 from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, list_options
 from nlp_core.config.base import parse_config
-from nlp_core.config.masking import MaskingConfig
+from nlp_core.config.pretraining import MaskingConfig
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch, Loss
 
 ROWS_AT_ONCE = 1024  # bounds the scores that are held while a split is measured

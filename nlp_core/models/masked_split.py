@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from nlp_core.config.column import TEXTS
-from nlp_core.config.masking import MaskingConfig
+from nlp_core.config.pretraining import MaskingConfig
 from nlp_core.data.batching import Ragged
 from nlp_core.data.corpus import DocumentSplit
 from nlp_core.data.masked_text import RULE, SEED, MaskedText, cut_text, mask_text

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nlp_core.config.distillation import DistillationConfig, KlConfig, MseLogitsConfig
+from nlp_core.config.recipe import DistillationConfig, KlConfig, MseLogitsConfig
 from nlp_core.data.soft_labels import SoftColumn
 from nlp_core.errors import ConfigError
 from nlp_core.heads.sentence import RegressionHead

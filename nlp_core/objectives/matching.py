@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from nlp_core.config.distillation import MatchingConfig
+from nlp_core.config.recipe import MatchingConfig
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.encoders.recording import Recorded
 from nlp_core.errors import ConfigError

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.config.model import read_model
-from nlp_core.config.name import CELL, SEED
 from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import KINDS, Kind

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from nlp_core.config.export import ExportConfig
-from nlp_core.config.name import name_folder
-from nlp_core.config.params import CellConfig, ExperimentConfig, Params
+from nlp_core.config.base import name_folder
+from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import DataError
 from nlp_core.files import digest_json

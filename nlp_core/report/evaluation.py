@@ -11,8 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nlp_core.config.export import EAGER, TEACHER, ExportConfig
-from nlp_core.config.params import GRID, CellConfig, ExperimentConfig, Params, read_params
+from nlp_core.config.params import (
+    EAGER,
+    GRID,
+    TEACHER,
+    CellConfig,
+    ExperimentConfig,
+    ExportConfig,
+    Params,
+    read_params,
+)
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import write_json
 from nlp_core.kinds import KINDS

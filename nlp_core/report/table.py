@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.config.export import ExportConfig
-from nlp_core.config.name import CELLS, name_folder
-from nlp_core.config.params import Params, read_params
+from nlp_core.config.base import CELLS, name_folder
+from nlp_core.config.params import ExportConfig, Params, read_params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage

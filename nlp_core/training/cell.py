@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.name import name_folder
+from nlp_core.config.base import name_folder, read_mapping
 from nlp_core.config.params import GRID, ExperimentConfig, Params, name_init_stage
 from nlp_core.data.corpus import read_any_task
 from nlp_core.data.gazetteer import require_file

@@ -10,8 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.name import CELL
+from nlp_core.config.base import CELL, read_mapping
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.word_piece import learn_from_corpus
 from nlp_core.encoders.folder import ENCODER_FILES

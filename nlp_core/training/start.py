@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # any value of a model file
 
-from nlp_core.config.base import read_mapping
-from nlp_core.config.name import CELL, SEED
+from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.data.word_vectors import convert_vectors

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.model_file import format_model
+from nlp_core.config.model import format_model
 from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin

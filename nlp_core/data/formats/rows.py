@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from nlp_core.config.base import FileName
 from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
-from nlp_core.config.name import FileName
 from nlp_core.config.reader import READERS, ColumnName, ReadTask, SourceReader
 from nlp_core.data.readers.example import Example
 from nlp_core.data.readers.lines import Line, parse_number, read_lines, refuse

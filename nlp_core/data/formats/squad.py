@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nlp_core.config.number import Count
+from nlp_core.config.base import Count
 from nlp_core.config.reader import READERS, ReadTask, SourceReader
 from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.readers.lines import parse_json

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from nlp_core.config.base import Count
 from nlp_core.config.column import SYMBOLS
-from nlp_core.config.number import Count
 from nlp_core.config.reader import (
     READERS,
     ColumnName,
