@@ -45,7 +45,7 @@ def run_reglue(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
         code = caught.code
     output = capsys.readouterr()
     assert code == (EXIT_USER_ERROR if is_error(example) else 0), output.err
-    compare(output.out + output.err, example)
+    compare(output.err + output.out, example)
 
 
 def run_program(example: Example, folder: Path) -> None:
@@ -60,7 +60,7 @@ def run_program(example: Example, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    compare(done.stdout + done.stderr, example)
+    compare(done.stderr + done.stdout, example)
 
 
 def is_error(example: Example) -> bool:
@@ -68,7 +68,7 @@ def is_error(example: Example) -> bool:
 
 
 def compare(output: str, example: Example) -> None:
-    """Find each expected line in the output, in this order; spaces between words are no matter."""
+    """Find each expected line in the output, log lines first; spaces between words are no matter."""
     expected = [" ".join(line.split()) for line in example.expected]
     found = [" ".join(line.split()) for line in output.splitlines()]
     for idx, line in enumerate(expected):

@@ -17,7 +17,7 @@ EXPORT, SERVING, NUMBERS = DOCS / "export.md", DOCS / "serving.md", DOCS / "seve
 RUN_HERE = (ENGINEER, REPRODUCER, EXPORT, SERVING, NUMBERS)
 RUN_ELSEWHERE = DOCS / "command-line.md"
 SERVE, ADDRESS = "reglue serve ", "127.0.0.1:8000"
-SHELL = re.compile(r"^```(?:sh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
 def run_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +99,8 @@ def test_every_page_with_console_blocks_is_run() -> None:
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
 def test_the_commands_in_shell_blocks_have_arguments_that_exist(page: Path) -> None:
-    for block in SHELL.findall(page.read_text("utf-8")):
+    blocks = FENCE.findall(page.read_text("utf-8"))
+    for block in [text for language, text in blocks if language in ("", "sh")]:
         for line in block.replace("\\\n", "").splitlines():
             words = shlex.split(line, comments=True)
             if words[:1] == ["reglue"] and "--help" not in words:
