@@ -68,7 +68,7 @@ def is_error(example: Example) -> bool:
 
 
 def compare(output: str, example: Example) -> None:
-    """Find each expected line in the output, log lines first; spaces between words are no matter."""
+    """Find each expected line in the output, in this order; extra spaces do not matter."""
     expected = [" ".join(line.split()) for line in example.expected]
     found = [" ".join(line.split()) for line in output.splitlines()]
     for idx, line in enumerate(expected):
