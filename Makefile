@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint reports check tables mlflow clean
+.PHONY: help demo test lint docs reports check tables mlflow clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -41,12 +41,15 @@ lint: $(READY) ## Check format, types, imports between floors, and spelling
 	snakefmt --check Snakefile
 	codespell
 
+docs: $(READY) ## Build the documentation as a site in docs-site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --quiet --strict
+
 reports: $(READY) ## Write every report, README.md and its figure again from results/
 	@for table in $(TABLES); do python -m stages.report --log-level WARNING $$table || exit $$?; done
 	@python -m stages.report --log-level WARNING --readme
 	@reglue zoo --readme
 
-check: lint test reports ## Run lint and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
+check: lint docs test reports ## Run lint, docs and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
 	git diff --exit-code --stat -- reports README.md zoo/README.md
 	reglue doctor
 	@if [ -z "$$REGLUE_MIRROR" ]; then echo "REGLUE_MIRROR is not set: no cell is retrained."; exit; fi; \
@@ -63,4 +66,4 @@ mlflow: $(READY) ## Import the runs into MLflow and show them on http://127.0.0.
 	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port $(PORT) --workers 1
 
 clean: ## Remove what the stages wrote; DVC's cache and the environment stay
-	rm -rf data artifacts runs reports/html mlruns mlflow.db .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf data artifacts runs reports/html docs-site mlruns mlflow.db .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,37 +3,21 @@
 import json
 import logging
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nlp_core.cli import main, template
+from nlp_core.cli import template
 from nlp_core.cli.program import find_commands
 from nlp_core.models.plugin import REGISTRIES
+from tests.console import DOCS, ROOT, Example, read_examples, run_reglue
 from tests.test_plugin import SCALE
 from tests.user_files import WORDS, write_conll, write_tsv
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "command-line.md"
-MORE = "..."
+PAGE = DOCS / "command-line.md"
 NAMES = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\nBonn NNP I-NP I-LOC\n"
-
-
-def examples() -> Iterator[tuple[str, list[str]]]:
-    """Yield each command and the lines that it prints."""
-    for block in re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *lines = part.rstrip("\n").split("\n")
-            yield command, lines
-
-
-EXAMPLES = list(examples())
-
-
-def is_shown(line: str, text: str) -> bool:
-    return text.startswith(line) if line else not text
+EXAMPLES = list(read_examples(PAGE))
 
 
 @pytest.fixture(scope="module")
@@ -79,30 +63,12 @@ def test_the_page_has_every_command() -> None:
     assert shown >= set(find_commands())
 
 
-@pytest.mark.parametrize(("command", "expected"), EXAMPLES, ids=[item[0] for item in EXAMPLES])
+@pytest.mark.parametrize("example", EXAMPLES, ids=[item.command for item in EXAMPLES])
 @pytest.mark.usefixtures("project")
 def test_a_command_prints_what_the_page_says(
-    command: str, expected: list[str], capsys: pytest.CaptureFixture[str]
+    example: Example, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program, *arguments = shlex.split(command)
-    assert program == "reglue"
-    code: object = 0
-    try:
-        main(arguments)
-    except SystemExit as caught:
-        code = caught.code
-    assert code == (2 if expected[0].startswith("error: ") else 0)
-    output = capsys.readouterr()
-    found = [" ".join(line.split()) for line in (output.out + output.err).splitlines()]
-    for idx, line in enumerate(" ".join(line.split()) for line in expected):
-        if line == MORE:
-            continue
-        is_next = idx == 0 or expected[idx - 1] != MORE
-        places = [place for place, text in enumerate(found) if is_shown(line, text)]
-        assert places, f"{line!r} is not among\n" + "\n".join(found)
-        assert not is_next or places[0] == 0, f"{line!r} does not follow"
-        found = found[places[0] + 1 :]
-    assert not found or expected[-1] == MORE
+    run_reglue(example, capsys)
 
 
 @pytest.mark.usefixtures("project")

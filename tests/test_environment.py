@@ -64,7 +64,10 @@ def test_environment_file_names_the_same_versions() -> None:
     assert read_pins([line for line in pip if line[0] != "-"]) == {"torch": read_makefile_torch()}
 
 
-@pytest.mark.parametrize("target", ["help", "demo", "test", "lint", "check", "tables", "mlflow"])
+TARGETS = ["help", "demo", "test", "lint", "docs", "check", "tables", "mlflow"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_make_shows_its_targets(target: str) -> None:
     shown = subprocess.run(
         ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True

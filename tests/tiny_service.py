@@ -146,12 +146,14 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def running_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Run `reglue serve` on a free port and yield the process and the port."""
-    code = "from nlp_core.cli import main; main()"
+def running_process(
+    *arguments: str, folder: Path = ROOT
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run `reglue serve` in a folder, on a free port, and yield the process and the port."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from nlp_core.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "serve", *arguments, "--port", "0"],
-        cwd=ROOT,
+        cwd=folder,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         stderr=subprocess.PIPE,
         text=True,

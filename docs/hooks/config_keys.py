@@ -1,0 +1,129 @@
+"""The reference of configuration keys, written from the pydantic models when the site is built."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from pydantic import BaseModel
+
+from nlp_core.config.dataset import DatasetConfig
+from nlp_core.config.model import ModelConfig
+from nlp_core.config.params import Params
+from nlp_core.config.published import PublishedTable
+from nlp_core.models.documentation import describe_form
+
+Schema = Mapping[str, Any]
+SHORT_FORMS = ("Fgm", "Kl", "Mse", "Smart", "Vat")
+
+
+class Page(NamedTuple):
+    """A page of the reference.
+
+    Attributes:
+        intro: what the file is for, in one or two sentences.
+        model: the model of its top level.
+    """
+
+    title: str
+    intro: str
+    model: type[BaseModel]
+
+
+PAGES = {
+    "grid": Page(
+        "Keys of params.yaml and grid/",
+        "What is built, and how it is trained. [The guide](../params.md) shows examples.",
+        Params,
+    ),
+    "source": Page(
+        "Keys of sources/",
+        "Where data comes from, and how it is read. "
+        "[Add a task](../extending.md#a-task) shows examples.",
+        DatasetConfig,
+    ),
+    "published": Page(
+        "Keys of reports/published/",
+        "The numbers of papers. [Add a table](../extending.md#a-table) shows examples.",
+        PublishedTable,
+    ),
+    "model": Page(
+        "Keys of a model file",
+        "The graph of a model. A user's model file also says how its data is read (`data`) and how "
+        "it is trained (`training`); [The model file](../command-line.md#the-model-file) explains "
+        "both.",
+        ModelConfig,
+    ),
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages to those of docs/."""
+    for name, page in PAGES.items():
+        text = "\n".join(write_page(page))
+        files.append(File.generated(config, f"reference/{name}.md", content=text))
+    return files
+
+
+def write_page(page: Page) -> Iterator[str]:
+    schema = page.model.model_json_schema()
+    shared = schema.get("$defs", {})
+    yield f"# {page.title}\n\nThis page is generated from the code. {page.intro}"
+    yield from _write_model("The file", {**schema, "description": ""}, shared)
+    for name in sorted(shared, key=say_name):
+        if "properties" in shared[name]:
+            yield from _write_model(say_name(name), shared[name], shared)
+
+
+def say_name(name: str) -> str:
+    """Return the name of a model in words: `MseLogitsConfig` is `MSE logits`."""
+    first, *others = re.findall(r"[A-Z]+[a-z]*(?:LB)?", name.removesuffix("Config"))
+    first = first.upper() if first in SHORT_FORMS else first
+    return " ".join([first, *(word.lower() for word in others)])
+
+
+def _write_model(title: str, form: Schema, shared: Schema) -> Iterator[str]:
+    yield f"\n## {title} {{ #{_say_anchor(title)} }}\n"
+    if form.get("description"):
+        yield f"{_escape(' '.join(form['description'].split()))}\n"
+    yield "| key | value | default | what it is |\n| --- | --- | --- | --- |"
+    for key, item in form["properties"].items():
+        if key in form.get("required", []):
+            default = "required"
+        else:
+            value = item.get("default")
+            default = f"`{json.dumps(value)}`" if "default" in item else ""
+        text = _escape(" ".join(item.get("description", "").split()))
+        yield f"| `{key}` | {describe(item, shared)} | {default} | {text} |"
+
+
+def describe(form: Schema, shared: Schema) -> str:
+    """Return the form of a value in words, with a link where it is a mapping of known keys."""
+    if "$ref" in form:
+        name = form["$ref"].rpartition("/")[2]
+        if "properties" in shared[name]:
+            return f"[{say_name(name)}](#{_say_anchor(say_name(name))})"
+        return describe(shared[name], shared)
+    choices = form.get("anyOf", form.get("oneOf"))
+    if choices:
+        return " or ".join(describe(item, shared) for item in choices)
+    if form.get("type") == "array" and "items" in form:
+        return f"list of ({describe(form['items'], shared)})"
+    if form.get("type") == "object":
+        values = form.get("additionalProperties") or next(
+            iter(form.get("patternProperties", {}).values()), {}
+        )
+        named = isinstance(values, dict) and values
+        return f"mapping of names to ({describe(values, shared)})" if named else "mapping"
+    return _escape(describe_form(form, shared))
+
+
+def _say_anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _escape(text: str) -> str:
+    text = re.sub(r"([\\*_{}\[\]|#])", r"\\\1", text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
