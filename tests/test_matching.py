@@ -452,7 +452,7 @@ def test_key_of_a_matched_cell_is_that_of_its_teacher(project: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"hidden": {}, "attention": {}}, "found no layer in hidden and none in attention"),
+        ({"hidden": {}, "attention": {}}, "found no layer in hidden or attention"),
         ({"attention": {0: 1}}, "greater than or equal to 1|found 0"),
         ({"hidden": {-1: 1}}, "greater than or equal to 0|found -1"),
         ({"hidden_weight": -1.0}, "hidden_weight"),
