@@ -25,7 +25,7 @@ PLACE = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("table", metavar="TABLE", help="a table of trained cells")
+    add("table", metavar="TABLE", help="a table of the grid")
     add("cell", metavar="CELL", help="one of its cells")
     add_json(parser)
 
@@ -36,8 +36,7 @@ def run(options: argparse.Namespace) -> None:
 
     root = Path()
     params = read_params(root / "params.yaml")
-    tables = sorted({item.table for item in params.experiments.values()})
-    check_known("params.yaml and grid", "table", options.table, tables, ConfigError)
+    check_known("params.yaml and grid", "table", options.table, params.tables, ConfigError)
     comparison = read_comparison(options.table, root, allow_missing=True)
     sections = explain(comparison, options.cell, params, root)
     if options.json:

@@ -1,16 +1,18 @@
 """Where the numbers of a cell come from: data, model, recipe, seeds, machine, commands, commit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nlp_core.config.dataset import read_dataset
-from nlp_core.config.params import ExperimentConfig, Params
+from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
+from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.files import ask_git
+from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.cost import describe_cost, measure_costs, read_costs
 from nlp_core.report.markdown import list_values
-from nlp_core.report.results import CellResult
+from nlp_core.report.results import CellResult, Results
 
 Facts = dict[str, str]
 DIGEST_LETTERS = 16
@@ -22,39 +24,68 @@ def explain(
     """Return what is known of a cell: named facts, by section.
 
     Args:
+        cell: a trained or pretrained cell, or a way of running an export, such as `ner_int8`.
         has_commit: whether to look for the commit of the numbers in the history.
 
     Raises:
         ConfigError: the table has no such cell, or a file that describes it is wrong.
     """
     results = comparison.results
-    experiment = params.experiments.get(cell)
-    if experiment is None or experiment.table != results.table:
-        names = [name for name, item in params.experiments.items() if item.table == results.table]
-        raise ConfigError(f"table '{results.table}': unknown cell '{cell}'. {suggest(cell, names)}")
+    name, item = _find_item(results, cell, params)
     found = results.cells.get(cell)
-    sections = {
-        "scores": dict(_list_scores(comparison, cell)),
-        "data": dict(_list_data(experiment, found, params)),
-        "model": {"file": experiment.model, "starts from": experiment.init},
-        "recipe": _list_recipe(experiment, params),
-    }
+    sections = {"scores": dict(_list_scores(comparison, cell)), **_describe(item, found, params)}
     if found is not None:
         total = f"{found.parameters['total']:,}"
         trained = found.parameters.get("trainable")
         sections["model"]["parameters"] = total + (f", {trained:,} trained" if trained else "")
         sections["training"] = _list_training(found, params)
         costs = measure_costs(results, params, read_costs(results.table, root))
-        sections["cost"] = describe_cost(costs[cell])
+        if cell in costs:
+            sections["cost"] = describe_cost(costs[cell])
         if has_commit:
             sections["commit"] = _find_commit(results.table, found, root)
-    report = f"reports/{results.table}.md"
+    make = "export" if isinstance(item, ExportConfig) else "train"
     sections["commands"] = {
-        "train": f"dvc repro finetune@{cell}",
-        "measure": f"snakemake --cores 2 {report}",
-        "verify": f"reglue verify {results.table} {cell}",
+        make: f"dvc repro {name_stage(name, item)}",
+        "measure": f"snakemake --cores 2 reports/{results.table}.md",
     }
+    if isinstance(item, ExperimentConfig):
+        sections["commands"]["verify"] = f"reglue verify {item.table} {cell}"
     return sections
+
+
+def _find_item(results: Results, cell: str, params: Params) -> tuple[str, CellConfig]:
+    """Return the cell of the grid behind a measured cell, with its name there."""
+    items = params.list_cells(results.table)
+    names: dict[str, str] = {}
+    for name, item in items.items():
+        if isinstance(item, ExportConfig):
+            timed = (found for found in results.cells if found.startswith(f"{name}_"))
+            # `student_64_int8` starts with both exports, `student` and `student_64`
+            names |= {found: max(name, names.get(found, ""), key=len) for found in timed}
+        else:
+            names[name] = name
+    if cell not in names:
+        raise ConfigError(f"table '{results.table}': unknown cell '{cell}'. {suggest(cell, names)}")
+    return names[cell], items[names[cell]]
+
+
+def _describe(item: CellConfig, found: CellResult | None, params: Params) -> dict[str, Facts]:
+    """Return the data, the model and the recipe of a cell."""
+    if isinstance(item, EncoderConfig):
+        model = {"file": found.model if found else item.init, "starts from": item.init}
+        recipe = {"values from": " ".join(item.source.split())} | list_values(item)
+        tasks = [item.data, item.measured_on]
+    elif isinstance(item, ExportConfig):
+        trained = params.experiments[Path(item.cell).name]
+        model = {"file": trained.model, "exported from": f"{item.cell}/seed-{item.seed}"}
+        recipe = list_values(item)
+        tasks = params.list_tasks(trained.data)
+    else:
+        model = {"file": item.model, "starts from": item.init}
+        recipe = _list_recipe(item, params)
+        tasks = params.list_tasks(item.data)
+    return {"data": dict(_list_data(tasks, found)), "model": model, "recipe": recipe}
 
 
 def _list_scores(comparison: Comparison, cell: str) -> Iterator[tuple[str, str]]:
@@ -70,10 +101,8 @@ def _list_scores(comparison: Comparison, cell: str) -> Iterator[tuple[str, str]]
         yield f"{entry.row}, {entry.column}, {entry.metric}", ours + compared
 
 
-def _list_data(
-    experiment: ExperimentConfig, found: CellResult | None, params: Params
-) -> Iterator[tuple[str, str]]:
-    for task in params.list_tasks(experiment.data):
+def _list_data(tasks: Iterable[str], found: CellResult | None) -> Iterator[tuple[str, str]]:
+    for task in tasks:
         config = read_dataset(task)
         digest = (found.data.get(task, "") if found else "").removeprefix("sha256:")
         shown = f"sha256 {digest[:DIGEST_LETTERS]}, " if digest else ""
@@ -108,9 +137,9 @@ def _list_training(found: CellResult, params: Params) -> Facts:
 
 def _find_commit(table: str, found: CellResult, root: Path) -> Facts:
     """Return the commit that brought the weights, or the scores where no digest is kept."""
-    first = next(iter(found.runs.values()), None)
-    if first is None or first.weights is None:
-        return {}
-    search = ("-1", "--format=%H %cs %s", f"-S{first.weights}")
+    weights = [run.weights for run in found.runs.values() if run.weights]
+    means = [f'"mean": {score.mean}' for score in found.metrics.values()]
+    first = weights[0] if weights else max(means, key=len)  # the number least likely to recur
+    search = ("-1", "--format=%H %cs %s", f"-S{first}")
     line = ask_git(root, "log", *search, "--", f"results/{table}.json")
     return {"results from": line or "not committed yet"}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
+from nlp_core.config.base import ClosedModel
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.metrics import Confusion, is_lower_better
@@ -65,10 +66,10 @@ def render_recipes(
     return "\n".join(lines)
 
 
-def list_values(recipe: RecipeConfig | EncoderConfig) -> dict[str, str]:
+def list_values(config: ClosedModel) -> dict[str, str]:
     """Return the values of a recipe that are not defaults."""
     unsaid = {"source", "table"}
-    return flatten(recipe.model_dump(mode="json", exclude_defaults=True, exclude=unsaid))
+    return flatten(config.model_dump(mode="json", exclude_defaults=True, exclude=unsaid))
 
 
 def flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:

@@ -8,15 +8,12 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from nlp_core.config.model import ModelConfig, read_model
-from nlp_core.errors import ConfigError
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import is_lower_better
 from nlp_core.models.description import Node, describe_plan
 from nlp_core.models.plan import plan_model
-from nlp_core.report.cell import name_stage
 from nlp_core.report.examples import Runs, find_examples, read_runs
 from nlp_core.report.explanation import Facts, explain
-from nlp_core.report.markdown import list_values
 from nlp_core.report.results import CellResult, Score
 from nlp_core.site.breakdown import (
     Breakdown,
@@ -85,7 +82,7 @@ def build_cell(place: CellPlace, project: Project) -> CellPage:
     size = max((row.score.n for row in metrics), default=0)
     seeds = [f"seed {seed}" for seed in result.seeds] if result else []
     curves = project.tables[place.table].results.curves.get(place.cell, {})
-    facts = _list_facts(place, result, project)
+    facts = _list_facts(place, project)
     return CellPage(
         place,
         result,
@@ -151,42 +148,10 @@ def _view_model(path: Path, name: str) -> ModelView | None:
     return ModelView(config, nodes, draw_model(nodes))
 
 
-def _list_facts(place: CellPlace, result: CellResult | None, project: Project) -> dict[str, Facts]:
+def _list_facts(place: CellPlace, project: Project) -> dict[str, Facts]:
     """Return what is known of a cell, by section, as `reglue explain` shows it."""
-    params = project.params
-    if place.cell in params.experiments:
-        comparison = project.tables[place.table]
-        # a committed page cannot name the commit that it is part of
-        facts = explain(comparison, place.cell, params, project.root, has_commit=False)
-        del facts["scores"]  # the page has a table of them
-        return facts
-    encoder = params.encoders.get(place.cell)
-    facts = {"data": {}, "model": {"file": encoder.init} if encoder else {}}
-    if result is not None:
-        facts["data"] = {task: sha.replace(":", " ")[:23] for task, sha in result.data.items()}
-        facts["data"] |= {f"note {idx}": note for idx, note in enumerate(result.footnotes, 1)}
-        facts["model"] = {"file": result.model, "parameters": f"{result.parameters['total']:,}"}
-    if encoder is not None:
-        source = {"values from": " ".join(encoder.source.split())}
-        facts["recipe"] = source | list_values(encoder)
-    if result is not None:
-        facts["training"] = {
-            "seeds": ", ".join(map(str, result.seeds)),
-            "fingerprint": result.machine,
-            "numerics": str(result.numerics),
-        }
-    stage = name_stage(place.cell, encoder) if encoder else _find_export(place, project)
-    measure = f"dvc repro evaluate@{place.table} report@{place.table}"
-    return facts | {"commands": {"make": f"dvc repro {stage}", "measure": measure}}
-
-
-def _find_export(place: CellPlace, project: Project) -> str:
-    """Return the stage that exports the bundle of a timed cell, named `<export>_<variant>`."""
-    exports = project.params.exports
-    for name in sorted(exports, key=len, reverse=True):
-        if place.cell.startswith(f"{name}_"):
-            return name_stage(name, exports[name])
-    raise ConfigError(
-        f"results/{place.table}.json: the cell '{place.cell}' is not in grid/; measure the table "
-        f"again with `dvc repro evaluate@{place.table}`."
-    )
+    comparison = project.tables[place.table]
+    # a committed page cannot name the commit that it is part of
+    facts = explain(comparison, place.cell, project.params, project.root, has_commit=False)
+    del facts["scores"]  # the page has a table of them
+    return facts
