@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import nlp_core.models  # noqa: F401  # names the block pretrained_encoder
 from nlp_core.blocks import (
     BLOCKS,
     CHARACTERS,
