@@ -63,6 +63,11 @@ class TaskRun:
         assert group is not None, "heads that compare candidates serve only kinds of groups"
         return group
 
+    def count_batches(self, batch_size: int) -> int:
+        """Return the batches of a pass over the training split, of examples or of groups."""
+        units = self.train.split if self.group is None else np.unique(self.group)
+        return math.ceil(len(units) / batch_size)
+
 
 class BatchOrder:
     """The order of the batches, which depends on the seed and the epoch only.
@@ -75,12 +80,8 @@ class BatchOrder:
         self.tasks = tasks
         self.recipe = recipe
         self.seed = seed
-        units = {
-            name: len(item.train.split if item.group is None else np.unique(item.group))
-            for name, item in tasks.items()
-        }
         self.sizes = {
-            name: math.ceil(count / self._find_batch_size(name)) for name, count in units.items()
+            name: item.count_batches(self._find_batch_size(name)) for name, item in tasks.items()
         }
         self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
 

@@ -108,9 +108,16 @@ def train_user_run(run: UserRun) -> dict[str, Any]:
         TrainingError: a loss is not finite, or another process trains into the folder.
     """
     work = run.output.with_name(f"{run.output.name}.work")
+    checkpoint = work / f"{run.key[:16]}.safetensors"
     with locked(work, "model"):
+        for other in work.glob("*.safetensors"):
+            if other != checkpoint:
+                log.info("train start afresh: the run that was killed here had other settings")
+                other.unlink()
+        if checkpoint.exists():
+            log.info("train go on from the checkpoint of the run that was killed here")
         try:
-            train_run(run, run.seed, run.output, _find_checkpoint(run, work), Processes())
+            train_run(run, run.seed, run.output, checkpoint, Processes())
         finally:
             if not list(work.glob("*.safetensors")):
                 shutil.rmtree(work, ignore_errors=True)
@@ -131,15 +138,3 @@ def _keep_vectors(init: Path, tables: Sequence[str], folder: Path) -> None:
                 os.link(init / name, folder / name)
             except OSError:
                 shutil.copyfile(init / name, folder / name)
-
-
-def _find_checkpoint(run: UserRun, work: Path) -> Path:
-    """Return the path of this run's checkpoint; those of other runs in the folder are removed."""
-    path = work / f"{run.key[:16]}.safetensors"
-    for other in work.glob("*.safetensors"):
-        if other != path:
-            log.info("train start afresh: the run that was killed here had other settings")
-            other.unlink()
-    if path.exists():
-        log.info("train go on from the checkpoint of the run that was killed here")
-    return path
