@@ -135,7 +135,7 @@ def test_a_command_is_one_file(root: Path) -> None:
     main = "from nlp_core.cli import main; main()"
     assert run_python(root, "-c", main, "toy", "--times", "2") == "toy toy \n"
     help_text = run_python(root, "-c", main, "--help")
-    assert "\n  toy       play\n" in help_text.partition("look things up")[2]
+    assert "\n  toy        play\n" in help_text.partition("look things up")[2]
 
 
 def test_a_dataset_is_a_source_and_a_name(root: Path) -> None:
