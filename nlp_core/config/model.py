@@ -28,6 +28,7 @@ FEATURE_PREFIXES = (SYMBOLS, NUMBERS, TOKEN_NUMBERS)
 """Prefixes of the columns that a task's reader adds."""
 SECTIONS = ("inputs", "layers", "heads", "data", "training", "notes")
 """Keys of a file whose items have a line each."""
+_compact = partial(json.dumps, ensure_ascii=False)
 
 
 def _check_column(column: str) -> str:
@@ -193,7 +194,3 @@ def _find(place: Any, key: str, where: str) -> Any:  # Any: JSON holds anything
         return int(key)
     known = [name for name in names if name] or [str(idx) for idx in range(len(place))]
     raise ConfigError(f"{where} has none named '{key}'. {suggest(key, known)}")
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

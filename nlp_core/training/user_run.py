@@ -7,14 +7,14 @@ under a digest of all that the weights depend on, and the same call goes on from
 import logging
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import format_model
-from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
+from nlp_core.files import digest_file, digest_json, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import score_predictions
@@ -73,7 +73,13 @@ class UserRun(Run):
         write_text(folder / MODEL, format_model(self.model))
         if self.vectors is not None and not list_piece_columns(self.plan):
             tables = {layer.options.get("vectors") for layer in self.plan.layers} - {None}
-            _keep_vectors(self.vectors, sorted(map(str, tables)), folder / VECTORS)
+            (folder / VECTORS).mkdir()
+            for table, ending in product(sorted(map(str, tables)), ("safetensors", "words.txt")):
+                name = f"{table}.{ending}"
+                try:
+                    os.link(self.vectors / name, folder / VECTORS / name)
+                except OSError:  # a file system without links, or another one
+                    shutil.copyfile(self.vectors / name, folder / VECTORS / name)
         metrics = {
             found.split.name: score_predictions(self.task, found)
             for found in finished.predictions[self.task.name][HONEST]
@@ -94,11 +100,6 @@ class UserRun(Run):
                 **({"start": self.start.digest(self.seed)} if self.start else {}),
             },
         )
-
-
-def check_output(folder: Path, *, force: bool) -> None:
-    """Raise ConfigError if a folder holds a trained model and `force` is off, or other things."""
-    check_replaceable(folder, marker=RUN, name="trained model", option="-o", force=force)
 
 
 def train_user_run(run: UserRun) -> dict[str, Any]:
@@ -126,15 +127,3 @@ def train_user_run(run: UserRun) -> dict[str, Any]:
     # in the order of the task, which a file does not keep
     metrics = {split: {name: item[name] for name in run.task.metrics} for split, item in measured}
     return found | {"metrics": metrics}
-
-
-def _keep_vectors(init: Path, tables: Sequence[str], folder: Path) -> None:
-    """Link the files of the vectors into a folder, or copy them where links are impossible."""
-    folder.mkdir()
-    for table in tables:
-        for ending in ("safetensors", "words.txt"):
-            name = f"{table}.{ending}"
-            try:
-                os.link(init / name, folder / name)
-            except OSError:
-                shutil.copyfile(init / name, folder / name)
