@@ -155,6 +155,8 @@ def test_a_browser_asks_no_other_host_and_only_tables_are_wide(page: Any, addres
 def test_the_search_finds_a_block(page: Any, address: str) -> None:
     page.set_viewport_size({"width": 1300, "height": 900})
     page.goto(f"{address}index.html")
+    page.get_by_role("textbox", name="Search").first.click()
+    page.get_by_text("Type to start searching").wait_for()  # the index is read by then
     page.get_by_role("textbox", name="Search").first.fill("crf_tagging")
     page.locator(".md-search-result__link").first.wait_for()
 
