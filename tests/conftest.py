@@ -47,7 +47,7 @@ def site_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page() -> Iterator[Any]:  # Any: playwright is no dependency of the project
+def page() -> Iterator[Any]:  # Any: playwright is not always installed
     """A page of a browser without a window; the test is skipped where there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = next(filter(None, map(shutil.which, BROWSERS)), None)

@@ -15,7 +15,7 @@ SLIPS = re.compile(
     r"beside|anew|one's own|of one's|to be had|so many|at the begin|as (it|they) came"
     r"|stands? (beside|in|there|twice|alone)|lies? (in|beside|there|on)"
     r"|behind (it|that|them|which)|(told|tells?) \w*( \w+)? ?apart|other last bits"
-    r"|what it (takes|has)"
+    r"|what it (takes|has)|(is|are) no dependency|costs are no|goes on at|twice is once"
     r"|alone(?=[.,;:)]|$)"
     r")\b",
     re.IGNORECASE,
@@ -64,7 +64,13 @@ def test_text_is_plain(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["it stands in the file", "100-d vectors alone, frozen", "Trained anew."]
+    "text",
+    [
+        "a killed cell goes on at step 3",
+        "it stands in the file",
+        "100-d vectors alone, frozen",
+        "Trained anew.",
+    ],
 )
 def test_a_slip_is_found(text: str) -> None:
     assert SLIPS.search(text)
