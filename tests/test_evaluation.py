@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fabricated import TASKS, edit_json, make_project
+from fabricated import SEEDS, TASKS, edit_json, make_project
 
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError, DataError
@@ -174,7 +174,10 @@ def test_one_cell_is_measured_alone_and_the_others_are_kept(tmp_path: Path) -> N
         shutil.rmtree(root / "artifacts" / "cells" / "trial" / cell)
     path = root / "results" / "trial.json"
     path.write_text(path.read_text().replace("75.0", "1.0"))
+    curves = read_results("trial", root).curves
+    assert curves["alpha"] == {f"auc, seed {seed}": [(2, 50.0)] for seed in SEEDS["alpha"]}
     evaluate_table("trial", root, only=["beta"])
+    assert read_results("trial", root).curves == curves
     after = json.loads(path.read_text())["cells"]
     assert after["beta"] == before["beta"]
     assert after["gamma"] == before["gamma"]

@@ -253,9 +253,10 @@ def test_sentences_are_counted_whatever_ends_a_line(tmp_path: Path) -> None:
         assert count_rows(path, config) == 3
 
 
-def test_regression_wants_finite_numbers(tmp_path: Path) -> None:
-    path = put(tmp_path / "a.tsv", "text\tlabel\na\t1.5\nb\tnan\n")
-    with pytest.raises(DataError, match="line 3: found 'nan' in 'label', expected a number"):
+@pytest.mark.parametrize("value", ["nan", "1_000", "many"])
+def test_regression_wants_finite_numbers(tmp_path: Path, value: str) -> None:
+    path = put(tmp_path / "a.tsv", f"text\tlabel\na\t1.5\nb\t{value}\n")
+    with pytest.raises(DataError, match=f"line 3: found '{value}' in 'label', expected a number"):
         store(tmp_path / "store", path, data(kind="regression"))
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
+from reference import escape, write_table
 
 from nlp_core.config.dataset import DatasetConfig
 from nlp_core.config.model import ModelConfig
@@ -87,16 +88,17 @@ def say_name(name: str) -> str:
 def _write_model(title: str, form: Schema, shared: Schema) -> Iterator[str]:
     yield f"\n## {title} {{ #{_say_anchor(title)} }}\n"
     if form.get("description"):
-        yield f"{_escape(' '.join(form['description'].split()))}\n"
-    yield "| key | value | default | what it is |\n| --- | --- | --- | --- |"
+        yield f"{escape(' '.join(form['description'].split()))}\n"
+    rows = []
     for key, item in form["properties"].items():
         if key in form.get("required", []):
             default = "required"
         else:
             value = item.get("default")
             default = f"`{json.dumps(value)}`" if "default" in item else ""
-        text = _escape(" ".join(item.get("description", "").split()))
-        yield f"| `{key}` | {describe(item, shared)} | {default} | {text} |"
+        text = escape(" ".join(item.get("description", "").split()))
+        rows.append([f"`{key}`", describe(item, shared), default, text])
+    yield from write_table(["key", "value", "default", "what it is"], rows)
 
 
 def describe(form: Schema, shared: Schema) -> str:
@@ -117,13 +119,8 @@ def describe(form: Schema, shared: Schema) -> str:
         )
         named = isinstance(values, dict) and values
         return f"mapping of names to ({describe(values, shared)})" if named else "mapping"
-    return _escape(describe_form(form, shared))
+    return escape(describe_form(form, shared))
 
 
 def _say_anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
-
-
-def _escape(text: str) -> str:
-    text = re.sub(r"([\\*_{}\[\]|#])", r"\\\1", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

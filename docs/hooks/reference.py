@@ -41,8 +41,16 @@ def write_pages() -> dict[str, str]:
 
 
 def escape(text: str) -> str:
-    """Return a text for a cell of a table, without characters that Markdown or HTML would read."""
-    text = re.sub(r"([\\`*_{}\[\]|#])", r"\\\1", text)
+    """Return a text for a cell of a table, in which only code in backticks is Markdown."""
+    parts = text.split("`")
+    return "`".join(
+        part.replace("|", r"\|") if idx % 2 else _escape_plain(part)
+        for idx, part in enumerate(parts)
+    )
+
+
+def _escape_plain(text: str) -> str:
+    text = re.sub(r"([\\*_{}\[\]|#])", r"\\\1", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

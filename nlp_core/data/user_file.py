@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -151,7 +150,7 @@ class _FileRows:
     def _read_target(self, name: str, example: UserExample) -> Any:  # Any: a cell of any form
         words = example.targets[name]
         if self._data.kind.is_number:
-            return self._parse(words[0], example.line())
+            return float(words[0])  # the reader has checked it
         labels = self._convert(example, words) if name == TAGS else words
         self.counts.update(labels)
         lines = self.lines[name]
@@ -163,16 +162,6 @@ class _FileRows:
                     hint = "expected the same few again and again; is it the label?"
                     raise refuse(self._path, lines[label], f"{found}, {hint}")
         return labels[0] if name == LABEL else labels
-
-    def _parse(self, label: str, line: int) -> float:
-        try:
-            value = float(label)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            found = f"found '{label}' in '{self._data.label}', expected a number for the kind"
-            raise refuse(self._path, line, f"{found} {self._data.kind}")
-        return value
 
     def _convert(self, example: UserExample, tags: list[str]) -> list[str]:
         source = READ_SCHEME if self._data.has_spans else self._data.scheme

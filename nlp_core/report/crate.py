@@ -81,7 +81,10 @@ class _Crate:
         commit = ask_git(root, "rev-parse", "HEAD")
         number = f"{self._citation['version']}{f' ({commit})' if commit else ''}"
         self._release = {"version": number, "url": address}
-        authors = ", ".join(_name_author(author) for author in self._citation["authors"])
+        authors = ", ".join(
+            author.get("name") or f"{author['given-names']} {author['family-names']}"
+            for author in self._citation["authors"]
+        )
         self._publisher = self._add("#publisher", "Organization", name=authors, url=address)
         self._agent = self._publisher
         if agent is not None:
@@ -387,11 +390,6 @@ def _list_times(cost: CellCost) -> Mapping[str, str]:
 
 def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-def _name_author(author: Mapping[str, str]) -> str:
-    full = f"{author.get('given-names', '')} {author.get('family-names', '')}"
-    return author.get("name") or full.strip()
 
 
 def _find_version(package: str) -> str | None:

@@ -7,7 +7,7 @@ whatever their table. Pretrained cells have what their run measured; exports are
 import json
 import logging
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,6 +78,8 @@ class Timings(Protocol):
     def runs(self) -> Sequence[Sequence[Times]]: ...
 
 
+Curves = dict[str, list[tuple[int, float]]]
+"""Lines of step and value, by name."""
 TimeExport = Callable[[str, Params, Path], Timings]
 """Times an export of the grid; exports are on the same floor as reports."""
 
@@ -109,22 +111,24 @@ def evaluate_table(
             )
     kept = {name: item for name, item in items.items() if name not in only}
     cells = _read_kept(table, kept, params, root) if only else {}
-    curves = {}
+    curves = read_results(table, root).curves if kept and only else {}
+    curves = {name: lines for name, lines in curves.items() if name in kept}
     for name in only or items:
         log.info("evaluate cell=%s", name)
         item = items[name]
+        cell = read_trained(name, item, params, root)
         if isinstance(item, ExperimentConfig):
             further = params.metrics.get(table, [])
             cells[name] = evaluate_cell(name, params, root, further_metrics=further)
+            curves[name] = _read_learning(find_folder(name, item, root), cell)
             continue
-        cell = read_trained(name, item, params, root)
         if isinstance(item, ExportConfig):
             assert time_export is not None, name
             cells |= _time(name, cell, time_export, params, root)
         else:
             metrics = {key: summarise([value]) for key, value in sorted(cell.metrics.items())}
             cells[name] = _build_result(cell, metrics)
-            curves[name] = _read_curves(find_folder(name, item, root))
+            curves[name] = _read_perplexity(find_folder(name, item, root))
     _write_examples(table, only or [*items], params, root)
     results = Results(table=table, cells=dict(sorted(cells.items())), curves=curves)
     write_json(find_results(table, root), results.model_dump(exclude_defaults=True))
@@ -186,15 +190,32 @@ def _time(
     }
 
 
-def _read_curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """Return the steps and held-out perplexities of each text of a pretrained cell."""
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for line in (folder / "history.jsonl").read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
-        if event["event"] == "validate":
-            point = (int(event["step"]), float(event["metrics"]["perplexity"]))
-            curves.setdefault(event["split"], []).append(point)
+def _read_perplexity(folder: Path) -> Curves:
+    """Return the held-out perplexity of each text of a pretrained cell, by step."""
+    curves: Curves = {}
+    for event in _read_validations(folder):
+        point = (event["step"], event["metrics"]["perplexity"])
+        curves.setdefault(event["split"], []).append(point)
     return curves
+
+
+def _read_learning(folder: Path, cell: TrainedCell) -> Curves:
+    """Return the first metric on the split that chooses the epoch, by step, of each seed."""
+    curves: Curves = {}
+    for seed in cell.seeds:
+        for event in _read_validations(folder / f"seed-{seed}"):
+            name = event.get("task", next(iter(cell.tasks)))
+            task, of_task = cell.tasks[name], f"{name} " if len(cell.tasks) > 1 else ""
+            if event["split"] == task.select_split:
+                line = f"{of_task}{task.metrics[0]}, seed {seed}"
+                point = (event["step"], event["metrics"][task.metrics[0]])
+                curves.setdefault(line, []).append(point)
+    return curves
+
+
+def _read_validations(folder: Path) -> Iterator[Mapping[str, Any]]:
+    with (folder / "history.jsonl").open(encoding="utf-8") as lines:
+        yield from (event for line in lines if (event := json.loads(line))["event"] == "validate")
 
 
 def _build_result(

@@ -99,7 +99,9 @@ class Results(Record):
     table: str
     cells: dict[str, CellResult]
     curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    """Steps and held-out perplexities, by pretrained cell and text."""
+    """By cell its lines of step and held-out value: of a pretrained cell the perplexity by text, of
+    a trained cell the first metric by seed. A cell that was measured before curves were kept has
+    none."""
 
 
 def find_results(table: str, root: Path) -> Path:

@@ -68,7 +68,7 @@ def write_report(table: str, root: Path) -> None:
 def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     cells, curves = comparison.results.cells, comparison.results.curves
     timed = {name: cell for name, cell in cells.items() if cell.is_timed}
-    pretrained = {name: cells[name] for name in curves}
+    pretrained = {name: cells[name] for name in curves if name in params.encoders}
     trained = {name: cell for name, cell in cells.items() if name not in {*timed, *pretrained}}
     if trained or not cells:
         making = render_making(trained, params.recipes) if trained else []
@@ -81,7 +81,7 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
             render_encoders(pretrained, params.encoders),
             render_recipes(pretrained, params.encoders),
         ]
-        svg = draw_encoders(curves, params.encoders)
+        svg = draw_encoders({name: curves[name] for name in pretrained}, params.encoders)
         yield Section(making, "Held-out perplexity over the steps", svg)
     if timed:
         from nlp_core.report.latency import draw_times, render_times

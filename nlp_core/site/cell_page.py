@@ -56,7 +56,8 @@ class CellPage(NamedTuple):
         result: None if it is not measured.
         numbers: those of tables that it is compared in.
         runs: what its values are over: names of seeds, or runs.
-        curves: held-out perplexity of an encoder's pretraining, by text; usually empty.
+        curves: held-out perplexity of an encoder by text, or the metric that chooses a trained
+            cell's epoch by seed.
         model: None for what is no model file, such as a released encoder.
         facts: as `reglue explain` shows them.
     """
@@ -69,6 +70,7 @@ class CellPage(NamedTuple):
     runs: list[str]
     errors: list[ErrorSection]
     curves: Mapping[str, Points]
+    curve_title: str
     curve: Markup
     model: ModelView | None
     facts: dict[str, Facts]
@@ -82,6 +84,8 @@ def build_cell(place: CellPlace, project: Project) -> CellPage:
     size = max((row.score.n for row in metrics), default=0)
     seeds = [f"seed {seed}" for seed in result.seeds] if result else []
     curves = project.tables[place.table].results.curves.get(place.cell, {})
+    is_encoder = place.cell in project.params.encoders
+    title = "Held-out perplexity" if is_encoder else "Learning curves"
     facts = _list_facts(place, project)
     return CellPage(
         place,
@@ -92,7 +96,8 @@ def build_cell(place: CellPlace, project: Project) -> CellPage:
         seeds if len(seeds) == size else [f"run {idx + 1}" for idx in range(size)],
         list_errors(find_examples(place.table, place.cell, project.root)),
         curves,
-        draw_lines(curves, "Held-out perplexity over the steps") if curves else Markup(""),
+        title,
+        draw_lines(curves, f"{title} over the steps", is_log=is_encoder) if curves else Markup(""),
         _view_model(project.root / facts["model"]["file"], facts["model"]["file"]),
         facts,
     )

@@ -18,7 +18,8 @@ BEND_WIDTH = 10  # of the gap that an edge passes
 SWEEPS = 6
 STRIP_WIDTH, STRIP_HEIGHT, EDGE = 150.0, 18.0, 8.0  # pixels
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640.0, 260.0, 60.0, 30.0, 12.0
-RIGHT = 90.0  # room for the last value of a line
+RIGHT = 90.0  # least room for the name of a line, after its last point
+LETTER = 6.5  # width
 NUM_TICKS = 6
 LABEL_HEIGHT = 14.0
 SAME = 1e-9
@@ -184,26 +185,28 @@ def draw_strip(values: Sequence[float], published: float | None = None) -> Marku
     )
 
 
-def draw_lines(lines: Mapping[str, Points], title: str) -> Markup:
-    """Return curves over steps; the values, above 0, are on a logarithmic axis."""
+def draw_lines(lines: Mapping[str, Points], title: str, *, is_log: bool = False) -> Markup:
+    """Return curves over steps; on a logarithmic axis all values must be above 0."""
+    width = WIDTH - LEFT - max(RIGHT, 12 + LETTER * max(map(len, lines)))
+    shift, unshift = (math.log, math.exp) if is_log else (float, float)
     points = [point for line in lines.values() for point in line]
     last = max(max(step for step, _ in points), 1)
-    logs = [math.log(value) for _, value in points]
-    low, span = min(logs), max(max(logs) - min(logs), SAME)
+    heights = [shift(value) for _, value in points]
+    low, span = min(heights), max(max(heights) - min(heights), SAME)
 
     def place(step: int, value: float) -> tuple[float, float]:
-        share = (math.log(value) - low) / span
+        share = (shift(value) - low) / span
         return (
-            LEFT + step / last * (WIDTH - LEFT - RIGHT),
+            LEFT + step / last * width,
             HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP),
         )
 
     parts = []
     for idx in range(NUM_TICKS):
-        value = math.exp(low + span * idx / (NUM_TICKS - 1))
+        value = unshift(low + span * idx / (NUM_TICKS - 1))
         text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
         y = place(0, value)[1]
-        axis = Markup('<path class="axis" d="M{:g} {:.1f}H{:g}"/>').format(LEFT, y, WIDTH - RIGHT)
+        axis = Markup('<path class="axis" d="M{:g} {:.1f}H{:g}"/>').format(LEFT, y, LEFT + width)
         parts += [axis, _write(LEFT - 6, y + 4, text, "end")]
         step = round(last * idx / (NUM_TICKS - 1))
         parts.append(_write(place(step, value)[0], HEIGHT - BOTTOM + 18, f"{step:,}", "middle"))

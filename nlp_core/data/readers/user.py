@@ -144,6 +144,9 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
         if data.choices and label not in data.choice_names:
             names = ", ".join(data.choice_names)
             raise record.refuse(f"found '{label}' in '{data.label}', expected one of {names}")
+        if data.kind.is_number and math.isnan(parse_number(label)):
+            found = f"found '{label}' in '{data.label}', expected a number for the kind"
+            raise record.refuse(f"{found} {data.kind}")
         targets[LABEL] = [label]
     if data.tag_column and data.has_spans:
         entities = _find_entities(example, record, data, data.tag_column)
