@@ -1,6 +1,7 @@
 """Tests of nlp_core/site/*breakdown.py and picture.py."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from nlp_core.report.results import read_results
 from nlp_core.site.breakdown import Breakdown, is_number, list_questions, measure_f1
 from nlp_core.site.cell_page import break_down, list_errors
 from nlp_core.site.picture import draw_lines, draw_model, draw_strip
-from nlp_core.site.tag_breakdown import TypedSpan, sort_error
+from nlp_core.site.tag_breakdown import sort_error
+from nlp_core.statistics.score import TypedSpan
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -167,7 +169,18 @@ def test_a_strip_has_its_lowest_and_highest_value_at_the_edges() -> None:
 
 
 def test_curves_have_names_that_do_not_overlap() -> None:
-    picture = draw_lines({"x": [(0, 900.0), (10, 10.0)], "y": [(0, 800.0), (10, 10.1)]}, "Title")
+    picture = draw_lines(
+        {"x": [(0, 900.0), (10, 10.0)], "y": [(0, 800.0), (10, 10.1)]}, "Title", is_log=True
+    )
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="start"', picture)]
     assert abs(heights[0] - heights[1]) >= 14
     assert 'aria-label="Title"' in picture
+
+
+def test_names_of_lines_that_meet_at_the_top_stay_inside_and_apart() -> None:
+    lines = {f"seed {seed}": [(0, -3.0), (10, 94.0 + seed / 10)] for seed in range(5)}
+    picture = draw_lines(lines, "Title")
+    heights = [float(y) for y in re.findall(r'y="(-?[\d.]+)" text-anchor="start"', picture)]
+    assert len(heights) == 5
+    assert min(heights) > 10
+    assert all(below - above >= 14 for below, above in pairwise(heights))

@@ -210,22 +210,32 @@ def draw_lines(lines: Mapping[str, Points], title: str, *, is_log: bool = False)
         parts += [axis, _write(LEFT - 6, y + 4, text, "end")]
         step = round(last * idx / (NUM_TICKS - 1))
         parts.append(_write(place(step, value)[0], HEIGHT - BOTTOM + 18, f"{step:,}", "middle"))
-    free = HEIGHT - BOTTOM - LABEL_HEIGHT / 2  # a name is above that of the line below it
     ordered = sorted(lines.items(), key=lambda line: line[1][-1][1])
-    for idx, (name, line) in enumerate(ordered):
+    names = _spread([place(*line[-1])[1] for _, line in ordered])
+    for idx, ((name, line), name_y) in enumerate(zip(ordered, names, strict=True)):
         placed = [place(*point) for point in line]
         path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
-        x, y = placed[-1]
-        y = min(y, free)
-        free = y - LABEL_HEIGHT
         dots = [Markup('<circle cx="{:.1f}" cy="{:.1f}" r="3"/>').format(*dot) for dot in placed]
+        label = _write(placed[-1][0] + 8, name_y + 4, name, "start")
         parts.append(
             Markup('<g class="line line-{}"><path d="{}"/>{}{}</g>').format(
-                idx % 4, path, Markup("").join(dots), _write(x + 8, y + 4, name, "start")
+                idx % 4, path, Markup("").join(dots), label
             )
         )
     opening = Markup('<svg class="curve" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">')
     return opening.format(WIDTH, HEIGHT, title) + Markup("").join(parts) + Markup("</svg>")
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Return where names of lines go, from the lowest line up, so that none covers another."""
+    spread, free = [], HEIGHT - BOTTOM - LABEL_HEIGHT / 2
+    for y in heights:
+        spread.append(min(y, free))
+        free = spread[-1] - LABEL_HEIGHT
+    used = TOP - LABEL_HEIGHT
+    for idx in reversed(range(len(spread))):  # what went over the top comes down again
+        spread[idx] = used = max(spread[idx], used + LABEL_HEIGHT)
+    return spread
 
 
 def _write(x: float, y: float, text: str, anchor: str) -> Markup:

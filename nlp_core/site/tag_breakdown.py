@@ -22,18 +22,12 @@ from nlp_core.site.breakdown import (
     measure_f1,
     name_range,
 )
-from nlp_core.statistics.score import find_entities
+from nlp_core.statistics.score import TypedSpan, find_entities
 
 LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, UNBOUNDED))
 """Fewest and most tokens of each slice."""
 SORTS = ("right", "wrong type", "wrong ends", "missed")
 MOST_ENTITIES = 8  # of an example's errors
-
-
-class TypedSpan(NamedTuple):
-    type: str
-    first: int
-    last: int
 
 
 class TaggedSentence(NamedTuple):
@@ -93,11 +87,7 @@ def _read(target: object, prediction: object) -> TaggedSentence:
     is_label_right = True
     if isinstance(target, Mapping) and isinstance(prediction, Mapping):
         is_label_right = target[LABEL] == prediction[LABEL]
-    return TaggedSentence(len(tags), _find_spans(tags), _find_spans(found), is_label_right)
-
-
-def _find_spans(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
-    return frozenset(TypedSpan(*item) for item in find_entities(tags))
+    return TaggedSentence(len(tags), find_entities(tags), find_entities(found), is_label_right)
 
 
 def _list_tags(answer: object) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,10 +186,15 @@ def _list_binary_products(run: Predictions) -> Numbers:
     return _list_products(replace(run, target=[*right], prediction=[*found]))
 
 
+class TypedSpan(NamedTuple):
+    type: str
+    first: int
+    last: int
+
+
 @lru_cache(maxsize=1 << 17)  # seeds and cells share the right tags, and most predictions are right
-def find_entities(tags: tuple[str, ...]) -> frozenset[tuple[str, int, int]]:
-    """Return type, first and last token of each entity."""
-    return frozenset(get_entities(list(tags)))
+def find_entities(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
+    return frozenset(TypedSpan(*item) for item in get_entities(list(tags)))
 
 
 def _list_entities(run: Predictions) -> list[list[float]]:
