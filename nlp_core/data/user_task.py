@@ -129,7 +129,7 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
         where = f"{path}: found {{}} in the column '{column}'"
         hint = "is it the column of the label? See data of the model file"
         if len(found) < 2 and isinstance(labels, LabelColumn):
-            one = f"the label '{found[0]}' alone" if found else "no labels"
+            one = f"only the label '{found[0]}'" if found else "no labels"
             raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
         if data.kind.is_grouped:
             # heads and metrics take the last label for that of right candidates
