@@ -85,7 +85,8 @@ class FileConfig(ClosedModel):
     """Accepted digests of the file, required if a member has none."""
     members: list[MemberConfig] = Field(default_factory=list)
     digest_note: str | None = None
-    """What to know about digests that are not pinned here; error messages end with it."""
+    """What to know about digests that are not pinned here; error messages end with it. A file
+    without any digest needs it, and is kept only once its digest is added."""
 
     @property
     def wanted(self) -> list[MemberConfig]:
@@ -103,8 +104,12 @@ class FileConfig(ClosedModel):
             )
         if self.unpack == "xz" and len(self.members) != 1:
             raise ValueError("found several members; an xz file holds one.")
-        if bare := [item.path for item in self.wanted if not (item.sha256 or self.sha256)]:
-            raise ValueError(f"found no digest for {bare[0]}; add sha256 to it or to its archive.")
+        bare = [item.path for item in self.wanted if not (item.sha256 or self.sha256)]
+        if bare and not self.digest_note:
+            raise ValueError(
+                f"found no digest for {bare[0]}; add sha256 to it or to its archive, or say in "
+                "digest_note that none is known."
+            )
         return self
 
 
@@ -237,6 +242,16 @@ class TaskConfig(ClosedModel):
                     f"splits.{name}: found {len(split.side_files)} of tags_file and label_file, "
                     f"expected {needed} with the reader {self.reader.name}."
                 )
+            if split.where and not self.reader.filters:
+                raise ValueError(
+                    f"splits.{name}.where: found with the reader {self.reader.name}, expected tsv "
+                    "or jsonl."
+                )
+            if split.further_files and (needed or self.kind.is_grouped):
+                raise ValueError(
+                    f"splits.{name}.further_files: found with {self.reader.name} and the kind "
+                    f"{self.kind}; expected one file."
+                )
         return self
 
 
@@ -335,7 +350,7 @@ class DatasetConfig(ClosedModel):
             used += [table.file, *([table.pieces.words] if table.pieces else [])]
         if self.task:
             for split in self.task.splits.values():
-                used += [split.file, *split.side_files]
+                used += [*split.files, *split.side_files]
             used += self.task.reader.list_members()
         return used
 

@@ -9,7 +9,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlp_core.config.column import NUMBERS
 from nlp_core.config.dataset import HELD_OUT, DatasetConfig, HeldOutConfig, TaskConfig
@@ -120,23 +120,28 @@ def _name_targets(task: TaskConfig) -> dict[str, object]:
 
 
 def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
-    split = task.splits[name]
-    path = raw_dir / split.file
-    rows = task.reader.read(task, name, path)
-    if len(rows) != split.rows:
+    split, rows = task.splits[name], list[Any]()
+    for file in split.files:
+        found = task.reader.read(task, name, raw_dir / file)
+        _check_rows(task, name, found, raw_dir / file)
+        rows += found
+    if (number := task.reader.count(rows)) != split.rows:
         raise DataError(
-            f"{path}: found {len(rows)} examples for {name}, expected the official {split.rows}. "
-            f"The file is cut short or not the official one: run "
+            f"{raw_dir / split.file}: found {number} examples for {name}, expected the official "
+            f"{split.rows}. The file is cut short or not the official one: run "
             f"`python -m stages.preprocess {raw_dir.name}`."
         )
-    if split.labelled and task.kind.has_label:
+    return _Split(list(range(len(rows))), rows)
+
+
+def _check_rows(task: TaskConfig, name: str, rows: Rows, path: Path) -> None:
+    if task.splits[name].labelled and task.kind.has_label:
         for row in rows:
             if isinstance(row, Example):
                 _check_label(row, task, path)
     for row in rows:
         if isinstance(row, Example) and row.extras:
             _check_extras(row, TOKENIZERS.get(task.tokens)(row.text_a), path)
-    return _Split(list(range(len(rows))), rows)
 
 
 def _fit_for_training(train: _Split, task: TaskConfig) -> _Split:
