@@ -12,6 +12,7 @@ from nlp_core.config.base import (
     Count,
     Name,
     NonNegative,
+    Part,
     Positive,
     Probability,
     Seeds,
@@ -289,6 +290,9 @@ class RecipeConfig(ClosedModel):
     adversarial: AdversarialConfig | None = None
     distillation: DistillationConfig | None = None
     """null: the data have no soft labels."""
+    train_share: Part | None = None
+    """Share of each task's train that is trained on, drawn with the run's seed: a smaller share is
+    a part of a larger one. null: all."""
 
     @model_validator(mode="after")
     def _check_patience(self) -> "RecipeConfig":
@@ -296,6 +300,15 @@ class RecipeConfig(ClosedModel):
             raise ValueError(
                 "found kept_epoch: last with a patience, which waits for a better score; set one "
                 "to null."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_share(self) -> "RecipeConfig":
+        if self.train_share and self.distillation:
+            raise ValueError(
+                "found train_share with a distillation, whose soft labels are of all of train; set "
+                "one to null."
             )
         return self
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.task import Task
+from nlp_core.data.task import Task, draw_share
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.masked_split import encode_split
@@ -76,6 +76,13 @@ def prepare_tasks(
     A run that starts from a cell may start from the seed of it with the same number.
     """
     taught = [read_lesson(task, run.recipe.distillation) for task in run.tasks]
+    if share := run.recipe.train_share:
+        taught = [
+            item
+            if task.kind.is_auxiliary
+            else item._replace(train=draw_share(item.train, share, seed))
+            for task, item in zip(run.tasks, taught, strict=True)
+        ]
     trained = [(task, item.train) for task, item in zip(run.tasks, taught, strict=True)]
     known = run.start.read_vocabularies(run.plan, seed) if run.start else {}
     featurizers = Featurizer.build_all(run.plan, trained, run.init, known)
