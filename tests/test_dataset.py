@@ -51,7 +51,7 @@ def test_registry_holds_every_source() -> None:
     others = ["conll2003", "conll2003_pos", "glove", "minilm", "wikiqa", "wikitext2"]
     others += ["minilm_words", "neuronblocks_query"]
     others += ["anli", "anli_dev", "ax_categories", "fever", "scitail", "snli", "trec", "xnli"]
-    others += ["boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
+    others += ["sample_languages", "boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
     corpora = ["classic_books", "enwiki"]
     names = sorted([*BIOMEDICAL, *GLUE, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
     assert sorted(read_registry(SOURCES)) == names

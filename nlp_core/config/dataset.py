@@ -116,7 +116,9 @@ class FileConfig(ClosedModel):
 class GeneratorConfig(ClosedModel):
     """A seeded generator of ours that writes the members instead of a download."""
 
-    name: Literal["sample_sentence", "sample_ner", "sample_answer", "sample_vectors"]
+    name: Literal[
+        "sample_sentence", "sample_ner", "sample_answer", "sample_vectors", "sample_languages"
+    ]
     """A function of nlp_core/data/sample.py."""
     seed: Whole
     sizes: dict[FileName, Count]
@@ -149,9 +151,17 @@ class TaskConfig(ClosedModel):
 
     kind: KindField
     reader: ReaderField
-    tokens: Literal["spaces", "words", "plain_words"]
-    """Tokenizer: split at spaces; Penn Treebank words; or substrings that are words, numbers and
-    signs. The kind span needs plain_words or spaces."""
+    tokens: Annotated[
+        str,
+        Field(
+            pattern=r"^((nfc|nfkc|width)\+)*(spaces|((plain_|unicode_|chinese_|japanese_)?words))$"
+        ),
+    ]
+    """Tokenizer: split at spaces; Penn Treebank words; substrings that are words, numbers and
+    signs (plain_words; unicode_words keeps vowel signs with their letters); or the words of Chinese
+    (library jieba) or Japanese (fugashi). Steps before it normalise the text, as in nfkc+words:
+    nfc, nfkc, or width (full-width letters, half-width katakana). The kind span needs substrings of
+    the text, so neither words nor steps."""
     labels: list[str]
     """All labels, sorted; entity types for tagging; empty for regression and language_model; for
     span `answerable` and, if some questions have no answer, `unanswerable`."""
@@ -229,10 +239,10 @@ class TaskConfig(ClosedModel):
                 f"found the reader {self.reader.name} with kind {self.kind}, expected "
                 f"{' or '.join(known)}."
             )
-        if self.tokens == "words" and self.kind.has_passages:
+        if self.kind.has_passages and (self.tokens == "words" or "+" in self.tokens):
             raise ValueError(
-                "tokens: found words with kind span, whose tokens must be substrings of the text; "
-                "expected plain_words or spaces."
+                f"tokens: found {self.tokens} with kind span, whose tokens must be substrings of "
+                "the text; expected plain_words or spaces, without steps."
             )
         self.reader.check(self)
         needed = 2 if self.reader.needs_side_files else 0
