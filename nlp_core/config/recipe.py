@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
+from nlp_core.config.augmentation import AugmentationConfig, CutoffConfig, MixupConfig
 from nlp_core.config.base import (
     CellFolder,
     ClosedModel,
@@ -288,6 +289,8 @@ class RecipeConfig(ClosedModel):
     task_lr_scales: dict[Name, Positive] | None = None
     """Factors on the learning rate of some tasks of a group; all others: 1."""
     adversarial: AdversarialConfig | None = None
+    augmentation: AugmentationConfig | None = None
+    """null: only the texts of train, as they are."""
     distillation: DistillationConfig | None = None
     """null: the data have no soft labels."""
     train_share: Part | None = None
@@ -304,11 +307,17 @@ class RecipeConfig(ClosedModel):
         return self
 
     @model_validator(mode="after")
-    def _check_share(self) -> "RecipeConfig":
-        if self.train_share and self.distillation:
+    def _check_examples(self) -> "RecipeConfig":
+        for key in ("train_share", "augmentation"):
+            if self.distillation and getattr(self, key):
+                raise ValueError(
+                    f"found {key} with a distillation, whose soft labels are of train as it is; "
+                    "set one to null."
+                )
+        if self.adversarial and isinstance(self.augmentation, CutoffConfig | MixupConfig):
             raise ValueError(
-                "found train_share with a distillation, whose soft labels are of all of train; set "
-                "one to null."
+                f"found adversarial with the augmentation {self.augmentation.name}, which each "
+                "change what a step trains on; set one to null."
             )
         return self
 
