@@ -135,10 +135,32 @@ def mark_word(word: str, *, lowercase: bool) -> str:
     return WORD_START + (word.lower() if lowercase else word)
 
 
+CASES = ("lower", "capitalised", "upper", "mixed", "digits", "with_digits", "other")
+"""Cases of a word: a script without capitals is lower; other has no letter and no digit."""
+
+
+def name_case(word: str) -> str:
+    """Return one of CASES, or nothing of nothing; a single capital letter is capitalised."""
+    if not word:
+        return ""
+    letters = "".join(letter for letter in word if letter.isalpha())
+    has_digits = any(letter.isdigit() for letter in word)
+    if not letters:
+        return "digits" if has_digits else "other"
+    if has_digits:
+        return "with_digits"
+    if letters == letters.lower():
+        return "lower"
+    if letters[0].isupper() and letters[1:] == letters[1:].lower():
+        return "capitalised"
+    return "upper" if letters == letters.upper() else "mixed"
+
+
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": lambda word: word,
     "lower": lambda word: word.lower(),
     "zero": zero_digits,
     "lower_zero": lambda word: zero_digits(word.lower()),
+    "case": name_case,
 }
 """Forms of a word that a vocabulary looks up, in this order."""
