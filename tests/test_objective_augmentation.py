@@ -86,7 +86,7 @@ def test_mixup_mixes_vectors_and_losses_by_the_same_share(
     losses = [float(model.sum_losses(scores, batch).detach())]
     mixup = Mixup(model, Noise(1), MixupConfig(name="mixup", alpha=0.0001))
     value = mixup.backward(batch, 0)
-    # alpha near 0: one of the two alone
+    # with alpha near 0 one example is all of the mixture
     own, order = read[0], [row.tolist() for row in read[0]]
     assert sorted(row.tolist() for row in own) == sorted(order)
     assert value == pytest.approx(losses[0], rel=1e-3)
