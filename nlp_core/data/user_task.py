@@ -1,7 +1,7 @@
 """The user's files as a task: their splits, and the labels that can be predicted."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from nlp_core.data.readers.user import read_examples
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
+from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
@@ -105,6 +106,20 @@ def read_user_split(
     if not data.kind.has_passages:
         return read_user_file(path, data, name, pieces)
     return build_question_split(name, read_questions(path, data, targets=targets), data)
+
+
+def list_words(paths: Iterable[Path], data: DataConfig) -> set[str]:
+    """Return the distinct tokens of the texts of files."""
+    words: set[str] = set()
+    for path in paths:
+        if data.kind.has_passages:
+            tokenize = TOKENIZERS.get(data.tokens)
+            for question in read_questions(path, data):
+                words.update(tokenize(question.text), tokenize(question.passage.text))
+        else:
+            for example in read_examples(path, data, labelled=False):
+                words.update(*example.texts)
+    return words
 
 
 def check_form(path: Path, data: DataConfig) -> None:
