@@ -6,7 +6,7 @@ processes is the step of one on the same batch, whatever N is; only their dropou
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -69,6 +69,23 @@ class Processes:
         from accelerate.utils import gather
 
         return list(gather(state.unsqueeze(0).to(self.device)).cpu())
+
+    def gather(self, item: T) -> list[T]:
+        """Return what each process has, in the order of their ranks."""
+        if self.count == 1:
+            return [item]
+        from accelerate.utils import gather_object
+
+        return list(gather_object([item]))
+
+    def call_first(self, make: Callable[[], T]) -> T:
+        """Return what a call gives; the other processes make it once the first one has."""
+        if not self.is_first:
+            self.wait()
+        found = make()
+        if self.is_first:
+            self.wait()
+        return found
 
     def wait(self) -> None:
         if self.count > 1:
