@@ -8,20 +8,16 @@ import argparse
 from pathlib import Path
 
 from nlp_core.config.params import read_params
-from nlp_core.training.control import add_control, read_control
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import pretrain_encoder
 from stages._cli import run_stage
 
 
 def main(arguments: argparse.Namespace) -> None:
-    control = read_control(arguments)
-    plan = read_encoder(arguments.encoder, read_params(Path("params.yaml")))
-    pretrain_encoder(plan, control=control)
+    pretrain_encoder(read_encoder(arguments.encoder, read_params(Path("params.yaml"))))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="stages.pretrain", description=__doc__)
     parser.add_argument("encoder", help="a key of encoders in grid/")
-    add_control(parser)
     run_stage(main, parser)

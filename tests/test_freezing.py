@@ -10,7 +10,7 @@ from nlp_core.errors import ConfigError, TimeLimitError
 from nlp_core.files import digest_file
 from nlp_core.training.cell_run import train_cell, train_seed
 from nlp_core.training.control import PROFILE, RunControl, add_control, read_control
-from nlp_core.training.freezing import freeze_weights
+from nlp_core.training.optimizer import freeze_weights
 from nlp_core.training.run import prepare_tasks
 from tests.test_training import make_cell, project
 

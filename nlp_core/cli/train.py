@@ -23,7 +23,6 @@ from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
 from nlp_core.prediction.trained_folder import RUN
 from nlp_core.training.control import add_control, read_control
-from nlp_core.training.processes import find_processes
 from nlp_core.training.start import find_start, start_from_vectors
 from nlp_core.training.user_model import read_user_run
 from nlp_core.training.user_run import train_user_run
@@ -121,7 +120,7 @@ def run(options: argparse.Namespace) -> None:
         seed=options.seed,
     )
     done = train_user_run(user_run, control)
-    if not find_processes().is_first:
+    if not done:
         return
     if options.json:
         print_json(done["metrics"] | {"best_epoch": done["best_epoch"]})

@@ -322,10 +322,3 @@ class TeachingConfig(ClosedModel):
     """Split whose texts become further training examples, without their labels; null: none."""
     alteration: AlterationConfig | None = None
     """How altered copies of the training texts become further examples; null: none."""
-    precision: Precision | None = None
-    """Number format of most arithmetic of the teacher; null: float32."""
-
-    def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
-        """Return as plain data what the teacher's answers depend on besides its weights."""
-        values = self.model_dump(exclude={"cell", "seeds", "data"})
-        return drop_null(values, keep=["further", "alteration"])

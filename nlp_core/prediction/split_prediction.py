@@ -1,6 +1,6 @@
 """The predictions of a split: to choose the epoch, as a file for evaluation, or to teach."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -181,51 +181,26 @@ def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -
 
 @torch.no_grad()
 def score_split(
-    model: GraphModel,
-    encoded: EncodedSplit,
-    begins: Sequence[int] = (0,),
-    *,
-    take: Callable[[list[np.ndarray]], list[np.ndarray]] = list,
-    precision: torch.dtype | None = None,
+    model: GraphModel, encoded: EncodedSplit, begins: Sequence[int] = (0,)
 ) -> dict[str, list[np.ndarray]]:
     """Return by target each example's soft scores: [L], [T, L] of tags, or [] of a value.
 
     Args:
         encoded: the split; its labels are not read.
         begins: where each of its parts begins; a batch is of one part.
-        take: chooses among the batches; the scores of an example of another one are empty.
-        precision: number format of most arithmetic; None: float32.
     """
     model.eval()
-    size = len(encoded.split)
-    found: dict[str, list[np.ndarray]] = {
-        plan.head.target: [np.empty(0)] * size for plan in model.plan.heads.values()
-    }
-    for rows in take(list(_list_batches(encoded.lengths, begins))):
-        batch = encoded.batch(rows)
-        with torch.autocast("cpu", precision, enabled=precision is not None):
-            scores = model(batch)
-        for name, (score, mask) in scores.items():
+    found: dict[str, list[np.ndarray]] = {}
+    for rows in _list_batches(encoded.lengths, begins):
+        for name, (score, mask) in model(encoded.batch(rows)).items():
             head = model.heads[name]
             assert isinstance(head, Head), name
-            score = score if precision is None else score.float()
-            soft, own = head.soften(score, mask), found[head.target]
+            soft, own = head.soften(score, mask), found.setdefault(head.target, [])
+            own += [np.empty(0)] * (len(encoded.split) - len(own))
             lengths = mask.sum(1).tolist() if head.target == TAGS else [None] * len(rows)
             for row, item, length in zip(rows, soft.numpy(), lengths, strict=True):
                 own[row] = item if length is None else item[:length]
     return found
-
-
-def join_scores(parts: Sequence[Mapping[str, list[np.ndarray]]]) -> dict[str, list[np.ndarray]]:
-    """Return the scores of a split whose batches several processes took."""
-    first, *others = parts
-    joined = {target: [*rows] for target, rows in first.items()}
-    for part in others:
-        for target, rows in part.items():
-            for idx, row in enumerate(rows):
-                if row.size:
-                    joined[target][idx] = row
-    return joined
 
 
 def _list_batches(lengths: np.ndarray, begins: Sequence[int]) -> Iterator[np.ndarray]:

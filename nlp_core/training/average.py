@@ -17,7 +17,7 @@ NUMBER = "num_averaged"
 State = dict[str, Tensor]
 
 
-class Average(Protocol):
+class AveragedWeights(Protocol):
     """An average of a model's floating-point state.
 
     Attributes:
@@ -134,7 +134,7 @@ class ScheduleFreeAverage:
 
 def build_average(
     recipe: RecipeConfig, model: nn.Module, optimizer: Optimizer, swa_start: int
-) -> Average | None:
+) -> AveragedWeights | None:
     """Return the average that a recipe asks for.
 
     Args:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.profiler import record_function
 
-from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TimeLimitError, TrainingError
 from nlp_core.metrics import is_better, is_lower_better
@@ -25,8 +24,13 @@ from nlp_core.training.average import build_average, measure_statistics
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.control import PART, RunControl, profile_steps
 from nlp_core.training.determinism import digest_weights
-from nlp_core.training.freezing import freeze_weights, hold_frozen_statistics
-from nlp_core.training.optimizer import build_optimizer, set_learning_rate, update_weights
+from nlp_core.training.optimizer import (
+    build_optimizer,
+    freeze_weights,
+    hold_frozen_statistics,
+    set_learning_rate,
+    update_weights,
+)
 from nlp_core.training.processes import Processes
 from nlp_core.training.schedule import LearningRate
 from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun
@@ -371,7 +375,7 @@ class Trainer:
         for name, objective in self.objectives.items():
             states[f"objective-{name}"] = objective.state()
         states |= {f"best-{name}": state for name, state in self.best_states.items()}
-        generators = self.processes.gather_states(get_random_state())
+        generators = self.processes.gather_random_states()
         if self.processes.is_first:
             save_checkpoint(self.checkpoint, self.progress, states, self.optimizer, generators)
         self.processes.wait()

@@ -1,19 +1,24 @@
-"""Optimisers of a recipe, by name; LAMB is ours."""
+"""Optimisers of a recipe, by name, and the weights that they do not move; LAMB is ours."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import SGD, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam
 
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.optimizer import OPTIONS, OptimizerConfig, OptimizerName
 from nlp_core.encoders.pretrained import PretrainedEncoder
+from nlp_core.errors import ConfigError, suggest
+from nlp_core.models.graph import GraphModel
 
 Groups = list[dict[str, Any]]  # Any: weights and their options, as torch has it
+BLOCKS = "blocks."
 FIRST_DECAY, SECOND_DECAY, LION_DECAY = 0.9, 0.999, 0.99
 
 # torch wraps the methods of an optimiser for its compiler, which the first call of one imports: 2 s
@@ -107,6 +112,49 @@ def _group_weights(config: OptimizerConfig, model: nn.Module) -> Groups:
         {"params": groups[key], "scale": key[1], "weight_decay": key[2]}
         for key in sorted(groups, key=lambda key: key[0])
     ]
+
+
+def freeze_weights(model: GraphModel, patterns: Sequence[str]) -> None:
+    """Leave the weights that patterns name out of training.
+
+    A pattern names weights as model.safetensors does, without `blocks.`: `encoder` is a whole
+    layer, `encoder.*.layer.[0-5].*` a part of it.
+
+    Raises:
+        ConfigError: a pattern names no weight, or nothing is left to train.
+    """
+    names = {name.removeprefix(BLOCKS): item for name, item in _list_weights(model)}
+    for pattern in patterns:
+        found = [item for name, item in names.items() if _is_named(name, pattern)]
+        if not found:
+            known = [*model.blocks, *(f"heads.{name}" for name in model.heads)]
+            raise ConfigError(
+                f"{model.plan.where}: the recipe's frozen: found '{pattern}', which names no "
+                f"weight of the model. {suggest(pattern, known)}"
+            )
+        for item in found:
+            item.requires_grad_(False)
+    if not any(item.requires_grad for item in model.parameters()):
+        raise ConfigError(
+            f"{model.plan.where}: the recipe's frozen: found {', '.join(patterns)}, which leaves "
+            "no weight to train; leave some out."
+        )
+
+
+def hold_frozen_statistics(model: nn.Module) -> None:
+    """Let batch normalisations with frozen weights keep their statistics in a training step."""
+    for module in model.modules():
+        own = [item.requires_grad for item in module.parameters(recurse=False)]
+        if isinstance(module, _BatchNorm) and own and not any(own):
+            module.eval()
+
+
+def _list_weights(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    return model.named_parameters(remove_duplicate=False)
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
 
 
 @torch.no_grad()

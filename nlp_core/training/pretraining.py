@@ -7,8 +7,6 @@ whose name is the digest of all that it depends on.
 
 import logging
 import shutil
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,6 @@ from nlp_core.files import (
 from nlp_core.kinds import MASKED_LANGUAGE_MODEL
 from nlp_core.models.pretraining import PretrainingModel
 from nlp_core.models.saving import WEIGHTS
-from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.pretraining_run import (
@@ -36,44 +33,33 @@ from nlp_core.training.pretraining_run import (
     name_checkpoint,
     summarise_history,
 )
-from nlp_core.training.processes import find_processes
 from nlp_core.training.work import locked, show_progress, start_run, write_run_note
 
 log = logging.getLogger(__name__)
 
 
 def pretrain_encoder(
-    plan: EncoderPlan,
-    root: Path = Path("artifacts"),
-    *,
-    notes: Path | None = Path("runs"),
-    control: RunControl | None = None,
+    plan: EncoderPlan, root: Path = Path("artifacts"), *, notes: Path | None = Path("runs")
 ) -> Path:
     """Pretrain an encoder, or resume it, and return its folder.
 
     Args:
         notes: folder for the times of the run; None: they are not kept.
-        control: time limit and profile.
 
     Raises:
         ConfigError: tokenizer or architecture cannot be what the grid says.
         TrainingError: a loss is not finite, or another process trains this encoder.
-        TimeLimitError: the time is over; the checkpoint is kept.
     """
     place = f"{plan.config.table}/{plan.name}"
     work, target = root / "work" / place / plan.key[:16], root / "cells" / place
     start = start_run(work / name_checkpoint(0))
-    processes = find_processes()
-    with locked(work, "encoder") if processes.is_first else nullcontext():
-        tokenizer = processes.call_first(partial(_prepare_tokenizer, plan, work))
+    with locked(work, "encoder"):
+        tokenizer = _prepare_tokenizer(plan, work)
         seed_everything(plan.config.seed)
-        run = Pretraining(plan, tokenizer, work, processes, control)
+        run = Pretraining(plan, tokenizer, work)
         total = sum(phase.steps for phase, _ in plan.config.list_trainings())
-        with show_progress(plan.name, total, shown=processes.is_first) as on_step:
+        with show_progress(plan.name, total) as on_step:
             events = list(run.train(on_step))
-        processes.wait()
-        if not processes.is_first:
-            return target
         with replacing_folder(target) as folder:
             _write_encoder(folder, plan, run.model, tokenizer)
             write_text(folder / "history.jsonl", "".join(map(format_line, events)))
@@ -82,8 +68,7 @@ def pretrain_encoder(
         for other in work.parent.iterdir():
             shutil.rmtree(other)
     if notes is not None:
-        path = notes / place / f"seed-{plan.config.seed}.json"
-        write_run_note(path, start, num_processes=processes.count)
+        write_run_note(notes / place / f"seed-{plan.config.seed}.json", start)
     log.info("pretrain done encoder=%s steps=%d", plan.name, total)
     return target
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,9 @@ from nlp_core.models.masked_split import (
 )
 from nlp_core.models.pretraining import ANSWERS, build_pretraining_model
 from nlp_core.prediction.split_prediction import predict, score_predictions
-from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import find_device
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import Trainer
-from nlp_core.training.processes import Processes
 from nlp_core.training.task_run import HONEST, TaskRun
 
 log = logging.getLogger(__name__)
@@ -47,23 +44,13 @@ class Pretraining:
     Args:
         tokenizer: as JSON.
         work: folder of the checkpoints and of the encoded corpus.
-        processes: those that take part in each step; None: only this one.
-        control: time limit and profile.
 
     Raises:
         ConfigError: the encoder cannot read the windows of a phase, or its architecture is wrong.
     """
 
-    def __init__(
-        self,
-        plan: EncoderPlan,
-        tokenizer: str,
-        work: Path,
-        processes: Processes | None = None,
-        control: RunControl | None = None,
-    ) -> None:
+    def __init__(self, plan: EncoderPlan, tokenizer: str, work: Path) -> None:
         self.plan, self.config, self.work = plan, plan.config, work
-        self.processes, self.control = processes or Processes(), control
         self.tokens = read_pieces(tokenizer, str(plan.init))
         size = self.tokens.tokenizer.get_vocab_size()
         architecture = plan.read_architecture(size, self.tokens.padding)
@@ -90,8 +77,7 @@ class Pretraining:
             for name, documents in measured.items()
         }
         documents = corpus.read_paragraphs(TRAIN)
-        encode = partial(encode_documents, documents, self.tokens, work / "pieces")
-        self.encoded = self.processes.call_first(encode)
+        self.encoded = encode_documents(documents, self.tokens, work / "pieces")
 
     def train(self, on_step: Callable[[int], None]) -> Iterator[Event]:
         """Train, call `on_step` after each step with the steps done, and yield the history.
@@ -128,8 +114,6 @@ class Pretraining:
                 checkpoint=self.work / name_checkpoint(number),
                 max_steps=phase.steps,
                 validate_every=self.config.validate_every,
-                processes=self.processes,
-                control=self.control,
             )
 
             def show(step: int, before: int = done) -> None:

@@ -6,13 +6,14 @@ processes is the step of one on the same batch, whatever N is; only their dropou
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from nlp_core.blocks.random_state import get_random_state
 from nlp_core.training.determinism import CPU, find_device
 
 T = TypeVar("T")
@@ -62,30 +63,14 @@ class Processes:
             return value
         return float(self._add(torch.tensor(value, dtype=torch.float64)))
 
-    def gather_states(self, state: Tensor) -> list[Tensor]:
-        """Return a state of each process, in the order of their ranks."""
+    def gather_random_states(self) -> list[Tensor]:
+        """Return the state of torch's generator in each process, in the order of their ranks."""
+        state = get_random_state()
         if self.count == 1:
             return [state]
         from accelerate.utils import gather
 
         return list(gather(state.unsqueeze(0).to(self.device)).cpu())
-
-    def gather(self, item: T) -> list[T]:
-        """Return what each process has, in the order of their ranks."""
-        if self.count == 1:
-            return [item]
-        from accelerate.utils import gather_object
-
-        return list(gather_object([item]))
-
-    def call_first(self, make: Callable[[], T]) -> T:
-        """Return what a call gives; the other processes make it once the first one has."""
-        if not self.is_first:
-            self.wait()
-        found = make()
-        if self.is_first:
-            self.wait()
-        return found
 
     def wait(self) -> None:
         if self.count > 1:

@@ -7,7 +7,6 @@ The folder of the taught task appears whole, at the end.
 
 import logging
 import shutil
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,13 +36,11 @@ from nlp_core.files import (
     write_json,
 )
 from nlp_core.models.plan import ModelPlan
-from nlp_core.prediction.split_prediction import join_scores, score_split
+from nlp_core.prediction.split_prediction import score_split
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import describe_teacher, require_weights
-from nlp_core.training.loop import PRECISIONS
-from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
@@ -75,7 +72,7 @@ class Teacher:
             {
                 "teacher": describe_teacher(self.cell.folder, seed),
                 "task": self.task.digest,
-                "texts": self.config.describe(),
+                "texts": self.config.model_dump(exclude={"cell", "seeds", "data"}),
                 "machine": describe_machine(),
                 "numerics": self.cell.numerics,
             }
@@ -122,8 +119,7 @@ def teach(teacher: Teacher) -> Path:
         TrainingError: another process writes it.
     """
     work, seeds = Path("artifacts/work/taught") / teacher.name, teacher.config.seeds
-    processes = find_processes()
-    with locked(work, "teacher") if processes.is_first else nullcontext():
+    with locked(work, "teacher"):
         before = read_soft_labels(teacher.task.folder)
         config = teacher.config
         if before and (config.further or config.alteration):
@@ -133,9 +129,7 @@ def teach(teacher: Teacher) -> Path:
                 "first cell have them."
             )
         texts = read_texts(teacher.task, further=config.further, alteration=config.alteration)
-        kept = [_teach_seed(teacher, seed, work, texts, processes) for seed in seeds]
-        if not processes.is_first:
-            return teacher.folder
+        kept = [_teach_seed(teacher, seed, work, texts) for seed in seeds]
         with replacing_folder(teacher.folder) as folder:
             for path in sorted(teacher.task.folder.glob("*.parquet")):
                 if path.name != TRAIN_FILE:
@@ -156,12 +150,9 @@ def teach(teacher: Teacher) -> Path:
     return teacher.folder
 
 
-def _teach_seed(
-    teacher: Teacher, seed: int, work: Path, texts: Texts, processes: Processes
-) -> Path:
+def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
     """Let one seed predict unless it has, and return the file of its answers."""
     path = work / f"{teacher.find_key(seed)[:16]}.parquet"
-    processes.wait()
     if path.exists():
         log.info("teach kept task=%s seed=%d", teacher.name, seed)
         return path
@@ -179,16 +170,7 @@ def _teach_seed(
             f"{', '.join(plan.inputs.values())}."
         )
     encoded = trained.featurizer.encode(split)
-    scores = score_split(
-        trained.model,
-        encoded,
-        texts.begins,
-        take=processes.take_own,
-        precision=PRECISIONS.get(teacher.config.precision or ""),
-    )
-    parts = processes.gather(scores)
-    if processes.is_first:
-        write_answers(path, join_scores(parts))
+    write_answers(path, score_split(trained.model, encoded, texts.begins))
     return path
 
 

@@ -107,6 +107,8 @@ class UserRun(Run):
 def train_user_run(run: UserRun, control: RunControl | None = None) -> dict[str, Any]:
     """Train, and return the best epoch and the metrics of each split that was measured.
 
+    Of several processes, the first one returns them, and the others return nothing.
+
     Args:
         control: time limit and profile.
 
@@ -127,6 +129,8 @@ def train_user_run(run: UserRun, control: RunControl | None = None) -> dict[str,
             if processes.is_first and not list(work.glob("*.safetensors")):
                 shutil.rmtree(work, ignore_errors=True)
     processes.wait()
+    if not processes.is_first:
+        return {}
     found = read_mapping(run.output / METRICS)
     measured = found["metrics"].items()
     # in the order of the task, which a file does not keep
