@@ -18,7 +18,9 @@ from pathlib import Path
 
 from steps import Run, Timing, build_run, time_in_turn
 
-from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, WarmupLinearSchedule
+from nlp_core.config.optimizer import OptimizerConfig
+from nlp_core.config.recipe import RecipeConfig
+from nlp_core.config.schedule import WarmupLinearSchedule
 from nlp_core.data.task import Split, Task, read_task
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model

@@ -7,10 +7,15 @@ from contextlib import contextmanager
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+EXIT_STOPPED = 75
+"""EX_TEMPFAIL of sysexits.h: the same command will go on."""
 
 
 class NlpCoreError(Exception):
     """A message that says where, what was found, what was expected and what to do."""
+
+    exit_code = EXIT_USER_ERROR
+    label = "error"
 
 
 class ConfigError(NlpCoreError):
@@ -27,6 +32,13 @@ class DownloadError(NlpCoreError):
 
 class TrainingError(NlpCoreError):
     """A run cannot continue: a loss is not finite, a work folder is in use."""
+
+
+class TimeLimitError(TrainingError):
+    """A run has reached its time limit, and its checkpoint is written."""
+
+    exit_code = EXIT_STOPPED
+    label = "stopped"
 
 
 class ExportError(NlpCoreError):
@@ -47,14 +59,14 @@ def exit_on_error() -> Iterator[None]:
     """Turn a user's mistake into a paragraph on standard error and exit code 2.
 
     Raises:
-        SystemExit: with 2 for a NlpCoreError, 130 for an interrupt; other errors are ours and keep
-            their traceback.
+        SystemExit: with the code of a NlpCoreError, mostly 2, and 130 for an interrupt; other
+            errors are ours and keep their traceback.
     """
     try:
         yield
     except NlpCoreError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        raise SystemExit(EXIT_USER_ERROR) from None
+        sys.stderr.write(f"{error.label}: {' '.join(str(error).split())}\n")
+        raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         raise SystemExit(EXIT_INTERRUPTED) from None

@@ -48,7 +48,7 @@ def compare(root: Path, kind: str, rows: np.ndarray = WHOLE, **recipe: object) -
     for parts in (None, 1, 3, 5):
         trainer = make_trainer(make_cell(root, kind, accumulate=parts, **recipe), root / "x")
         gradients.append(take_gradients(trainer, rows))
-        losses.append(trainer.losses[0])
+        losses.append(trainer.progress.losses[0])
     for parts in (1, 2, 3):
         # float32: sums in another order
         torch.testing.assert_close(gradients[parts], gradients[0], rtol=1e-4, atol=1e-6)

@@ -113,3 +113,24 @@ def test_ragged_rows_are_padded_behind_their_end() -> None:
     rows = np.array([2, 0, 1])
     assert ragged.take(rows, padding=-1).tolist() == [[5, -1, -1], [7, 8, 9], [-1, -1, -1]]
     assert ragged.mask(rows).sum(axis=1).tolist() == [1, 3, 0]
+
+
+@given(lengths_of, st.integers(1, 16), st.integers(0, 4), st.integers(10, 90))
+def test_no_batch_has_more_than_its_tokens(
+    lengths: np.ndarray, batch_size: int, pool: int, most: int
+) -> None:
+    batches = order_training_batches(
+        lengths, batch_size=batch_size, bucket_batches=pool, seed=3, epoch=1, most_tokens=most
+    )
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    for rows in batches:
+        assert len(rows) <= batch_size
+        assert len(rows) == 1 or lengths[rows].max() * len(rows) <= most
+
+
+def test_groups_count_all_their_tokens() -> None:
+    group, lengths = np.array([0, 0, 1, 1, 2, 2]), np.array([3, 5, 5, 4, 5, 5])
+    batches = order_training_groups(
+        group, lengths, batch_size=8, bucket_batches=0, seed=1, epoch=1, most_tokens=20
+    )
+    assert sorted(len(rows) for rows in batches) == [2, 4]

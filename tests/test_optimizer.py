@@ -1,63 +1,22 @@
 import copy
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
+from typing import get_args
 
 import pytest
 import torch
 from torch import nn
 
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config.recipe import (
-    ConstantSchedule,
-    ExponentialSchedule,
-    OptimizerConfig,
-    WarmupConstantSchedule,
-    WarmupCosineSchedule,
-    WarmupLinearSchedule,
-)
+from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
 from nlp_core.training.optimizer import (
-    LearningRate,
-    WeightAverage,
+    OPTIMIZERS,
     build_optimizer,
     set_learning_rate,
     update_weights,
 )
-
-
-def test_warmup_rises_to_the_peak_and_falls_to_the_end() -> None:
-    schedule = WarmupLinearSchedule(name="warmup_linear", warmup=0.2)
-    rates = LearningRate(schedule, 1.0, steps_per_epoch=5, epochs=2)
-    found = [rates.at(step) for step in range(10)]
-    assert found == pytest.approx([0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125])
-
-
-def test_warmup_rises_to_a_rate_that_stays() -> None:
-    schedule = WarmupConstantSchedule(name="warmup_constant", warmup=0.25)
-    rates = LearningRate(schedule, 1.0, steps_per_epoch=4, epochs=2)
-    assert [rates.at(step) for step in range(8)] == [0.5, 1.0, *[1.0] * 6]
-
-
-def test_warmup_falls_along_the_cosine_as_in_torch() -> None:
-    schedule = WarmupCosineSchedule(name="warmup_cosine", warmup=0.2)
-    rates = LearningRate(schedule, 0.3, steps_per_epoch=5, epochs=2)
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.3)
-    expected = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=8)
-    assert [rates.at(0), rates.at(1)] == pytest.approx([0.15, 0.3])
-    for step in range(2, 10):
-        assert rates.at(step) == pytest.approx(expected.get_last_lr()[0])
-        optimizer.step()
-        expected.step()
-
-
-def test_exponential_decays_from_its_start_epoch_to_its_floor() -> None:
-    schedule = ExponentialSchedule(name="exponential", gamma=0.5, start_epoch=2, min_lr=0.2)
-    rates = LearningRate(schedule, 1.0, steps_per_epoch=1, epochs=6)
-    assert [rates.at(step) for step in range(6)] == [1.0, 1.0, 0.5, 0.25, 0.2, 0.2]
-
-
-def test_constant_stays() -> None:
-    rates = LearningRate(ConstantSchedule(name="constant"), 0.1, steps_per_epoch=3, epochs=2)
-    assert {rates.at(step) for step in range(6)} == {0.1}
 
 
 def test_embeddings_have_their_own_rate_and_frozen_weights_none() -> None:
@@ -72,18 +31,7 @@ def test_embeddings_have_their_own_rate_and_frozen_weights_none() -> None:
     assert id(frozen.weight) not in rates
 
 
-def test_average_follows_the_weights_by_hand() -> None:
-    layer = nn.Linear(1, 1, bias=False)
-    nn.init.constant_(layer.weight, 1.0)
-    average = WeightAverage(layer, decay=0.9)
-    nn.init.constant_(layer.weight, 2.0)
-    average.update(layer, num_updates=1)  # decay min(0.9, 2 / 11)
-    assert average.state["weight"].item() == pytest.approx(2 - 2 / 11)
-    average.update(layer, num_updates=1000)
-    assert average.state["weight"].item() == pytest.approx(2 - 0.9 * 2 / 11)
-
-
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adamax", "lamb"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_lowers_a_quadratic(name: str) -> None:
     layer = nn.Linear(3, 1, bias=False)
     optimizer = build_optimizer(OptimizerConfig.model_validate({"name": name, "lr": 0.05}), layer)
@@ -97,7 +45,7 @@ def test_every_optimizer_lowers_a_quadratic(name: str) -> None:
     assert torch.isfinite(layer.weight).all()
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adamax", "lamb"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_update_weights_is_the_step_of_torch(name: str) -> None:
     config = OptimizerConfig.model_validate({"name": name, "lr": 0.05, "weight_decay": 0.1})
     ours = nn.Linear(3, 2)
@@ -110,6 +58,55 @@ def test_update_weights_is_the_step_of_torch(name: str) -> None:
         update_weights(optimizer)
         reference.step()
     assert torch.equal(ours.weight, theirs.weight)
+
+
+def test_every_name_of_a_recipe_has_an_optimizer() -> None:
+    assert set(OPTIMIZERS) == set(get_args(OptimizerName))
+
+
+@pytest.mark.parametrize(
+    ("values", "reference"),
+    [
+        ({"name": "radam", "second_decay": 0.99}, partial(torch.optim.RAdam, betas=(0.9, 0.99))),
+        (
+            {"name": "nadam", "first_decay": 0.8, "decoupled": True},
+            partial(torch.optim.NAdam, betas=(0.8, 0.999), decoupled_weight_decay=True),
+        ),
+        ({"name": "adafactor"}, torch.optim.Adafactor),
+        ({"name": "adagrad", "eps": 1e-6}, partial(torch.optim.Adagrad, eps=1e-6)),
+        (
+            {"name": "sgd", "momentum": 0.9, "nesterov": True},
+            partial(torch.optim.SGD, momentum=0.9, nesterov=True),
+        ),
+    ],
+)
+def test_options_have_the_meaning_of_torch(
+    values: dict[str, object], reference: Callable[..., torch.optim.Optimizer]
+) -> None:
+    config = OptimizerConfig.model_validate({"lr": 0.05, "weight_decay": 0.1, **values})
+    ours = nn.Linear(3, 2)
+    theirs = copy.deepcopy(ours)
+    optimizer = build_optimizer(config, ours)
+    other = reference(theirs.parameters(), lr=0.05, weight_decay=0.1)
+    for _ in range(8):
+        for layer in (ours, theirs):
+            layer.zero_grad()
+            layer(torch.ones(1, 3)).square().sum().backward()
+        update_weights(optimizer)
+        other.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+def test_lion_moves_by_the_sign_by_hand() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(layer.weight, 1.0)
+    config = OptimizerConfig(name="lion", lr=0.1, weight_decay=0.5)
+    optimizer = build_optimizer(config, layer)
+    for gradient in (3.0, -1.0):
+        layer.weight.grad = torch.full((1, 1), gradient)
+        update_weights(optimizer)
+    # 0.95 - 0.1; the mean is 0.03, and 0.9 * 0.03 - 0.1 is below 0: 0.95 * 0.85 + 0.1
+    assert layer.weight.item() == pytest.approx(0.9075)
 
 
 def test_momentum_begins_with_the_first_gradient_of_each_weight() -> None:
@@ -133,7 +130,7 @@ def test_an_optimizer_imports_no_compiler() -> None:
     code = """
 import sys, nlp_core.training.cell
 from torch import nn
-from nlp_core.config.recipe import OptimizerConfig
+from nlp_core.config.optimizer import OptimizerConfig
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.optimizer import build_optimizer, update_weights
 seed_everything(1)

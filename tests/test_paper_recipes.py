@@ -7,7 +7,7 @@ import pytest
 from nlp_core.config.base import parse_config
 from nlp_core.config.params import read_params
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.training.optimizer import LearningRate
+from nlp_core.training.schedule import LearningRate
 
 RECIPES = read_params(Path(__file__).parent.parent / "params.yaml").recipes
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoModel
 
-from nlp_core.config.recipe import OptimizerConfig
+from nlp_core.config.optimizer import OptimizerConfig
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText
 from nlp_core.encoders.pretrained import LoraConfig, PretrainedEncoder, _set_dropout, build_encoder

@@ -83,6 +83,8 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     def _normalise(self, x_ND: Tensor, *, training: bool) -> Tensor:
         if training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-        momentum = self.momentum or 0.0
+        # None, as torch has it: the mean over all batches since the statistics were reset
+        seen = 1.0 if self.num_batches_tracked is None else float(self.num_batches_tracked)
+        momentum = 1 / max(seen, 1.0) if self.momentum is None else self.momentum
         statistics = self.running_mean, self.running_var, self.weight, self.bias
         return functional.batch_norm(x_ND, *statistics, training, momentum, self.eps)

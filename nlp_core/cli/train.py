@@ -23,6 +23,7 @@ from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
 from nlp_core.prediction.trained_folder import RUN
+from nlp_core.training.control import add_control, read_control
 from nlp_core.training.start import find_start, start_from_vectors
 from nlp_core.training.user_model import read_user_run
 from nlp_core.training.user_run import train_user_run
@@ -72,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=int, help="passes over the training data (default: the model file's)")
     add("--batch-size", type=int, help="examples per step (default: the model file's)")
     add("--lr", type=float, help="peak learning rate (default: the model file's)")
+    add_control(parser)
     add_json(parser)
     add_set(parser)
     add_plugin(parser)
@@ -79,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     show_log()
+    control = read_control(options)
     output = options.output or DEFAULT_FOLDER / options.model.stem
     check_replaceable(output, marker=RUN, name="trained model", option="-o", force=options.force)
     if not 0 <= options.seed <= LAST_SEED:
@@ -123,7 +126,9 @@ def run(options: argparse.Namespace) -> None:
         plugins=plugins,
         seed=options.seed,
     )
-    done = train_user_run(user_run)
+    done = train_user_run(user_run, control)
+    if not done:
+        return
     if options.json:
         print_json(done["metrics"] | {"best_epoch": done["best_epoch"]})
         return

@@ -6,7 +6,9 @@ from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, Count, Name, Part, Positive, Probability, Seed, Share
-from nlp_core.config.recipe import OptimizerConfig, RecipeConfig, Schedule
+from nlp_core.config.optimizer import OptimizerConfig
+from nlp_core.config.recipe import Frozen, Precision, RecipeConfig, check_schedule, drop_null
+from nlp_core.config.schedule import Schedule
 
 START = (
     r"^(data/processed/[a-z0-9_]+|artifacts/cells/[a-z0-9_]+/[a-z0-9_]+|encoders/[a-z0-9_]+\.json)$"
@@ -14,6 +16,9 @@ START = (
 ARCHITECTURES = "encoders/"
 """The start of the init of an encoder that is trained from scratch."""
 LEAST_LENGTH = 8
+OLDEST = ("tokenizer", "pairs", "head_start", "clip_norm", "adversarial", "accumulate")
+OLDEST_OPTIONS = ("encoder_lr_scale", "layer_decay", "decayed", "eps", "second_decay")
+"""Fields, and those of the optimiser, that the key of a pretrained encoder has even if null."""
 
 
 class MaskingConfig(ClosedModel):
@@ -107,13 +112,22 @@ class EncoderConfig(ClosedModel):
     """Training on perturbed word vectors, except in the head start; null: none."""
     accumulate: Count | None = None
     """Parts that the batch of a step is cut into, to save memory; null: one."""
+    precision: Precision | None = None
+    """As in a recipe; null: float32."""
+    frozen: Frozen | None = None
+    """As in a recipe, such as `encoder.*embeddings.*`; null: none."""
     validate_every: Count
     """Steps between two points of the curve, each with a checkpoint."""
     seed: Seed
 
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
-        """Return the values as plain data, without the table."""
-        return self.model_dump(mode="json", exclude={"table"})
+        """Return the values as plain data, without the table.
+
+        Fields that are null are left out, except the oldest ones, as in a recipe.
+        """
+        values = self.model_dump(mode="json", exclude={"table"})
+        values["optimizer"] = drop_null(values["optimizer"], keep=OLDEST_OPTIONS)
+        return drop_null(values, keep=OLDEST)
 
     def list_trainings(self) -> list[tuple[PhaseConfig, RecipeConfig]]:
         """Return length and recipe of each training: that of the head, if any, and the phases."""
@@ -139,6 +153,8 @@ class EncoderConfig(ClosedModel):
             kept_epoch="last",
             clip_norm=self.clip_norm,
             accumulate=self.accumulate,
+            precision=self.precision,
+            frozen=self.frozen,
             adversarial=self.adversarial,
         )
 
@@ -150,6 +166,11 @@ class EncoderConfig(ClosedModel):
     def begins_from_nothing(self) -> bool:
         """Whether it is trained from scratch."""
         return self.init.startswith(ARCHITECTURES)
+
+    @model_validator(mode="after")
+    def _check_schedule(self) -> "EncoderConfig":
+        check_schedule(self.optimizer, self.schedule)
+        return self
 
     @model_validator(mode="after")
     def _check_start(self) -> "EncoderConfig":

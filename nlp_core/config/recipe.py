@@ -11,6 +11,7 @@ from nlp_core.config.base import (
     CellFolder,
     ClosedModel,
     Count,
+    Distinct,
     Name,
     NonNegative,
     Part,
@@ -18,95 +19,16 @@ from nlp_core.config.base import (
     Probability,
     Seeds,
     Share,
+    Text,
     Whole,
 )
-
-OptimizerName = Literal["sgd", "adam", "adamw", "adamax", "lamb"]
-
-
-class OptimizerConfig(ClosedModel):
-    name: OptimizerName
-    lr: Positive
-    """Highest learning rate of the schedule."""
-    momentum: Share = 0.0
-    """Of sgd; the others have none."""
-    weight_decay: NonNegative = 0.0
-    """Decay per step, relative to the learning rate for adamw and lamb, else as an L2 term."""
-    embedding_lr_scale: Positive = 1.0
-    """Factor on the learning rate of word embeddings."""
-    encoder_lr_scale: Positive | None = None
-    """Factor on the learning rate of a pretrained encoder; null: 1."""
-    layer_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Factor on the learning rate of a pretrained encoder per layer below its last one, down to the
-    embeddings; null: none."""
-    decayed: Literal["matrices"] | None = None
-    """matrices: weight_decay leaves out biases and normalisation weights; null: it has all."""
-    eps: Positive | None = None
-    """Added to the root of the mean squared gradient by adam, adamw and lamb; null: 1e-8, and 1e-6
-    for lamb."""
-    second_decay: Share | None = None
-    """Decay per step of the mean squared gradient; null: 0.999."""
-
-    @model_validator(mode="after")
-    def _check_momentum(self) -> "OptimizerConfig":
-        if self.momentum and self.name != "sgd":
-            raise ValueError(f"found momentum with {self.name}; only sgd has a momentum.")
-        for key in ("eps", "second_decay"):
-            if getattr(self, key) is not None and self.name not in ("adam", "adamw", "lamb"):
-                raise ValueError(
-                    f"found {key} with {self.name}; only adam, adamw and lamb have it."
-                )
-        return self
-
-
-class ConstantSchedule(ClosedModel):
-    name: Literal["constant"]
-
-
-class _WarmupSchedule(ClosedModel):
-    warmup: Share
-    """Share of all steps in which the learning rate rises from 0."""
-
-
-class WarmupLinearSchedule(_WarmupSchedule):
-    """A linear rise from 0, then a linear fall to 0 at the last step."""
-
-    name: Literal["warmup_linear"]
-
-
-class WarmupConstantSchedule(_WarmupSchedule):
-    """A linear rise from 0, then the same learning rate."""
-
-    name: Literal["warmup_constant"]
-
-
-class WarmupCosineSchedule(_WarmupSchedule):
-    """A linear rise from 0, then a fall to 0 along half a cosine wave.
-
-    Source: Loshchilov and Hutter 2017 (SGDR), equation 5, without restarts.
-    """
-
-    name: Literal["warmup_cosine"]
-
-
-class ExponentialSchedule(ClosedModel):
-    """A constant factor after every epoch."""
-
-    name: Literal["exponential"]
-    gamma: Annotated[float, Field(gt=0, le=1)]
-    start_epoch: Count = 1
-    """First epoch (from 1) after which gamma applies."""
-    min_lr: NonNegative = 0.0
-
-
-Schedule = Annotated[
-    ConstantSchedule
-    | WarmupConstantSchedule
-    | WarmupLinearSchedule
-    | WarmupCosineSchedule
-    | ExponentialSchedule,
-    Field(discriminator="name"),
-]
+from nlp_core.config.optimizer import SCHEDULE_FREE, OptimizerConfig, SwaConfig
+from nlp_core.config.schedule import (
+    BatchGrowthConfig,
+    ConstantSchedule,
+    Schedule,
+    WarmupConstantSchedule,
+)
 
 
 class ProportionalMixing(ClosedModel):
@@ -253,6 +175,10 @@ DistillationConfig = Annotated[
 ]
 
 
+Precision = Literal["bfloat16", "float16"]
+Frozen = Annotated[list[Text], Field(min_length=1), Distinct]
+
+
 class RecipeConfig(ClosedModel):
     source: str
     """Where the values come from: the paper, or tuned by us on the development split."""
@@ -272,14 +198,26 @@ class RecipeConfig(ClosedModel):
     """Largest L2 norm of the whole gradient; null: not clipped."""
     ema_decay: Share | None = None
     """Decay per step of the averaged weights that are evaluated and kept; null: none."""
+    swa: SwaConfig | None = None
+    """A plain mean of weights that is evaluated and kept; null: none."""
     bucket_batches: Whole = 50
     """Batches whose examples are sorted by length together; 0: a plain shuffle."""
+    batch_tokens: Count | None = None
+    """Most tokens of a step, padding included; batch_size is then the most examples. A longer
+    example is a batch of its own. null: no limit."""
+    batch_growth: BatchGrowthConfig | None = None
+    """How batches grow over the epochs, those of task_batch_sizes by the same factor; null: they
+    stay."""
     accumulate: Count | None = None
     """Parts that a batch is computed in, to save memory; the update is that of the whole batch.
     null: one."""
-    precision: Literal["bfloat16", "float16"] | None = None
+    precision: Precision | None = None
     """Number format of most arithmetic; weights stay float32. float16 scales the loss and skips an
     update whose gradients overflow. null: float32."""
+    frozen: Frozen | None = None
+    """Weights that are not trained: patterns of their names, such as `encoder` for a layer,
+    `encoder.*.layer.[0-5].*` for a part of it and `heads.out`. Their dropout stays on, and their
+    batch normalisation keeps its statistics. null: none."""
     mixing: Mixing | None = None
     """null: there is one task."""
     task_weights: dict[Name, Positive] | None = None
@@ -321,6 +259,18 @@ class RecipeConfig(ClosedModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_average(self) -> "RecipeConfig":
+        check_schedule(self.optimizer, self.schedule)
+        found = [name for name in ("ema_decay", "swa") if getattr(self, name)]
+        found += [SCHEDULE_FREE] if self.optimizer.name == SCHEDULE_FREE else []
+        if len(found) > 1:
+            raise ValueError(
+                f"found {' and '.join(found)}, expected one of them, since each averages the "
+                "weights."
+            )
+        return self
+
     def describe(self) -> dict[str, Any]:  # Any: JSON holds anything
         """Return the recipe as plain data, without its source: a trained cell's key is its digest.
 
@@ -328,13 +278,29 @@ class RecipeConfig(ClosedModel):
         leaves the keys of trained cells as they are.
         """
         values = self.model_dump(mode="json", exclude={"source"})
-        values["optimizer"] = _drop_null(values["optimizer"])
+        values["optimizer"] = drop_null(values["optimizer"])
         if values["distillation"] is not None:
-            values["distillation"] = _drop_null(values["distillation"], keep=["task_weights"])
-        return _drop_null(values, keep=["clip_norm", "ema_decay", "max_steps", "patience"])
+            values["distillation"] = drop_null(values["distillation"], keep=["task_weights"])
+        return drop_null(values, keep=["clip_norm", "ema_decay", "max_steps", "patience"])
 
 
-def _drop_null(values: dict[str, Any], keep: Collection[str] = ()) -> dict[str, Any]:  # Any: JSON
+def check_schedule(optimizer: OptimizerConfig, schedule: Schedule) -> None:
+    """Raise ValueError unless a schedule fits an optimiser."""
+    is_level = isinstance(schedule, ConstantSchedule | WarmupConstantSchedule)
+    if optimizer.name == SCHEDULE_FREE and not is_level:
+        raise ValueError(
+            f"schedule: found {schedule.name} with {SCHEDULE_FREE}, whose average takes the place "
+            "of a falling learning rate, expected constant or warmup_constant."
+        )
+    lowest = getattr(schedule, "min_lr", 0.0)
+    if lowest > optimizer.lr:
+        raise ValueError(
+            f"schedule.min_lr: found {lowest}, expected at most {optimizer.lr}, the optimizer's lr."
+        )
+
+
+def drop_null(values: dict[str, Any], keep: Collection[str] = ()) -> dict[str, Any]:  # Any: JSON
+    """Return the values without those that are null, except some."""
     return {key: value for key, value in values.items() if value is not None or key in keep}
 
 

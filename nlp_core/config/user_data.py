@@ -8,14 +8,10 @@ from pydantic import Field, model_validator
 from nlp_core.config.base import ClosedModel, Count, Name, Positive, Text
 from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.config.dataset import KindField, TaskConfig
+from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
 from nlp_core.config.reader import EntityScheme
-from nlp_core.config.recipe import (
-    OptimizerConfig,
-    OptimizerName,
-    RecipeConfig,
-    Schedule,
-    WarmupLinearSchedule,
-)
+from nlp_core.config.recipe import RecipeConfig
+from nlp_core.config.schedule import Schedule, WarmupLinearSchedule
 from nlp_core.kinds import KINDS, list_user_kinds
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]

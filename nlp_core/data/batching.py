@@ -77,21 +77,39 @@ class LookedUp(Ragged):
 
 
 def order_training_batches(
-    lengths: np.ndarray, *, batch_size: int, bucket_batches: int, seed: int, epoch: int
+    lengths: np.ndarray,
+    *,
+    batch_size: int,
+    bucket_batches: int,
+    seed: int,
+    epoch: int,
+    most_tokens: int | None = None,
+    sizes: np.ndarray | None = None,
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each an array of row numbers.
 
     All rows are shuffled; pools of `bucket_batches` batches (0: none) are sorted by length, so that
     a batch needs little padding; then the batches are shuffled. The order depends only on seed and
     epoch (from 1), so a run resumes at any batch.
+
+    Args:
+        most_tokens: of a batch, padding included, unless one row has more; None: no limit.
+        sizes: how many examples of its length a row stands for; None: one each.
     """
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
+    sizes = np.ones_like(lengths) if sizes is None else sizes
+
+    def cut(rows: np.ndarray) -> Iterator[np.ndarray]:
+        if most_tokens is None:
+            return _cut(rows, batch_size)
+        return _cut_by_tokens(rows, lengths, sizes, batch_size, most_tokens)
+
     if not bucket_batches:
-        return list(_cut(order, batch_size))
+        return list(cut(order))
     batches: list[np.ndarray] = []
     for pool in _cut(order, batch_size * bucket_batches):
-        batches += _cut(pool[np.argsort(lengths[pool], kind="stable")], batch_size)
+        batches += cut(pool[np.argsort(lengths[pool], kind="stable")])
     generator.shuffle(batches)
     return batches
 
@@ -104,6 +122,7 @@ def order_training_groups(
     bucket_batches: int,
     seed: int,
     epoch: int,
+    most_tokens: int | None = None,
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each of `batch_size` whole groups.
 
@@ -118,6 +137,8 @@ def order_training_groups(
         bucket_batches=bucket_batches,
         seed=seed,
         epoch=epoch,
+        most_tokens=most_tokens,
+        sizes=counts,
     )
     return [np.concatenate([members[idx] for idx in batch]) for batch in batches]
 
@@ -130,3 +151,17 @@ def order_evaluation_batches(lengths: np.ndarray, *, batch_size: int) -> list[np
 def _cut(rows: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
     for start in range(0, len(rows), batch_size):
         yield rows[start : start + batch_size]
+
+
+def _cut_by_tokens(
+    rows: np.ndarray, lengths: np.ndarray, sizes: np.ndarray, most_rows: int, most_tokens: int
+) -> Iterator[np.ndarray]:
+    start = longest = number = 0
+    for idx, row in enumerate(rows):
+        wider, more = max(longest, int(lengths[row])), number + int(sizes[row])
+        if idx > start and (wider * more > most_tokens or idx - start == most_rows):
+            yield rows[start:idx]
+            start, wider, more = idx, int(lengths[row]), int(sizes[row])
+        longest, number = wider, more
+    if start < len(rows):
+        yield rows[start:]

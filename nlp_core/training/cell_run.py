@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nlp_core.files import replacing_folder, write_json
 from nlp_core.training.cell import Cell, describe_cell
+from nlp_core.training.control import RunControl
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.seed_run import train_run
 from nlp_core.training.work import locked, start_run, write_run_note
@@ -19,11 +20,15 @@ from nlp_core.training.work import locked, start_run, write_run_note
 log = logging.getLogger(__name__)
 
 
-def train_cell(cell: Cell) -> Path:
+def train_cell(cell: Cell, control: RunControl | None = None) -> Path:
     """Train all seeds of a cell and return its folder.
+
+    Args:
+        control: time limit and profile.
 
     Raises:
         TrainingError: a loss is not finite, or another process trains this cell.
+        TimeLimitError: the time is over; finished seeds and the checkpoint are kept.
     """
     place = f"{cell.experiment.table}/{cell.name}"
     work = Path("artifacts/work") / place / cell.key[:16]
@@ -31,7 +36,9 @@ def train_cell(cell: Cell) -> Path:
     processes = find_processes()
     with locked(work, "cell") if processes.is_first else nullcontext():
         finished = {
-            seed: train_seed(cell, seed, work, processes, notes=Path("runs") / place)
+            seed: train_seed(
+                cell, seed, work, processes, notes=Path("runs") / place, control=control
+            )
             for seed in cell.experiment.seeds
         }
         if not processes.is_first:
@@ -54,6 +61,7 @@ def train_seed(
     processes: Processes | None = None,
     *,
     notes: Path | None = None,
+    control: RunControl | None = None,
 ) -> Path:
     """Train one seed unless it is finished, and return the folder that holds it.
 
@@ -61,6 +69,7 @@ def train_seed(
         work: folder of finished seeds and of checkpoints, from which a killed run resumes.
         processes: those that take part in each step; None: those that `accelerate` started.
         notes: folder for the times of the run; None: they are not kept.
+        control: time limit and profile.
     """
     processes = processes or find_processes()
     done = work / cell.name_seed(seed)
@@ -70,7 +79,7 @@ def train_seed(
         return done
     checkpoint = work / f"{done.name}.safetensors"
     start = start_run(checkpoint)
-    train_run(cell, seed, done, checkpoint, processes)
+    train_run(cell, seed, done, checkpoint, processes=processes, control=control)
     if notes is not None and processes.is_first:
         write_run_note(notes / f"seed-{seed}.json", start, num_processes=processes.count)
     return done

@@ -12,6 +12,8 @@ from nlp_core.blocks.random_state import set_random_state
 from nlp_core.models.saving import load_tensors, save_tensors
 
 OPTIMIZER, GENERATOR = "optimizer", "generator"
+GROUPS = "groups"
+"""The numbers that an optimiser counts for each of its groups, such as steps."""
 
 
 @dataclass
@@ -32,6 +34,8 @@ class Progress:
         best: by selection, the best validation.
         events: what history.jsonl will hold.
         task_steps: steps done for each task, if there are several.
+        losses: of the steps since the last line of the log.
+        scores: of the validations of the honest selection; more is better.
     """
 
     epoch: int = 1
@@ -41,6 +45,8 @@ class Progress:
     best: dict[str, Best] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     task_steps: dict[str, int] = field(default_factory=dict)
+    losses: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
 
 
 def save_checkpoint(
@@ -61,7 +67,8 @@ def save_checkpoint(
         tensors |= {f"{OPTIMIZER}/{idx}/{name}": value for name, value in slots.items()}
     for rank, state in enumerate(generators):
         tensors[f"{GENERATOR}/{_name(rank)}"] = state
-    save_tensors(path, tensors, asdict(progress))
+    groups = [_list_numbers(group) for group in optimizer.param_groups]
+    save_tensors(path, tensors, asdict(progress) | {GROUPS: groups})
 
 
 def load_checkpoint(
@@ -84,9 +91,16 @@ def load_checkpoint(
     for key, value in states.pop(OPTIMIZER, {}).items():
         idx, _, name = key.partition("/")
         slots.setdefault(int(idx), {})[name] = value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
+    state = optimizer.state_dict()
+    for group, numbers in zip(state["param_groups"], note.pop(GROUPS), strict=True):
+        group |= numbers
+    optimizer.load_state_dict({**state, "state": slots})
     best = {name: Best(**item) for name, item in note.pop("best").items()}
     return Progress(**note, best=best), states
+
+
+def _list_numbers(group: Mapping[str, Any]) -> dict[str, float]:  # Any: as torch has it
+    return {key: value for key, value in group.items() if isinstance(value, int | float)}
 
 
 def _name(rank: int) -> str:

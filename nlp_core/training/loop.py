@@ -11,25 +11,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.profiler import record_function
 
-from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.errors import TrainingError
+from nlp_core.errors import TimeLimitError, TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import build_objective, check_model
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
+from nlp_core.training.average import build_average, measure_statistics
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
+from nlp_core.training.control import PART, RunControl, profile_steps
 from nlp_core.training.determinism import digest_weights
 from nlp_core.training.optimizer import (
-    LearningRate,
-    WeightAverage,
     build_optimizer,
+    freeze_weights,
+    hold_frozen_statistics,
     set_learning_rate,
     update_weights,
 )
 from nlp_core.training.processes import Processes
+from nlp_core.training.schedule import LearningRate
 from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun
 
 log = logging.getLogger(__name__)
@@ -63,6 +66,7 @@ class Trainer:
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
         validate_every: steps from one validation to the next; None: as often as the recipe says.
         processes: those that take part in each step; None: only this one.
+        control: time limit and profile, which change no result.
     """
 
     def __init__(
@@ -76,7 +80,9 @@ class Trainer:
         max_steps: int | None = None,
         validate_every: int | None = None,
         processes: Processes | None = None,
+        control: RunControl | None = None,
     ) -> None:
+        self.control = control or RunControl()
         self.processes = processes or Processes()
         self.model = model.to(self.processes.device)
         self.tasks = {item.task.name: item for item in tasks}
@@ -88,15 +94,19 @@ class Trainer:
         self.max_steps = max_steps
         self.validate_every = validate_every
         self.order = BatchOrder(self.tasks, recipe, seed)
+        if recipe.frozen:
+            freeze_weights(model, recipe.frozen)
         self.optimizer = build_optimizer(recipe.optimizer, model)
-        self.average = WeightAverage(model, recipe.ema_decay) if recipe.ema_decay else None
         self.learning_rate = LearningRate(
             recipe.schedule,
             recipe.optimizer.lr,
             self.order.steps_per_epoch,
             recipe.epochs,
             max_steps,
+            recipe.swa,
         )
+        swa_start = self.learning_rate.swa_start
+        self.average = build_average(recipe, model, self.optimizer, swa_start)
         method = recipe.adversarial or recipe.augmentation
         for name in self.main_tasks:
             check_model(method, self.tasks[name].trained_model)
@@ -120,7 +130,6 @@ class Trainer:
                 objective.scale = self.scaler.scale
         self.progress = Progress()
         self.best_states: dict[str, dict[str, Tensor]] = {}
-        self.losses: list[float] = []
 
     @property
     def num_steps(self) -> int:
@@ -135,19 +144,21 @@ class Trainer:
 
         Raises:
             TrainingError: a loss is not finite, or a task got no step.
+            TimeLimitError: the time is over; the checkpoint is written.
         """
         self._refuse_idle_tasks(self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():
             self._restore()
-        while self.progress.epoch <= self.recipe.epochs and not self._is_over():
-            self._run_epoch(on_step)
+        with profile_steps(self.control.profile) as on_profiled:
+            while not self._is_over():
+                self._run_epoch(on_step, on_profiled)
         if len(self.tasks) > 1:
             log.info("train mixture steps=%s", self.progress.task_steps)
             self._refuse_idle_tasks(self.progress.task_steps)  # patience may have ended the run
         return Trained(self.best_states, self.progress)
 
-    def _run_epoch(self, on_step: Callable[[int], None]) -> None:
+    def _run_epoch(self, on_step: Callable[[int], None], on_profiled: Callable[[], None]) -> None:
         progress = self.progress
         batches = self.order.order_epoch(progress.epoch)
         share = self.recipe.validations_per_epoch
@@ -160,6 +171,7 @@ class Trainer:
         for idx in range(progress.batch, len(batches)):
             self.step(*batches[idx])
             on_step(progress.step)
+            on_profiled()
             progress.batch = idx + 1
             if progress.batch % every == 0:
                 self._log_loss()
@@ -175,6 +187,7 @@ class Trainer:
                 self._save()
                 if self._is_over():
                     return
+            self._check_time()
 
     def step(self, name: str, rows: NDArray[np.int64]) -> None:
         """Train on some examples of a task's training split: one update of the weights.
@@ -184,20 +197,25 @@ class Trainer:
         """
         progress = self.progress
         self.model.train()
+        if self.recipe.frozen:
+            hold_frozen_statistics(self.model)
         scale = (self.recipe.task_lr_scales or {}).get(name, 1.0)
-        lr = self.learning_rate.at(progress.step) * scale
+        lr = self.learning_rate.at(progress.step, progress.scores) * scale
         set_learning_rate(self.optimizer, lr)
-        batches = self._read_batches(name, rows)
+        with record_function(f"{PART}read"):
+            batches = self._read_batches(name, rows)
         if progress.step == 0:
             log.info("train first batch task=%s rows=%d", name, len(rows))
         self.optimizer.zero_grad(set_to_none=True)
         for objective in self.objectives.values():
             objective.begin(progress.step)
         device, precision = self.processes.device.type, self.precision
-        with torch.autocast(device, precision, enabled=precision is not None):
+        context = torch.autocast(device, precision, enabled=precision is not None)
+        with record_function(f"{PART}gradients"), context:
             value = sum(self.objectives[name].backward(item, progress.step) for item in batches)
-        self.processes.add_gradients(self.model)
-        value = self.processes.add_value(value)
+        with record_function(f"{PART}exchange"):
+            self.processes.add_gradients(self.model)
+            value = self.processes.add_value(value)
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
         if not math.isfinite(value):
@@ -207,6 +225,17 @@ class Trainer:
                 f"{progress.epoch} with learning rate {lr:.3g}, expected a finite one. The last "
                 f"good checkpoint is {kept}. Lower the recipe's learning rate or set its clip_norm."
             )
+        with record_function(f"{PART}update"):
+            self._update(name)
+        progress.step += 1
+        if len(self.tasks) > 1:
+            progress.task_steps[name] = progress.task_steps.get(name, 0) + 1
+        progress.losses.append(value)
+        if self.average is not None:
+            self.average.update(self.model, progress.step)
+
+    def _update(self, name: str) -> None:
+        """Move the weights along the gradients of a task."""
         weight = (self.recipe.task_weights or {}).get(name)
         if weight is not None:
             torch._foreach_mul_(
@@ -219,12 +248,6 @@ class Trainer:
         else:
             self.scaler.step(self.optimizer)
             self.scaler.update()
-        progress.step += 1
-        if len(self.tasks) > 1:
-            progress.task_steps[name] = progress.task_steps.get(name, 0) + 1
-        self.losses.append(value)
-        if self.average is not None:
-            self.average.update(self.model, progress.step)
 
     def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
         """Return this process's parts of a step's batch; a group of candidates stays whole."""
@@ -253,9 +276,9 @@ class Trainer:
 
     def _log_loss(self) -> None:
         progress = self.progress
-        loss = sum(self.losses) / len(self.losses)
-        self.losses.clear()
-        lr = self.learning_rate.at(progress.step - 1)
+        loss = sum(progress.losses) / len(progress.losses)
+        progress.losses.clear()
+        lr = self.learning_rate.at(progress.step - 1, progress.scores)
         event = {"epoch": progress.epoch, "step": progress.step, "lr": lr, "loss": loss}
         progress.events.append({"event": "train", **event})
         log.info("train step epoch=%d step=%d lr=%.3g loss=%.4f", *event.values())
@@ -263,15 +286,18 @@ class Trainer:
     def _validate(self, epoch: float) -> None:
         """Measure each selection's split and keep the weights of the best."""
         progress = self.progress
-        if self.losses:
+        if progress.losses:
             self._log_loss()
         raw = {name: value.clone() for name, value in self.model.state_dict().items()}
-        average = {} if self.average is None else self.average.state
+        average = {} if self.average is None else self.average.weights
         digest = digest_weights(raw | {f"average/{name}": v for name, v in average.items()})
         place = {"epoch": epoch, "step": progress.step}
         progress.events.append({"event": "weights", **place, "digest": digest})
         if average:
             self.model.load_state_dict({**raw, **average})
+        if average and self.average is not None and not self.average.is_recent:
+            passes = self.order.list_passes(progress.epoch, self.processes.device)
+            measure_statistics(self.model, passes, self.seed)
         progress.stale += 1
         selections = dict.fromkeys(key for item in self.tasks.values() for key in item.selections)
         for selection in selections:
@@ -307,12 +333,11 @@ class Trainer:
     def _keep_best(self, selection: str, scores: Mapping[str, float], epoch: float) -> None:
         """Keep the weights with the best score (the mean over several tasks), or the last ones."""
         metrics = [self.tasks[name].task.metrics[0] for name in self.main_tasks]
-        metric, score = metrics[0], scores[self.main_tasks[0]]
-        if len(metrics) > 1:
-            metric = "accuracy"  # stands for any metric of which more is better
-            signs = [-1.0 if is_lower_better(name) else 1.0 for name in metrics]
-            values = [scores[name] for name in self.main_tasks]
-            score = sum(s * value for s, value in zip(signs, values, strict=True)) / len(values)
+        signs = [-1.0 if is_lower_better(name) else 1.0 for name in metrics]
+        values = [scores[name] for name in self.main_tasks]
+        signed = sum(s * value for s, value in zip(signs, values, strict=True)) / len(values)
+        # accuracy stands for any metric of which more is better
+        metric, score = (metrics[0], values[0]) if len(metrics) == 1 else ("accuracy", signed)
         best = self.progress.best.get(selection)
         keeps_last = selection == HONEST and self.recipe.kept_epoch == "last"
         if best is None or keeps_last or is_better(metric, score, best.score):
@@ -321,12 +346,25 @@ class Trainer:
             self.best_states[selection] = {name: v.clone() for name, v in state.items()}
             if selection == HONEST:
                 self.progress.stale = 0
+        if selection == HONEST:
+            self.progress.scores.append(signed)
 
     def _is_over(self) -> bool:
-        if self.progress.step == self.max_steps:
+        if self.progress.step == self.max_steps or self.progress.epoch > self.recipe.epochs:
             return True
         patience = self.recipe.patience
         return patience is not None and self.progress.stale >= patience
+
+    def _check_time(self) -> None:
+        """Write a checkpoint and raise TimeLimitError if the time is over and steps are left."""
+        if self.control.deadline is None or self._is_over():
+            return
+        if self.processes.add_value(float(self.control.is_late)) > 0:
+            self._save()
+            raise TimeLimitError(
+                f"{self.checkpoint}: the time limit ended the run after step {self.progress.step} "
+                f"of {self.num_steps}; the same command resumes it from this checkpoint."
+            )
 
     def _save(self) -> None:
         states: dict[str, Mapping[str, Tensor]] = {"model": self.model.state_dict()}
@@ -338,7 +376,7 @@ class Trainer:
         for name, objective in self.objectives.items():
             states[f"objective-{name}"] = objective.state()
         states |= {f"best-{name}": state for name, state in self.best_states.items()}
-        generators = self.processes.gather_states(get_random_state())
+        generators = self.processes.gather_random_states()
         if self.processes.is_first:
             save_checkpoint(self.checkpoint, self.progress, states, self.optimizer, generators)
         self.processes.wait()
@@ -348,7 +386,7 @@ class Trainer:
         self.progress, states = load_checkpoint(self.checkpoint, self.optimizer, rank)
         self.model.load_state_dict(states["model"])
         if self.average is not None:
-            self.average.restore(states["average"])
+            self.average.restore(states.get("average", {}))
         if self.scaler is not None:
             self.scaler.load_state_dict({name: v.item() for name, v in states[SCALER].items()})
         for name, objective in self.objectives.items():

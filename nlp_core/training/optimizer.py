@@ -1,28 +1,25 @@
-"""Optimisers, LAMB among them, and learning-rate schedules of a recipe."""
+"""Optimisers of a recipe, by name, and the weights that they do not move; LAMB is ours."""
 
 import inspect
-import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Adamax, AdamW, Optimizer
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import SGD, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam
 
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config.recipe import (
-    ConstantSchedule,
-    ExponentialSchedule,
-    OptimizerConfig,
-    Schedule,
-    WarmupConstantSchedule,
-    WarmupCosineSchedule,
-    WarmupLinearSchedule,
-)
+from nlp_core.config.optimizer import OPTIONS, OptimizerConfig, OptimizerName
 from nlp_core.encoders.pretrained import PretrainedEncoder
+from nlp_core.errors import ConfigError, suggest
+from nlp_core.models.graph import GraphModel
 
-FIRST_DECAY = 0.9  # of the mean gradient
+Groups = list[dict[str, Any]]  # Any: weights and their options, as torch has it
+BLOCKS = "blocks."
+FIRST_DECAY, SECOND_DECAY, LION_DECAY = 0.9, 0.999, 0.99
 
 # torch wraps the methods of an optimiser for its compiler, which the first call of one imports: 2 s
 # of a start-up, and nothing here is compiled. The mark says that these are wrapped already.
@@ -41,28 +38,57 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
 
     Each group carries `scale`, its factor on the learning rate.
     """
-    decay, groups = config.weight_decay, _group_weights(config, model)
-    more: dict[str, Any] = {} if config.eps is None else {"eps": config.eps}
-    if config.second_decay is not None:
-        more["betas"] = (FIRST_DECAY, config.second_decay)
-    # fused: one pass over memory, 0.17 of the time of the plain loop on a CPU
-    if config.name == "sgd":
-        momentum = config.momentum
-        sgd = SGD(groups, lr=config.lr, momentum=momentum, weight_decay=decay, fused=True)
-        if momentum:
-            # the fused one starts all of them or none, and a task's head may wait for its turn
-            for parameter in (item for group in sgd.param_groups for item in group["params"]):
-                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-        return sgd
-    if config.name == "adamax":
-        return Adamax(groups, lr=config.lr, weight_decay=decay)  # torch has no fused one
-    if config.name == "lamb":
-        return Lamb(groups, config.lr, weight_decay=decay, **more)
-    adam = Adam if config.name == "adam" else AdamW
-    return adam(groups, lr=config.lr, weight_decay=decay, fused=True, **more)
+    build = OPTIMIZERS[config.name]
+    options = _list_options(config)
+    return build(
+        _group_weights(config, model), lr=config.lr, weight_decay=config.weight_decay, **options
+    )
 
 
-def _group_weights(config: OptimizerConfig, model: nn.Module) -> list[dict[str, Any]]:
+def _list_options(config: OptimizerConfig) -> dict[str, Any]:
+    """Return the options that only some optimisers have, by torch's names."""
+    given = {
+        key: getattr(config, key)
+        for key, names in OPTIONS.items()
+        if config.name in names and getattr(config, key) is not None
+    }
+    first, second = given.pop("first_decay", None), given.pop("second_decay", None)
+    if first is not None or second is not None:
+        usual = LION_DECAY if config.name == "lion" else SECOND_DECAY
+        given["betas"] = (
+            FIRST_DECAY if first is None else first,
+            usual if second is None else second,
+        )
+    if "decoupled" in given:
+        given["decoupled_weight_decay"] = given.pop("decoupled")
+    return given | ({"momentum": config.momentum} if config.name == "sgd" else {})
+
+
+def _build_sgd(groups: Groups, *, momentum: float, **options: Any) -> Optimizer:  # Any: of torch
+    sgd = SGD(groups, momentum=momentum, fused=True, **options)
+    if momentum:
+        # the fused one starts all of them or none, and a task's head may wait for its turn
+        for parameter in (item for group in sgd.param_groups for item in group["params"]):
+            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd
+
+
+def _build_lion(groups: Groups, **options: Any) -> Optimizer:  # Any: of the library
+    from lion_pytorch import Lion  # here, since few runs need it
+
+    built: Optimizer = Lion(groups, **options)
+    return built
+
+
+def _build_schedule_free(groups: Groups, **options: Any) -> Optimizer:  # Any: of the library
+    from schedulefree import AdamWScheduleFree  # here, since few runs need it
+
+    built: Optimizer = AdamWScheduleFree(groups, foreach=False, **options)
+    built.train()  # type: ignore[attr-defined]
+    return built
+
+
+def _group_weights(config: OptimizerConfig, model: nn.Module) -> Groups:
     """Return the trained weights by their learning rate and decay; word embeddings come last."""
     words = {id(p) for m in model.modules() if isinstance(m, WordEmbedding) for p in m.parameters()}
     scales = dict.fromkeys(words, config.embedding_lr_scale)
@@ -88,49 +114,47 @@ def _group_weights(config: OptimizerConfig, model: nn.Module) -> list[dict[str, 
     ]
 
 
-@dataclass(frozen=True)
-class LearningRate:
-    """The learning rate at each step; `max_steps` may end training before the last epoch."""
+def freeze_weights(model: GraphModel, patterns: Sequence[str]) -> None:
+    """Leave the weights that patterns name out of training.
 
-    schedule: Schedule
-    peak: float
-    steps_per_epoch: int
-    epochs: int
-    max_steps: int | None = None
+    A pattern names weights as model.safetensors does, without `blocks.`: `encoder` is a whole
+    layer, `encoder.*.layer.[0-5].*` a part of it.
 
-    @property
-    def num_steps(self) -> int:
-        total = self.steps_per_epoch * self.epochs
-        return total if self.max_steps is None else min(total, self.max_steps)
+    Raises:
+        ConfigError: a pattern names no weight, or nothing is left to train.
+    """
+    names = {name.removeprefix(BLOCKS): item for name, item in _list_weights(model)}
+    for pattern in patterns:
+        found = [item for name, item in names.items() if _is_named(name, pattern)]
+        if not found:
+            known = [*model.blocks, *(f"heads.{name}" for name in model.heads)]
+            raise ConfigError(
+                f"{model.plan.where}: the recipe's frozen: found '{pattern}', which names no "
+                f"weight of the model. {suggest(pattern, known)}"
+            )
+        for item in found:
+            item.requires_grad_(False)
+    if not any(item.requires_grad for item in model.parameters()):
+        raise ConfigError(
+            f"{model.plan.where}: the recipe's frozen: found {', '.join(patterns)}, which leaves "
+            "no weight to train; leave some out."
+        )
 
-    def at(self, step: int) -> float:
-        match self.schedule:
-            case ConstantSchedule():
-                return self.peak
-            case WarmupConstantSchedule(warmup=warmup):
-                return self._rise(step, warmup) or self.peak
-            case WarmupLinearSchedule(warmup=warmup):
-                left, fall = self._count_fall(step, warmup)
-                return self._rise(step, warmup) or self.peak * left / fall
-            case WarmupCosineSchedule(warmup=warmup):
-                left, fall = self._count_fall(step, warmup)
-                return (
-                    self._rise(step, warmup)
-                    or self.peak * (1 - math.cos(math.pi * left / fall)) / 2
-                )
-            case ExponentialSchedule(gamma=gamma, start_epoch=start, min_lr=floor):
-                finished = step // self.steps_per_epoch
-                return max(self.peak * gamma ** max(finished - start + 1, 0), floor)
 
-    def _rise(self, step: int, warmup: float) -> float:
-        """Return the learning rate of a step of the warm-up; 0 after it."""
-        rise = math.ceil(self.num_steps * warmup)
-        return self.peak * (step + 1) / rise if step < rise else 0.0
+def hold_frozen_statistics(model: nn.Module) -> None:
+    """Let batch normalisations with frozen weights keep their statistics in a training step."""
+    for module in model.modules():
+        own = [item.requires_grad for item in module.parameters(recurse=False)]
+        if isinstance(module, _BatchNorm) and own and not any(own):
+            module.eval()
 
-    def _count_fall(self, step: int, warmup: float) -> tuple[int, int]:
-        """Return the steps from this one to the end, and all those after the warm-up."""
-        rise = math.ceil(self.num_steps * warmup)
-        return self.num_steps - step, max(self.num_steps - rise, 1)
+
+def _list_weights(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    return model.named_parameters(remove_duplicate=False)
+
+
+def _is_named(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
 
 
 @torch.no_grad()
@@ -142,36 +166,6 @@ def update_weights(optimizer: Optimizer) -> None:
 def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = lr * group["scale"]
-
-
-class WeightAverage:
-    """An exponential moving average of a model's floating-point state.
-
-    a <- d a + (1 - d) w with d = min(decay, (1 + n) / (10 + n)) after n updates, so that the first
-    weights are forgotten soon.
-    """
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.state = {name: value.clone() for name, value in _floating(model).items()}
-
-    @torch.no_grad()
-    def update(self, model: nn.Module, num_updates: int) -> None:
-        decay = min(self.decay, (1 + num_updates) / (10 + num_updates))
-        current = _floating(model)
-        torch._foreach_lerp_(list(self.state.values()), list(current.values()), 1 - decay)
-
-    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
-        for name, average in self.state.items():
-            average.copy_(state[name])
-
-
-def _floating(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {
-        name: value.detach()
-        for name, value in model.state_dict().items()
-        if value.is_floating_point()
-    }
 
 
 class Lamb(Optimizer):
@@ -223,3 +217,19 @@ class Lamb(Optimizer):
         size, length = float(parameter.norm()), float(update.norm())
         trust = size / length if size > 0 and length > 0 else 1.0
         parameter.sub_(update, alpha=group["lr"] * trust)
+
+
+# fused: one pass over memory, 0.17 of the time of the plain loop on a CPU; the others have none
+OPTIMIZERS: Mapping[OptimizerName, Callable[..., Optimizer]] = {
+    "sgd": _build_sgd,
+    "adam": partial(Adam, fused=True),
+    "adamw": partial(AdamW, fused=True),
+    "adamax": Adamax,
+    "lamb": Lamb,
+    "radam": RAdam,
+    "nadam": NAdam,
+    "adagrad": partial(Adagrad, fused=True),
+    "adafactor": Adafactor,
+    "lion": _build_lion,
+    "adamw_schedule_free": _build_schedule_free,
+}

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from nlp_core.blocks.random_state import get_random_state
 from nlp_core.training.determinism import CPU, find_device
 
 T = TypeVar("T")
@@ -62,8 +63,9 @@ class Processes:
             return value
         return float(self._add(torch.tensor(value, dtype=torch.float64)))
 
-    def gather_states(self, state: Tensor) -> list[Tensor]:
-        """Return a state of each process, in the order of their ranks."""
+    def gather_random_states(self) -> list[Tensor]:
+        """Return the state of torch's generator in each process, in the order of their ranks."""
+        state = get_random_state()
         if self.count == 1:
             return [state]
         from accelerate.utils import gather

@@ -6,6 +6,7 @@ from nlp_core.files import format_line, replacing_folder, write_text
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import save_model
 from nlp_core.prediction.split_prediction import SplitPredictions, predict
+from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trained, Trainer
 from nlp_core.training.processes import Processes
@@ -14,7 +15,15 @@ from nlp_core.training.task_run import HONEST, TaskRun
 from nlp_core.training.work import show_progress
 
 
-def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Processes) -> None:
+def train_run(
+    run: Run,
+    seed: int,
+    target: Path,
+    checkpoint: Path,
+    *,
+    processes: Processes,
+    control: RunControl | None = None,
+) -> None:
     """Train one seed into a folder, which appears whole at the end.
 
     Args:
@@ -24,6 +33,7 @@ def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Pr
 
     Raises:
         TrainingError: a loss is not finite.
+        TimeLimitError: the time is over; the checkpoint is written.
     """
     seed_everything(seed)
     model, featurizers, tasks = prepare_tasks(run, seed)
@@ -35,8 +45,10 @@ def train_run(run: Run, seed: int, target: Path, checkpoint: Path, processes: Pr
         checkpoint=checkpoint,
         max_steps=run.max_steps,
         processes=processes,
+        control=control,
     )
-    with show_progress(f"{run.name} seed {seed}", trainer.num_steps) as on_step:
+    title = f"{run.name} seed {seed}"
+    with show_progress(title, trainer.num_steps, shown=processes.is_first) as on_step:
         trained = trainer.run(on_step)
     if not processes.is_first:
         return

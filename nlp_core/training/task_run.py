@@ -3,11 +3,12 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nlp_core.config.recipe import RecipeConfig
@@ -80,10 +81,32 @@ class BatchOrder:
         self.tasks = tasks
         self.recipe = recipe
         self.seed = seed
-        self.sizes = {
-            name: item.count_batches(self._find_batch_size(name)) for name, item in tasks.items()
-        }
-        self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
+        self._sizes: dict[int, dict[str, int]] = {}
+
+    @property
+    def steps_per_epoch(self) -> int | list[int]:
+        """The steps of an epoch; those of each epoch if they differ."""
+        mixing, epochs = self.recipe.mixing, self.recipe.epochs
+        if not self._differs:
+            return count_steps(mixing, self.count_batches(1))
+        return [count_steps(mixing, self.count_batches(epoch)) for epoch in range(1, epochs + 1)]
+
+    @property
+    def _differs(self) -> bool:
+        """Whether epochs have different numbers of batches."""
+        return self.recipe.batch_tokens is not None or self.recipe.batch_growth is not None
+
+    def count_batches(self, epoch: int) -> dict[str, int]:
+        """Return by task the batches of a pass over its training split, as an epoch has them."""
+        epoch = epoch if self._differs else 1
+        if epoch not in self._sizes:
+            self._sizes[epoch] = {
+                name: item.count_batches(self._find_batch_size(name, epoch))
+                if self.recipe.batch_tokens is None
+                else len(self.order_task(name, epoch))
+                for name, item in self.tasks.items()
+            }
+        return self._sizes[epoch]
 
     def order_epoch(self, epoch: int) -> list[tuple[str, NDArray[np.int64]]]:
         """Return task and rows of each step of an epoch, counted from 1."""
@@ -91,27 +114,43 @@ class BatchOrder:
         if mixing is None:
             (name,) = self.tasks
             return [(name, rows) for rows in self.order_task(name, epoch)]
-        steps = order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+        sizes = self.count_batches(epoch)
+        steps = order_tasks(mixing, sizes, seed=self.seed, epoch=epoch, epochs=epochs)
         drawn = {
             name: iter(
-                draw_batches(partial(self.order_task, name), count, epoch=epoch, epochs=epochs)
+                draw_batches(
+                    partial(self.order_task, name, epoch), count, epoch=epoch, epochs=epochs
+                )
             )
             for name, count in Counter(steps).items()
         }
         return [(name, next(drawn[name])) for name in steps]
 
-    def order_task(self, name: str, epoch: int) -> Batches:
-        """Return the batches of a pass over a task's training split."""
+    def order_task(self, name: str, epoch: int, number: int | None = None) -> Batches:
+        """Return the batches of a pass over a task's training split.
+
+        Args:
+            epoch: whose batch size they have.
+            number: of the pass, from 1; None: that of the epoch.
+        """
         item = self.tasks[name]
         group = item.group
         order = order_training_batches if group is None else partial(order_training_groups, group)
         return order(
             item.train.lengths,
-            batch_size=self._find_batch_size(name),
+            batch_size=self._find_batch_size(name, epoch),
             bucket_batches=self.recipe.bucket_batches,
             seed=self.seed,
-            epoch=epoch,
+            epoch=number or epoch,
+            most_tokens=self.recipe.batch_tokens,
         )
+
+    def list_passes(self, epoch: int, device: torch.device) -> Iterator[Callable[[], object]]:
+        """Yield calls that each pass a batch of an epoch through the model of its task."""
+        for number, (name, rows) in enumerate(self.order_epoch(epoch)):
+            item = self.tasks[name]
+            batch = item.train.draw(self.seed, number).batch(rows).to(device)
+            yield partial(item.model, batch, informed=True)
 
     def count_planned(self, num_steps: int) -> Counter[str]:
         """Return the steps of each task in the first steps of the run."""
@@ -119,13 +158,19 @@ class BatchOrder:
         if mixing is None:
             return Counter(dict.fromkeys(self.tasks, num_steps))
         orders = (
-            order_tasks(mixing, self.sizes, seed=self.seed, epoch=epoch, epochs=epochs)
+            order_tasks(
+                mixing, self.count_batches(epoch), seed=self.seed, epoch=epoch, epochs=epochs
+            )
             for epoch in range(1, epochs + 1)
         )
         return Counter(itertools.islice(itertools.chain.from_iterable(orders), num_steps))
 
-    def _find_batch_size(self, name: str) -> int:
-        return (self.recipe.task_batch_sizes or {}).get(name, self.recipe.batch_size)
+    def _find_batch_size(self, name: str, epoch: int) -> int:
+        recipe = self.recipe
+        size = (recipe.task_batch_sizes or {}).get(name, recipe.batch_size)
+        if recipe.batch_growth is None:
+            return size
+        return max(int(size * recipe.batch_growth.find_factor(recipe.batch_size, epoch) + 0.5), 1)
 
 
 def list_selections(task: Task) -> dict[str, str]:

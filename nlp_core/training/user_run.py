@@ -7,6 +7,7 @@ under a digest of all that the weights depend on, and the same call goes on from
 import logging
 import os
 import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -19,8 +20,9 @@ from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import score_predictions
 from nlp_core.prediction.trained_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
+from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import describe_machine
-from nlp_core.training.processes import Processes
+from nlp_core.training.processes import find_processes
 from nlp_core.training.run import FinishedSeed, Run
 from nlp_core.training.seed_run import train_run
 from nlp_core.training.start import digest_init
@@ -102,28 +104,45 @@ class UserRun(Run):
         )
 
 
-def train_user_run(run: UserRun) -> dict[str, Any]:
+def train_user_run(run: UserRun, control: RunControl | None = None) -> dict[str, Any]:
     """Train, and return the best epoch and the metrics of each split that was measured.
+
+    Of several processes, the first one returns them, and the others return nothing.
+
+    Args:
+        control: time limit and profile.
 
     Raises:
         TrainingError: a loss is not finite, or another process trains into the folder.
+        TimeLimitError: the time is over; the checkpoint is kept.
     """
+    processes = find_processes()
     work = run.output.with_name(f"{run.output.name}.work")
     checkpoint = work / f"{run.key[:16]}.safetensors"
-    with locked(work, "model"):
-        for other in work.glob("*.safetensors"):
-            if other != checkpoint:
-                log.info("train start afresh: the run that was killed here had other settings")
-                other.unlink()
-        if checkpoint.exists():
-            log.info("train go on from the checkpoint of the run that was killed here")
+    with locked(work, "model") if processes.is_first else nullcontext():
+        if processes.is_first:
+            _clear_work(work, checkpoint)
+        processes.wait()
         try:
-            train_run(run, run.seed, run.output, checkpoint, Processes())
+            train_run(run, run.seed, run.output, checkpoint, processes=processes, control=control)
         finally:
-            if not list(work.glob("*.safetensors")):
+            if processes.is_first and not list(work.glob("*.safetensors")):
                 shutil.rmtree(work, ignore_errors=True)
+    processes.wait()
+    if not processes.is_first:
+        return {}
     found = read_mapping(run.output / METRICS)
     measured = found["metrics"].items()
     # in the order of the task, which a file does not keep
     metrics = {split: {name: item[name] for name in run.task.metrics} for split, item in measured}
     return found | {"metrics": metrics}
+
+
+def _clear_work(work: Path, checkpoint: Path) -> None:
+    """Remove the checkpoints of other settings."""
+    for other in work.glob("*.safetensors"):
+        if other != checkpoint:
+            log.info("train start afresh: the run that was killed here had other settings")
+            other.unlink()
+    if checkpoint.exists():
+        log.info("train go on from the checkpoint of the run that was killed here")

@@ -43,9 +43,9 @@ def locked(work: Path, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def show_progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+def show_progress(title: str, total: int, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the steps done; it draws a bar on a terminal."""
-    if not sys.stderr.isatty():
+    if not shown or not sys.stderr.isatty():
         yield lambda step: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
