@@ -114,6 +114,7 @@ def test_each_kind_of_a_source_has_a_format() -> None:
         "pair_regression": ["tsv"],
         "ranking": ["tsv", "wikiqa"],
         "regression": ["tsv"],
+        "retrieval": ["squad_paragraphs", "tsv", "wikiqa"],
         "span": ["squad"],
         "tagging": ["conll"],
     }

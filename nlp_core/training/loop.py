@@ -30,7 +30,7 @@ from nlp_core.training.optimizer import (
     update_weights,
 )
 from nlp_core.training.processes import Processes
-from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun
+from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun, refuse_parts
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,8 @@ class Trainer:
         self.validate_every = validate_every
         self.order = BatchOrder(self.tasks, recipe, seed)
         self.optimizer = build_optimizer(recipe.optimizer, model)
+        if (recipe.accumulate or 1) * self.processes.count > 1:
+            refuse_parts(model)
         self.average = WeightAverage(model, recipe.ema_decay) if recipe.ema_decay else None
         self.learning_rate = LearningRate(
             recipe.schedule,
@@ -135,6 +137,9 @@ class Trainer:
         Raises:
             TrainingError: a loss is not finite, or a task got no step.
         """
+        if self.num_steps == 0:
+            self._validate(0.0)
+            return Trained(self.best_states, self.progress)
         self._refuse_idle_tasks(self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():
