@@ -161,7 +161,7 @@ def test_an_encoder_is_measured_without_training(tmp_path: Path) -> None:
             "x.tsv: expected a name that ends in .jsonl",
         ),
         (["predict", "faq", "--data", "pairs.tsv", "-o", "x.tsv"], "found a model for retrieval"),
-        (["export", "faq", "--data", "pairs.tsv", "--to", "x"], "found a model for retrieval"),
+        (["export", "faq", "--data", "pairs.tsv", "--to", "x"], "searches an index of passages"),
     ],
 )
 def test_mistakes_are_reported(

@@ -34,7 +34,7 @@ from nlp_core.export.reading import (
     WordForm,
 )
 from nlp_core.models.features import Featurizer
-from nlp_core.models.plan import LayerPlan, ModelPlan, find_source
+from nlp_core.models.plan import LayerPlan, find_source
 from reglue_runtime.text import SPECIAL
 
 Note = dict[str, Any]  # Any: JSON
@@ -102,7 +102,6 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
         ConfigError: a layer reads something that no bundle can make.
     """
     plan, found = featurizer.plan, InputPlan()
-    _refuse_towers(plan)
     by_column: dict[str, list[LayerPlan]] = {}
     for layer in plan.raw_layers:
         by_column.setdefault(plan.inputs[layer.inputs[0]], []).append(layer)
@@ -131,15 +130,6 @@ def plan_inputs(featurizer: Featurizer) -> InputPlan:
         for name in words.keys() - looked_up.keys():
             _add_other(found, source, words[name], featurizer, plan.inputs)
     return found
-
-
-def _refuse_towers(plan: ModelPlan) -> None:
-    for name, head in plan.heads.items():
-        if head.head.separate:
-            raise ConfigError(
-                f"{plan.where}: head '{name}': found a model for retrieval, expected one that "
-                "predicts each input by itself; write an index with `reglue index`."
-            )
 
 
 def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:
