@@ -150,6 +150,11 @@ class Kind:
         """Whether rows are candidates of questions."""
         return GROUP in self.column_names
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether a candidate is searched for among many passages, and its rank is predicted."""
+        return self.targets[0].answer == "count"
+
 
 KINDS: Registry[Kind] = Registry("kind")
 
@@ -214,6 +219,17 @@ RANKING = register(
         ),
     )
 )
+
+RETRIEVAL = register(
+    replace(
+        RANKING,
+        name="retrieval",
+        targets=(Target(LABEL, "count", "text"),),
+        cuts=("row", *PAIR_TEXTS),
+        user_file=UserFile(("mrr@10", "recall@10", "ndcg@10"), texts=PAIR_TEXTS, keys=(GROUP,)),
+    )
+)
+"""A row is a query and a passage that answers it or, labelled as wrong, a hard negative of it."""
 
 MULTI_LABEL = register(
     Kind(

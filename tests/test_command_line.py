@@ -13,6 +13,7 @@ from nlp_core.cli.program import find_commands
 from nlp_core.models.plugin import REGISTRIES
 from tests.console import DOCS, ROOT, Example, read_examples, run_reglue
 from tests.test_plugin import SCALE
+from tests.test_retrieval import write_queries
 from tests.user_files import WORDS, write_conll, write_tsv
 
 PAGE = DOCS / "command-line.md"
@@ -39,6 +40,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for city in ["Rome", "Oslo", "Bonn", "Kyiv"] * 6
     ]
     (folder / "flights.jsonl").write_text("".join(json.dumps(row) + "\n" for row in flights))
+    write_queries(folder / "faq.tsv")
     (folder / "small.vec").write_text("2 3\nsoup 1 2 3\nbill 4 5 6\n")
     (folder / "scale.py").write_text(SCALE.format(name="page_scale"))
     data = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}

@@ -15,6 +15,7 @@ GLUE = ["ax", "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnl
 SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_vectors"]
 SLU = ["atis", "snips"]
 SQUAD = ["squad", "squad2"]
+RETRIEVAL = ["squad_retrieval", "wikiqa_retrieval"]
 TASK: dict[str, Any] = {
     "kind": "classification",
     "reader": {"name": "tsv", "texts": ["text"], "label": "label"},
@@ -53,7 +54,7 @@ def test_registry_holds_every_source() -> None:
     others += ["anli", "anli_dev", "ax_categories", "fever", "scitail", "snli", "trec", "xnli"]
     others += ["sample_languages", "boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
     corpora = ["classic_books", "enwiki"]
-    names = sorted([*BIOMEDICAL, *GLUE, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
+    names = sorted([*BIOMEDICAL, *GLUE, *RETRIEVAL, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
     assert sorted(read_registry(SOURCES)) == names
 
 

@@ -114,6 +114,7 @@ def test_each_kind_of_a_source_has_a_format() -> None:
         "pair_regression": ["jsonl", "tsv"],
         "ranking": ["copa", "multirc", "record", "tsv", "wikiqa"],
         "regression": ["jsonl", "tsv"],
+        "retrieval": ["squad_paragraphs", "tsv", "wikiqa"],
         "span": ["squad"],
         "tagging": ["conll"],
     }

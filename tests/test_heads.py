@@ -29,6 +29,7 @@ KINDS = {
     "pair_regression",
     "ranking",
     "regression",
+    "retrieval",
     "span",
     "tagging",
 }
@@ -56,6 +57,8 @@ ROWS = [
     Row("listwise_ranking", {"hidden_dims": [5]}),
     Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
     Row("regression", {"output": "sigmoid", "low": 0.0, "high": 5.0}),
+    Row("retrieval", {}, num_labels=2),
+    Row("retrieval", {"similarity": "dot", "temperature": 1.0}, num_labels=2),
     Row("san_classification", {"steps": 3, "dropout": 0.0}),
     Row("san_classification", {"steps": 1, "class_weights": [0.5, 1.0, 2.0]}),
     Row("san_classification", {"loss": {"name": "focal"}, "dropout": 0.3, "step_dropout": 0.5}),
@@ -162,6 +165,9 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
     x = torch.randn(3, DIM, generator=generator).double().requires_grad_()
     if "regression" in head.kinds:
         return Batch(x, torch.tensor([0.0, 2.5, 5.0]).double(), None)
+    if head.separate:
+        place = torch.tensor([[4, 0], [4, 1], [5, 2]])
+        return Batch(x, torch.tensor([1, 0, 1]), None, place)
     if head.grouped:
         return Batch(x, torch.tensor([1, 0, 1]), None, torch.tensor([4, 4, 4]))
     if "multi_label" in head.kinds:
@@ -248,6 +254,9 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         assert decoded.probability.shape == (3, row.num_labels)
     elif batch.mask is not None and batch.parts is None:
         assert scores.shape == (*batch.target.shape, LABELS)
+        assert decoded.probability is None
+    elif head.separate:
+        assert scores.shape == (3, 3)
         assert decoded.probability is None
     elif head.kinds & {"regression", "pair_regression"}:
         assert scores.shape == (3,)

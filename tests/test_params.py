@@ -59,7 +59,7 @@ def put(path: str, value: object) -> Change:
         (put("groups", {"both": ["rte", "rte"]}), "groups.both: found 'rte' twice"),
         (put("experiments.rte_bilstm.seeds", []), "experiments.rte_bilstm.seeds: found []"),
         (put("experiments.rte_bilstm.seeds", ["1"]), "found '1'"),
-        (put("recipes.fast.epochs", 0), "recipes.fast.epochs: found 0"),
+        (put("recipes.fast.epochs", -1), "recipes.fast.epochs: found -1"),
         (put("recipes.fast.epoch", 3), "recipes.fast.epoch: unknown key. Did you mean 'epochs'?"),
         (put("recipes.fast.batch_size", "32"), "recipes.fast.batch_size: found '32'"),
         (put("recipes.fast.optimizer.name", "adan"), "found 'adan'. Did you mean 'adam'?"),

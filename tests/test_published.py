@@ -9,12 +9,13 @@ from nlp_core.config.params import read_params
 from nlp_core.config.published import PartConfig, PublishedTable, read_published
 from nlp_core.errors import ConfigError
 from nlp_core.metrics import METRICS
+from nlp_core.metrics.base import DEPTH
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "reports" / "published").glob("*.yaml"))
 TIMES = {"gain", "latency", "lead", "ratio", "score", "size", "speed"}
 """What a table of times has instead of splits."""
-NAMES = {name for metrics in METRICS.values() for name in metrics}
+NAMES = {name.removesuffix(DEPTH) for metrics in METRICS.values() for name in metrics}
 
 
 def read_changed(tmp_path: Path, old: str, new: str) -> PublishedTable:

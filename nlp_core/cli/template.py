@@ -14,6 +14,7 @@ from nlp_core.kinds import (
     PAIR_REGRESSION,
     RANKING,
     REGRESSION,
+    RETRIEVAL,
     SPAN,
     TAGGING,
 )
@@ -27,6 +28,7 @@ TEMPLATES = {
     "similarity": PAIR_REGRESSION,
     "ranking": RANKING,
     MULTIPLE_CHOICE: RANKING,
+    "retrieval": RETRIEVAL,
     "tagging": TAGGING,
     "intent_slots": INTENT_SLOTS,
     "reading": SPAN,
@@ -39,6 +41,7 @@ LEARNT = {
     "matching": "A label per pair of texts",
     "similarity": "A number per pair of texts",
     "ranking": "The candidates that answer a question",
+    "retrieval": "Which passages answer a query, of all passages",
     MULTIPLE_CHOICE: "The candidate of a row that answers its question",
     "tagging": "A tag per word",
     "intent_slots": "A label per sentence and a tag per word",
@@ -64,6 +67,7 @@ HEAD_OF = {
     MULTIPLE_CHOICE: "listwise_ranking",
 }
 """The head of a template; classification of all others."""
+TOWERS = {"label": {"head": "retrieval", "inputs": ["query", "passage"]}}
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """Minimum of rows for each batch size."""
 WANTED_STEPS = 2_000
@@ -114,6 +118,8 @@ def build_template(
 
 
 def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any], dict[str, Any]]:
+    if TEMPLATES[name].is_searched:
+        return _build_encoder_towers(encoder), TOWERS
     has_words = not TEMPLATES[name].texts
     column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
     size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
@@ -135,6 +141,19 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     elif has_words:
         heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
     return {"inputs": {"texts": column}, "layers": layers}, heads
+
+
+def _build_encoder_towers(encoder: EncoderSize) -> dict[str, Any]:
+    size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
+    return {
+        "inputs": {"first": "text_a", "second": "text_b"},
+        "layers": [
+            {"name": "encoder", "block": "pretrained_encoder", "inputs": ["first"], **size},
+            {"name": "encoder_b", "block": "encoder", "inputs": ["second"]},
+            {"name": "query", "block": "pooling", "inputs": ["encoder"], "pool": "mean"},
+            {"name": "passage", "block": "pooling", "inputs": ["encoder_b"], "pool": "mean"},
+        ],
+    }
 
 
 def fit_training(rows: int) -> dict[str, int]:
@@ -161,6 +180,8 @@ def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
     if name == "intent_slots":
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
         return "tokens", {"label": label, **tags}
+    if TEMPLATES[name].is_searched:
+        return "towers", TOWERS
     if name == "reading":
         return "question", {"answer": {"head": "span", "inputs": ["begins", "ends"]}}
     if name in ("matching", "similarity", "ranking", MULTIPLE_CHOICE):

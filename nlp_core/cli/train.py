@@ -134,7 +134,8 @@ def run(options: argparse.Namespace) -> None:
         return
     show_metrics(done["metrics"])
     print(f"\n{output}: the weights of epoch {done['best_epoch']:g}.")
-    print(f"Next: reglue predict {output}")
+    is_searched = user_run.task.kind.is_searched
+    print(f"Next: reglue {'index' if is_searched else 'predict'} {output}")
 
 
 def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:

@@ -24,6 +24,8 @@ from nlp_core.kinds import KINDS, SPAN_LABELS, Kind
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RelativePath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
 HELD_OUT = "held_out"
+Searched = Literal["split", "all"]
+"""Which passages the queries of a split are searched in: those of the split, or of all splits."""
 
 
 def _find_kind(value: object) -> Kind:
@@ -141,9 +143,9 @@ class HeldOutConfig(ClosedModel):
     share: Part
     """Share of the train rows (of the sentences, by phrase_root)."""
     seed: Whole
-    by: Literal["row", "text_a", "phrase_root", "article", "paragraph"]
-    """What stays together: a row, all rows with the same first text, all phrases of a sentence, or
-    (span only) all questions on an article or paragraph."""
+    by: Literal["row", "text_a", "text_b", "phrase_root", "article", "paragraph"]
+    """What stays together: a row, all rows with the same first text or (retrieval only) second
+    text, all phrases of a sentence, or (span only) all questions on an article or paragraph."""
 
 
 class TaskConfig(ClosedModel):
@@ -180,6 +182,8 @@ class TaskConfig(ClosedModel):
     further_report_splits: list[Name] = Field(default_factory=list)
     """Splits that a table reports in addition, such as the mismatched one of MNLI."""
     held_out: HeldOutConfig | None = None
+    searched: Searched | None = None
+    """retrieval: the passages that a query is searched in, of its `split`, or of `all` splits."""
 
     @model_validator(mode="after")
     def _check_labels(self) -> "TaskConfig":
@@ -197,6 +201,11 @@ class TaskConfig(ClosedModel):
             raise ValueError(
                 f"found scheme {self.scheme} with kind {self.kind}; tagging and intent_slots need "
                 "one, no other kind has it."
+            )
+        if kind.is_searched != (self.searched is not None):
+            raise ValueError(
+                f"searched: found {self.searched} with kind {self.kind}; retrieval needs it, no "
+                "other kind has it."
             )
         if kind.has_passages and self.labels not in (SPAN_LABELS[:1], SPAN_LABELS):
             raise ValueError(

@@ -186,7 +186,8 @@ class RecipeConfig(ClosedModel):
     schedule: Schedule
     batch_size: Count
     """Examples per step; whole questions where the head compares candidates."""
-    epochs: Count
+    epochs: Whole
+    """Passes over the training split; 0: the model is measured as it starts."""
     validations_per_epoch: Count = 1
     """How often per epoch the selecting metric is measured and a checkpoint kept."""
     patience: Count | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nlp_core.config.base import ClosedModel, Count, Name, Positive, Text
+from nlp_core.config.base import ClosedModel, Count, Name, Positive, Text, Whole
 from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.config.dataset import KindField, TaskConfig
 from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
@@ -27,7 +27,8 @@ class DataConfig(ClosedModel):
 
     kind: KindField
     """What is learned: one label, several labels or a number of a text; a label or a number of a
-    pair; a ranking of candidates; tags; a label and tags; the span that answers a question."""
+    pair; a ranking of candidates; tags; a label and tags; the span that answers a question; which
+    passages answer a query, of all passages."""
     format: Format
     """tsv, csv, jsonl (an object per line), parquet, conll (a token per line), or squad (SQuAD's
     JSON, kind span only)."""
@@ -35,12 +36,13 @@ class DataConfig(ClosedModel):
     """Column of the text, or of both texts; for tags, column of the tokens. Columns without names
     (no header, conll) are called "1", "2" ..."""
     label: str
-    """Column of the label, the labels or the number; for tagging of the tags."""
+    """Column of the label, the labels or the number; for tagging of the tags. retrieval: column
+    that says whether the passage answers the query; empty if each one does."""
     tags: str | None = None
     """intent_slots: column of the tags."""
     group: str | None = None
-    """ranking: column with the id of a candidate's question; null: consecutive rows with the same
-    first text are one question."""
+    """ranking, retrieval: column with the id of a candidate's question; null: consecutive rows with
+    the same first text are one question."""
     choices: Annotated[list[str], Field(min_length=2)] | None = None
     """ranking: columns of the candidates of a row's question, one of which is right; `texts` is
     then the question, in one column or in two that are joined. null: one candidate per row."""
@@ -107,6 +109,8 @@ class DataConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_columns(self) -> "DataConfig":
+        if not self.label and not self.kind.is_searched:
+            raise ValueError("label: found nothing; only retrieval can do without a label.")
         num_texts = len(self.text_names)
         if len(self.texts) != num_texts and not self.choices:
             raise ValueError(f"texts: found {self.texts}; the kind {self.kind} needs {num_texts}.")
@@ -281,7 +285,7 @@ class TrainingConfig(RecipeConfig):
     optimizer: UsualOptimizerConfig = UsualOptimizerConfig()
     schedule: Schedule = WarmupLinearSchedule(name="warmup_linear", warmup=0.1)
     batch_size: Count = 32
-    epochs: Count = 10
+    epochs: Whole = 10
     patience: Count | None = 3
     clip_norm: Positive | None = 5.0
     max_steps: Count | None = None

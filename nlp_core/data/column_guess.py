@@ -26,6 +26,7 @@ LABEL_NAMES = (
     "label labels class category categories target sentiment intent topic topics rating stars "
     "score similarity gold y is_duplicate tag tags"
 )
+RELEVANCE_NAMES = f"relevant relevance is_relevant correct right {LABEL_NAMES}"
 SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
 TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
 ENTITY_NAMES = f"entities spans {TAG_NAMES}"
@@ -82,7 +83,8 @@ class Look:
 
 def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     """Return the roles of columns, given some values of each; too few columns are a GuessError."""
-    wanted = len(kind.user_file.texts) + 1 + (kind.user_file.tags is not None)
+    has_label = not kind.is_searched
+    wanted = len(kind.user_file.texts) + has_label + (kind.user_file.tags is not None)
     if len(columns) < wanted:
         raise GuessError(
             f"found {len(columns)} column{'s' * (len(columns) != 1)} ({', '.join(columns)}), "
@@ -96,6 +98,14 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     pair = _find_pair(rest) if kind.num_texts > 1 else []
     doubts: dict[str, str] = {}
     others = [name for name in rest if name not in pair]
+    if kind.is_searched:
+        label = find_name(RELEVANCE_NAMES, others) or ""
+        texts = pair or choose_texts(looks, [name for name in rest if name != label], 2, doubts)
+        short = [name for name in others if looks[name].words <= LONGEST_LABEL / 2]
+        unused = [name for name in short if name not in texts and not looks[name].is_count]
+        if unused and not label:
+            doubts["label"] = f"could be {', '.join(unused)}; without one each passage is right"
+        return Roles(texts, label, group=group, doubts=doubts)
     if not others:
         raise GuessError(f"found no label column among {', '.join(columns)}")
     label = _choose_label(looks, others, kind, doubts)

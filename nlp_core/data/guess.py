@@ -243,7 +243,7 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
             name = next(iter(nested))
             advice = f"'{name}' is nested and not read: make columns of it."
         raise DataError(f"{path}: {err}. {advice}") from err
-    chosen = [*roles.texts, roles.label, roles.tags]
+    chosen = [*roles.texts, roles.tags] + [roles.label] * (not kind.is_searched)
     if "" in columns and "" in chosen and (kind.has_label or kind.has_tags):
         raise DataError(
             f"{path}: found a column without a name that seems to be of texts, labels or tags; "
@@ -350,6 +350,9 @@ def _explain(
         reasons["choices"] = f"{len(data.choices)} candidates a row"
         reasons["label"] = f"the right one, by {', '.join(data.choice_names)}"
         return reasons, doubts
+    if not roles.label:
+        reasons["label"] = "no column of labels, so each passage answers its query"
+        return reasons, doubts
     values = columns[roles.label]
     if data.kind.is_number:
         numbers = [float(value) for value in values]
@@ -361,7 +364,7 @@ def _explain(
     names = sorted({name_label(value) for value in values})
     shown = ", ".join(names[:SHOWN_LABELS]) + (", ..." if len(names) > SHOWN_LABELS else "")
     reasons["label"] = f"{len(names)} label{'s' * (len(names) != 1)}: {shown}"
-    if len(names) < 2:
+    if len(names) < 2 and not data.kind.is_searched:
         doubts["label"] = f"{reasons['label']} in the first rows; a model can learn nothing from it"
     elif len(values) > 20 and len(names) > len(values) / 2:
         doubts["label"] = f"{len(names)} labels in {len(values)} rows; is it the label?"

@@ -25,7 +25,7 @@ from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.word_vectors import read_glove, read_piece_vectors, write_table
 from nlp_core.errors import DataError
 from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
-from nlp_core.kinds import SPAN_LABELS
+from nlp_core.kinds import PAIR_TEXTS, SPAN_LABELS
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +113,8 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path, processes: int) -
     # A key that a task lacks would change the digest of what its cells were trained on.
     if task.further_report_splits:
         manifest["further_report_splits"] = task.further_report_splits
+    if task.searched is not None:
+        manifest["searched"] = task.searched
     return manifest
 
 
@@ -231,8 +233,9 @@ def _partition(all_rows: Rows, held_out: HeldOutConfig) -> Partition:
         return cut_by_key(keys, share=share, seed=seed)
     rows = [row for row in all_rows if isinstance(row, Example)]
     assert len(rows) == len(all_rows), f"held_out.by {held_out.by} reads texts"
-    if held_out.by == "text_a":
-        return cut_by_key([row.text_a for row in rows], share=share, seed=seed)
+    if held_out.by in PAIR_TEXTS:
+        keys = [(row.text_a if held_out.by == "text_a" else row.text_b) or "" for row in rows]
+        return cut_by_key(keys, share=share, seed=seed)
     return cut_by_phrase_root([row.text_a.split() for row in rows], share=share, seed=seed)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.dataset import Searched
 from nlp_core.data.batching import Ragged
 from nlp_core.data.holdout import cut_by_key
 from nlp_core.data.split_column import (
@@ -34,6 +35,7 @@ DIGESTED = (
     "metrics",
     "report_split",
     "scheme",
+    "searched",
     "select_split",
     "soft",
     "tags",
@@ -170,6 +172,7 @@ class Task:
         report_split: the split that the table reports.
         footnotes: the labels of data that is not the official release.
         digest: sha256 of what training reads: the splits' own digests, the labels, the choices.
+        searched: the passages that queries are searched in; None: those of all splits.
     """
 
     name: str
@@ -183,6 +186,7 @@ class Task:
     digest: str
     folder: Path
     further_report_splits: tuple[str, ...] = field(default=(), kw_only=True)
+    searched: Searched | None = field(default=None, kw_only=True)
 
     @property
     def report_splits(self) -> list[str]:
@@ -305,6 +309,7 @@ def read_task(folder: Path) -> Task:
         ),
         folder=folder,
         further_report_splits=tuple(manifest.get("further_report_splits", ())),
+        searched=manifest.get("searched"),
     )
 
 

@@ -143,6 +143,9 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
         column = data.tag_column if name == TAGS else data.label
         where = f"{path}: found {{}} in the column '{column}'"
         hint = "is it the column of the label? See data of the model file"
+        if data.kind.is_searched and len(found) == 1:  # passages without hard negatives
+            wrong = [pair[0] for pair in WRONG_AND_RIGHT if pair[1] == found[0].lower()]
+            found = [*wrong[:1], *found]
         if len(found) < 2 and isinstance(labels, LabelColumn):
             one = f"only the label '{found[0]}'" if found else "no labels"
             raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")

@@ -31,6 +31,7 @@ PLAIN: dict[type[Head], str] = {
 }
 """The decoding of each head that can be exported."""
 REFUSED = {
+    "RetrievalHead": "searches an index of passages, see `reglue index`",
     "MaskedLanguageModelHead": "pretrains an encoder and predicts nothing",
     **dict.fromkeys(
         ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"

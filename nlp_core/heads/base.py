@@ -81,6 +81,13 @@ class Head(nn.Module):
     grouped: ClassVar[bool] = False
     """Whether its loss compares the examples of a group, which must share a training batch."""
 
+    whole: ClassVar[bool] = False
+    """Whether its loss compares all examples of a batch, which cannot be computed in parts."""
+
+    separate: ClassVar[bool] = False
+    """Whether its two inputs are towers: the first over the first text only, the second over the
+    second text only."""
+
     structured: ClassVar[bool] = False
     """Whether the labels of a text are chosen together, so that `soften` gives marginals."""
 

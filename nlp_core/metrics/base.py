@@ -1,7 +1,8 @@
 """The registry of metrics, the predictions that they measure, and their names with parameters.
 
 `auc@spam` is the area of the label `spam`, `recall_at_precision@0.9` the recall at a precision of
-at least 0.9, and `auc@0.5` of a regression the area of the targets of at least 0.5.
+at least 0.9, `auc@0.5` of a regression the area of the targets of at least 0.5, and `recall@10` of
+retrieval the share of right passages among the first 10.
 
 The functions import scikit-learn, SciPy and seqeval when they are called: these take more than a
 second, and many commands measure nothing.
@@ -22,6 +23,7 @@ from nlp_core.kinds import KINDS
 LABEL = "@LABEL"
 PRECISION = "@PRECISION"
 THRESHOLD = "@THRESHOLD"
+DEPTH = "@DEPTH"
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Predictions:
             mapping with "label" and "tags", the number of predicted words or masked pieces, or a
             list of right texts.
         prediction: the model's answer, in the same form; the sum of log probabilities for language
-            models, one text for spans.
+            models, one text for spans, the rank of a passage for retrieval.
         score: probability of each label, [examples, labels]; for masked pieces the share of a text
             that is right, [examples, 1].
         group: question number of each candidate.
@@ -138,6 +140,13 @@ def parse_metric(
                 f"{where}: {name}: found the threshold '{rest}', expected a number such as 0.5."
             )
         return MetricCall(f"{base}{THRESHOLD}", threshold, None)
+    if at and f"{base}{DEPTH}" in patterns:
+        if not rest.isdecimal() or int(rest) < 1:
+            raise ConfigError(
+                f"{where}: {name}: found the depth '{rest}', expected a whole number above 0, such "
+                "as 10."
+            )
+        return MetricCall(f"{base}{DEPTH}", int(rest), None)
     label = rest if at else None
     pattern = base + (PRECISION if precision is not None else "") + (LABEL if at else "")
     if pattern not in patterns:

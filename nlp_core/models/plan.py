@@ -1,7 +1,7 @@
 """Plan a model graph: order, sharing and shapes of its layers, before any data is read."""
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,11 @@ from nlp_core.models.shapes import (
     sort_layers,
 )
 
+TOWERS = (
+    ("tokens_a", "tokens_a.characters", SINGLE_TEXTS[0]),
+    ("tokens_b", "tokens_b.characters", SINGLE_TEXTS[1]),
+)
+"""The columns that a tower over the first text may read, and those of one over the second."""
 Axes = tuple[str, ...]
 """The source of the lengths of each token axis: a column, changed by blocks that resize."""
 
@@ -121,13 +126,18 @@ class ModelPlan:
                 f"{suggest(task, self.tasks)}"
             )
         heads = {name: head for name, head in self.heads.items() if head.task == task}
-        needed = {name for head in heads.values() for name in head.inputs}
+        part = self.cut_below({name for head in heads.values() for name in head.inputs})
+        return replace(part, heads=heads)
+
+    def cut_below(self, names: Collection[str]) -> "ModelPlan":
+        """Return some layers and all that they read, without heads."""
+        needed = set(names)
         for layer in reversed(self.layers):
             if layer.name in needed:
                 needed |= set(layer.inputs)
         layers = [layer for layer in self.layers if layer.name in needed]
         inputs = {name: column for name, column in self.inputs.items() if name in needed}
-        return ModelPlan(self.where, inputs, layers, heads)
+        return ModelPlan(self.where, inputs, layers, {})
 
     @property
     def kinds(self) -> list[str]:
@@ -181,7 +191,9 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
     check_read(config, where)
     check_head_tasks(config, where)
     _check_encoders(config, plans, where)
-    return ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
+    plan = ModelPlan(where, dict(config.inputs), list(plans.values()), heads)
+    _check_towers(plan)
+    return plan
 
 
 def _plan_layer(
@@ -311,6 +323,20 @@ def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) ->
             f"of width {width}, expected equal widths; add a linear layer of width {width} before "
             "the head, or set tied to false."
         )
+
+
+def _check_towers(plan: ModelPlan) -> None:
+    """Raise if a tower of a head reads more than its own text."""
+    for name, head in plan.heads.items():
+        for layer, texts in zip(head.inputs, TOWERS if head.head.separate else (), strict=False):
+            read = plan.cut_below([layer]).inputs
+            if wrong := {item: column for item, column in read.items() if column not in texts}:
+                item, column = next(iter(wrong.items()))
+                raise ConfigError(
+                    f"{plan.where}: head '{name}': inputs: found '{layer}', which reads '{column}' "
+                    f"(input '{item}'), expected a layer that only reads {' or '.join(texts)}: a "
+                    "query and a passage have a tower each."
+                )
 
 
 def _check_encoders(config: ModelConfig, plans: Mapping[str, LayerPlan], where: str) -> None:

@@ -31,7 +31,12 @@ from nlp_core.prediction.prediction import (
     read_input,
     read_question,
 )
-from nlp_core.prediction.split_prediction import EVALUATION_BATCH, describe_predictions, predict
+from nlp_core.prediction.split_prediction import (
+    EVALUATION_BATCH,
+    describe_predictions,
+    encode_alone,
+    predict,
+)
 from nlp_core.prediction.trained_model import TrainedModel
 
 LEAST_CHANCE = 1e-300
@@ -81,6 +86,12 @@ class Predictor:
 
     def predict_examples(self, examples: Sequence[UserExample]) -> list[Prediction]:
         """Predict examples whose texts are tokens already."""
+        if self.data.kind.is_searched:
+            raise ConfigError(
+                "predict: found a model for retrieval, expected one that predicts each input by "
+                "itself; write an index of passages with `reglue index` and search it with "
+                "`reglue retrieve`."
+            )
         if not examples:
             return []
         if self.data.kind.has_passages:
@@ -177,7 +188,7 @@ class Predictor:
         targets, pieces = self._featurizer.targets, list_piece_columns(self._featurizer.plan)
         split = read_user_split(path, self.data, "test", targets, pieces)
         task = build_user_task(self.data, targets, path.stem, {"test": split})
-        predicted = predict(self._model, self._featurizer.encode(split), targets)
+        predicted = predict(self._model, encode_alone(self._featurizer, split, task.kind), targets)
         found = describe_predictions(task, predicted)
         confusion = count_confusions(found) if task.kind.has_confusion else None
         return FileScores(measure(task.kind.name, task.metrics, found), confusion)

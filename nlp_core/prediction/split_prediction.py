@@ -17,11 +17,14 @@ from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.heads.base import Head
 from nlp_core.heads.span import SpanHead
-from nlp_core.kinds import ANSWERS, TAGS
+from nlp_core.kinds import ANSWERS, LABEL, TAGS, Kind
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import compare_words, score_answer
 from nlp_core.models.batch import EncodedSplit
+from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
+from nlp_core.models.retrieval_split import RetrievalSplit, encode_retrieval
+from nlp_core.prediction.search import rank_passages
 
 EVALUATION_BATCH = 128
 
@@ -31,7 +34,7 @@ class SplitPredictions:
     """The predictions of a split, in the order of its examples.
 
     Attributes:
-        answers: by target a label, a value, tags, several labels or a text for each.
+        answers: by target a label, a value, tags, several labels, a text or a rank for each.
         score: probability of each label, [N, L], or of an answer and of none.
     """
 
@@ -45,12 +48,21 @@ class SplitPredictions:
         return join_answers(self.answers)
 
 
+def encode_alone(featurizer: Featurizer, split: Split, kind: Kind) -> EncodedSplit:
+    """Turn a split into arrays; its queries, if any, are searched in its own passages."""
+    if not kind.is_searched:
+        return featurizer.encode(split)
+    return encode_retrieval(featurizer, {split.name: split}, shared=False)[split.name]
+
+
 @torch.no_grad()
 def predict(
     model: GraphModel, encoded: EncodedSplit, targets: Mapping[str, list[str]]
 ) -> SplitPredictions:
     """Predict a split; `targets` has by column (label, tags) all labels that can be predicted."""
     model.eval()
+    if isinstance(encoded, RetrievalSplit):
+        return SplitPredictions(encoded.split, {LABEL: rank_passages(model, encoded)}, None)
     size = len(encoded.split)
     answers: dict[str, list[Any]] = {target: [None] * size for target in targets}
     score: np.ndarray | None = None

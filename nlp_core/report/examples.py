@@ -146,10 +146,13 @@ def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table |
 
 
 def _list_labels(column: pa.ChunkedArray) -> pa.Array:
-    """Return the labels of each example as a list: one, several, or an intent and its tags."""
+    """Return the labels of each example as a list: one, several, or an intent and its tags.
+
+    The rank of a passage is a label too.
+    """
     kind, texts = column.type, pa.list_(pa.string())
-    if pa.types.is_string(kind):
-        return pa.array([[value] for value in column.to_pylist()], texts)
+    if pa.types.is_string(kind) or pa.types.is_integer(kind):
+        return pa.array([[str(value)] for value in column.to_pylist()], texts)
     if pa.types.is_struct(kind):
         return pa.array([[row["label"], *row["tags"]] for row in column.to_pylist()], texts)
     return column.cast(texts) if pa.types.is_list(kind) else pa.nulls(len(column), texts)

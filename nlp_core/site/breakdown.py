@@ -18,12 +18,15 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import count_confusions
+from nlp_core.metrics.retrieval import score_queries
 from nlp_core.report.examples import Runs
 
 MOST_EXAMPLES = 20
 UNBOUNDED = 10**9
 SIZES = ((1, 5), (6, 10), (11, 20), (21, UNBOUNDED))
 """Smallest and largest number of candidates of each slice of questions."""
+RANKS = ((1, 1), (2, 5), (6, 10), (11, 100), (101, UNBOUNDED))
+"""First and last rank of each slice of queries."""
 CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Upper bounds of the slices by confidence, without that of the last."""
 
@@ -256,6 +259,18 @@ def list_questions(runs: Runs) -> list[RankedQuestion]:
             )
         )
     return found
+
+
+def break_down_retrieval(runs: Runs) -> list[Breakdown]:
+    """Return the table of a task that finds passages for queries."""
+    best_SN = np.stack([1 / score_queries(f"mrr@{UNBOUNDED}", run) for run in runs.predictions])
+    rows = []
+    for low, high in RANKS:
+        chosen_SN = (best_SN >= low - 0.5) & (best_SN < high + 0.5)
+        rows.append([name_range(low, high), f"{chosen_SN.sum():,}", format_mean(100.0 * chosen_SN)])
+    header = ["rank", "queries", "%"]
+    note = "The best right passage of each query. Sums and means over seeds."
+    return [Breakdown("By rank of the right passage", header, rows, note)]
 
 
 def _slice_by_size(questions: list[RankedQuestion], ranks_SN: NDArray[np.integer]) -> Breakdown:

@@ -20,6 +20,7 @@ from nlp_core.site.breakdown import (
     break_down_labels,
     break_down_numbers,
     break_down_ranking,
+    break_down_retrieval,
 )
 from nlp_core.site.picture import Points, draw_lines, draw_model, draw_strip
 from nlp_core.site.project import CellPlace, Project, ShownNumber
@@ -120,6 +121,8 @@ def list_errors(path: Path) -> list[ErrorSection]:
 def break_down(runs: Runs) -> list[Breakdown]:
     """Return the tables that fit the kind of a task."""
     kind = KINDS.get(runs.task.kind)
+    if kind.is_searched:
+        return break_down_retrieval(runs)
     if kind.is_grouped:
         return break_down_ranking(runs)
     if kind.has_tags:

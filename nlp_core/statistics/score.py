@@ -20,6 +20,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from nlp_core.kinds import KINDS, TAGS
 from nlp_core.metrics import Predictions
 from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
+from nlp_core.metrics.retrieval import score_queries
 
 Numbers: TypeAlias = NDArray[np.floating]
 Combine = Callable[[Numbers], Numbers]
@@ -104,9 +105,11 @@ class AreaScore(WeightedScore):
 
 def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> WeightedScore | None:
     """Return a metric of several seeds, or None if it has no form that can be resampled quickly."""
-    if metric in QUESTION_SCORES and KINDS.get(kind).is_grouped:
-        values = np.stack([score_questions(metric, run) for run in runs])
-        return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
+    if KINDS.get(kind).is_grouped:
+        score = score_queries if KINDS.get(kind).is_searched else score_questions
+        if score is score_queries or metric in QUESTION_SCORES:
+            values = np.stack([score(metric, run) for run in runs])
+            return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
     found = (TAG_SUMMANDS if KINDS.get(kind).has_tags else SUMMANDS).get(metric)

@@ -33,7 +33,7 @@ from nlp_core.training.optimizer import (
 )
 from nlp_core.training.processes import Processes
 from nlp_core.training.schedule import LearningRate
-from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun
+from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun, refuse_parts
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +97,8 @@ class Trainer:
         if recipe.frozen:
             freeze_weights(model, recipe.frozen)
         self.optimizer = build_optimizer(recipe.optimizer, model)
+        if (recipe.accumulate or 1) * self.processes.count > 1:
+            refuse_parts(model)
         self.learning_rate = LearningRate(
             recipe.schedule,
             recipe.optimizer.lr,
@@ -146,6 +148,9 @@ class Trainer:
             TrainingError: a loss is not finite, or a task got no step.
             TimeLimitError: the time is over; the checkpoint is written.
         """
+        if self.num_steps == 0:
+            self._validate(0.0)
+            return Trained(self.best_states, self.progress)
         self._refuse_idle_tasks(self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():

@@ -10,10 +10,12 @@ from nlp_core.config.augmentation import EdaConfig
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.augmentation import augment_split
 from nlp_core.data.task import Split, Task, draw_share
+from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.masked_split import encode_split
 from nlp_core.models.plan import ModelPlan
+from nlp_core.models.retrieval_split import encode_retrieval
 from nlp_core.models.saving import load_pretrained_head
 from nlp_core.prediction.split_prediction import SplitPredictions
 from nlp_core.training.checkpoint import Progress
@@ -80,6 +82,14 @@ def _choose_texts(train: Split, run: Run, seed: int) -> Split:
     return train
 
 
+def _encode_splits(featurizer: Featurizer, task: Task, train: Split) -> dict[str, EncodedSplit]:
+    names = dict.fromkeys((task.select_split, *task.report_splits))
+    read = {"train": train, **{name: task.read_split(name) for name in names}}
+    if task.kind.is_searched:
+        return {**encode_retrieval(featurizer, read, shared=task.searched != "split")}
+    return {name: encode_split(featurizer, split) for name, split in read.items()}
+
+
 def prepare_tasks(
     run: Run, seed: int = 1
 ) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
@@ -106,9 +116,7 @@ def prepare_tasks(
     runs = []
     for (task, train), item in zip(trained, taught, strict=True):
         featurizer = featurizers[task.name]
-        names = dict.fromkeys((task.select_split, *task.report_splits))
-        splits = {name: encode_split(featurizer, task.read_split(name)) for name in names}
-        splits = {"train": encode_split(featurizer, train), **splits}
+        splits = _encode_splits(featurizer, task, train)
         for layer, vocabulary in featurizer.vocabularies.items():
             log.info("finetune vocabulary layer=%s size=%d", layer, len(vocabulary))
         for name, encoded in splits.items():

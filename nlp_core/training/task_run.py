@@ -15,6 +15,7 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import order_training_batches, order_training_groups
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
+from nlp_core.errors import ConfigError
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.distillation import Lesson, Student
@@ -171,6 +172,17 @@ class BatchOrder:
         if recipe.batch_growth is None:
             return size
         return max(int(size * recipe.batch_growth.find_factor(recipe.batch_size, epoch) + 0.5), 1)
+
+
+def refuse_parts(model: GraphModel) -> None:
+    """Raise ConfigError if the loss of a batch is not the sum of those of its parts."""
+    for name, plan in model.plan.heads.items():
+        if plan.head.whole:
+            raise ConfigError(
+                f"{model.plan.where}: head '{name}': found a batch in parts (accumulate of the "
+                "recipe, or several processes), expected a whole one, since its loss compares all "
+                "examples of the batch; set accumulate to null and train in one process."
+            )
 
 
 def list_selections(task: Task) -> dict[str, str]:

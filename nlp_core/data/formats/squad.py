@@ -14,7 +14,7 @@ import numpy as np
 
 from nlp_core.config.base import Count
 from nlp_core.config.reader import READERS, ReadTask, SourceReader
-from nlp_core.data.readers.example import Passage, Question
+from nlp_core.data.readers.example import Example, Passage, Question
 from nlp_core.data.readers.lines import parse_json
 from nlp_core.data.tokenization import LOCATORS, Locator
 from nlp_core.errors import DataError
@@ -236,3 +236,25 @@ class SquadReader(SourceReader):
             labelled=task.splits[name].labelled,
             unanswerable=task.labels == SPAN_LABELS,
         )
+
+
+@READERS.register("squad_paragraphs")
+class SquadParagraphReader(SourceReader):
+    """JSON of SQuAD, read as questions and the paragraphs that answer them.
+
+    Each is labelled with the last label of the task. Questions without an answer are left out.
+    """
+
+    name: Literal["squad_paragraphs"]
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.is_searched
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        questions = read_squad(path, locate=LOCATORS.get("spaces"), unanswerable=True)
+        answered = [question for question in questions if question.answers]
+        return [
+            Example(number, item.text, item.passage.text, task.labels[-1], number)
+            for number, item in enumerate(answered, start=1)
+        ]

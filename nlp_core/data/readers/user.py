@@ -17,6 +17,8 @@ from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
 from nlp_core.kinds import LABEL, LABELS, TAGS
 from reglue_runtime.text import EMPTY_TOKEN, Offsets
 
+RIGHT = "1"
+"""The label of a passage in a file without labels."""
 READ_SCHEME = "BIO"
 """Tagging scheme of entities that are given by offsets."""
 
@@ -139,6 +141,8 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
     targets: dict[str, list[str]] = {}
     if data.kind.has_several_labels:
         targets[LABELS] = _read_labels(record, data)
+    elif data.kind.is_searched and not data.label:
+        targets[LABEL] = [RIGHT]
     elif data.kind.has_label:
         label = _read_label(record, data.label, record.get(data.label))
         if data.choices and label not in data.choice_names:

@@ -1,0 +1,79 @@
+"""`reglue index`: embed a file of passages and write an index of them.
+
+Examples:
+    reglue index artifacts/faq --data passages.tsv -o faq.index
+    reglue index data/processed/minilm --data passages.txt -o notes.index
+"""
+
+import argparse
+from pathlib import Path
+
+from nlp_core.cli.output import add_plugin, show_log
+from nlp_core.encoders.folder import find_encoder
+from nlp_core.errors import ConfigError
+from nlp_core.files import check_replaceable
+from nlp_core.prediction.passage_index import NOTE, write_index
+from nlp_core.prediction.retriever import Retriever
+from nlp_core.prediction.trained_folder import is_trained
+from nlp_core.prediction.trained_model import TrainedModel
+
+GROUP = "train on your own file"
+PLACE = 6
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a model with two towers."""
+    add = parser.add_argument
+    add(
+        "folder",
+        type=Path,
+        help="a retrieval model that `reglue train` wrote, a trained cell, or a pretrained encoder "
+        "(a folder or a name on the Hugging Face hub)",
+    )
+    add("--seed", type=int, help="seed of a cell (default: the first)")
+    add("--column", help="column of the texts in --data (default: as in training, or a guess)")
+    add_plugin(parser)
+
+
+def open_retriever(options: argparse.Namespace) -> Retriever:
+    """Return the model that the arguments name.
+
+    Raises:
+        ConfigError: it is not for retrieval, or an argument does not fit it.
+        DataError: the folder holds no whole model.
+    """
+    if is_trained(options.folder):
+        trained = TrainedModel.open(options.folder, seed=options.seed, plugins=options.plugin)
+        return Retriever.of_trained(trained)
+    if options.seed is not None:
+        raise ConfigError(f"--seed: '{options.folder}' is no trained cell; leave it out.")
+    return Retriever.of_encoder(find_encoder(str(options.folder)))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="the passages: a table, or a text on each line")
+    add("-o", "--output", type=Path, required=True, help="folder to write")
+    add(
+        "--approximate",
+        action="store_true",
+        help="link the passages in a graph (HNSW): for millions, a search that may miss some",
+    )
+    add("--force", action="store_true", help="overwrite an index")
+
+
+def run(options: argparse.Namespace) -> None:
+    show_log("WARNING")
+    target, force = options.output, options.force
+    check_replaceable(target, marker=NOTE, name="passage index", option="-o", force=force)
+    built = write_index(
+        open_retriever(options),
+        options.data,
+        options.output,
+        column=options.column,
+        approximate=options.approximate,
+    )
+    repeated = f", {built.repeated} repeated rows left out" if built.repeated else ""
+    print(f"{options.output}: {built.passages} passages, {built.width} numbers each{repeated}")
+    print(f'Next: reglue retrieve {options.folder} {options.output} "a query"')

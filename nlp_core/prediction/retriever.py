@@ -1,0 +1,108 @@
+"""Vectors of queries and passages, by the two towers of a trained model or by a bare encoder."""
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from nlp_core.config.model import parse_model
+from nlp_core.data.pieces import PieceVocabulary
+from nlp_core.data.split_column import RawText, TextColumn
+from nlp_core.data.task import Split
+from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.encoders.folder import read_size
+from nlp_core.errors import ConfigError
+from nlp_core.files import digest_file
+from nlp_core.kinds import LABEL, RETRIEVAL
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import GraphModel, build_model
+from nlp_core.models.plan import plan_model
+from nlp_core.models.saving import WEIGHTS
+from nlp_core.prediction.search import Vectors, embed_rows, find_towers
+from nlp_core.prediction.trained_model import TrainedModel
+
+LONGEST = 256
+"""Pieces of a text that a bare encoder reads, if it has places for as many."""
+
+
+class Retriever:
+    """Embed queries and passages so that their products are similarities.
+
+    Attributes:
+        weights: digest of the file of the weights.
+        columns: where the training file had the queries and the passages.
+    """
+
+    def __init__(
+        self, model: GraphModel, featurizer: Featurizer, weights: Path, columns: Sequence[str]
+    ) -> None:
+        self.weights = digest_file(weights)
+        self.columns = columns
+        self._model = model.eval()
+        self._featurizer = featurizer
+        self._towers = find_towers(model)
+        self._tokenize = TOKENIZERS.get("spaces")
+        self._max_tokens: int | None = None
+
+    @classmethod
+    def of_trained(cls, trained: TrainedModel) -> "Retriever":
+        """Return the towers of a trained model; another model than one for retrieval is an error.
+
+        Raises:
+            ConfigError: the model is not for retrieval.
+        """
+        if not trained.task.kind.is_searched:
+            raise ConfigError(
+                f"{trained.folder}: found a model of the kind {trained.task.kind}, expected one of "
+                f"the kind {RETRIEVAL}, which `reglue new retrieval` begins, or a pretrained "
+                "encoder."
+            )
+        columns = RETRIEVAL.texts if trained.data is None else trained.data.texts
+        found = cls(trained.model, trained.featurizer, trained.folder / WEIGHTS, columns)
+        found._tokenize = TOKENIZERS.get(trained.tokenizer)
+        found._max_tokens = trained.max_tokens
+        return found
+
+    @classmethod
+    def of_encoder(cls, folder: Path) -> "Retriever":
+        """Return a pretrained encoder as both towers: means of its pieces, compared by cosine."""
+        found = read_size(folder)
+        size = {"dim": found.dim, "max_length": min(found.positions, LONGEST)}
+        layers = [
+            {"name": "encoder", "block": "pretrained_encoder", "inputs": ["text_a"], **size},
+            {"name": "encoder_b", "block": "encoder", "inputs": ["text_b"]},
+            {"name": "query", "block": "pooling", "inputs": ["encoder"], "pool": "mean"},
+            {"name": "passage", "block": "pooling", "inputs": ["encoder_b"], "pool": "mean"},
+        ]
+        model = {
+            "description": "an encoder",
+            "source": str(folder),
+            "inputs": {name: name for name in RETRIEVAL.texts},
+            "layers": layers,
+            "heads": {"found": {"head": "retrieval", "inputs": ["query", "passage"]}},
+        }
+        plan = plan_model(parse_model(model, str(folder)), where=str(folder))
+        vocabulary = PieceVocabulary.learn([], plan.layers[0].options, folder)
+        featurizer = Featurizer(plan, {"encoder": vocabulary}, {LABEL: ["0", "1"]})
+        built = build_model(plan, featurizer, kind=RETRIEVAL)
+        return cls(built, featurizer, folder / WEIGHTS, RETRIEVAL.texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return float32 [N, D]."""
+        return self._embed(texts, self._towers.query)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return float32 [N, D]."""
+        return self._embed(texts, self._towers.passage)
+
+    def _embed(self, texts: Sequence[str], layer: str) -> Vectors:
+        part = self._featurizer.plan.cut_below([layer])
+        featurizer = Featurizer(part, self._featurizer.vocabularies, {})
+        tokens = [self._tokenize(text)[: self._max_tokens] for text in texts]
+        offsets = np.cumsum([0, *map(len, tokens)])
+        column, rows = TextColumn.build([*chain.from_iterable(tokens)], offsets), len(texts)
+        # a tower reads only one of the two texts
+        both = {"tokens_a": column, "tokens_b": column}
+        split = Split("input", np.arange(rows), both, {}, None, raw=RawText(texts, texts))
+        return embed_rows(self._model, featurizer.encode(split), layer, np.arange(rows))
