@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from nlp_core.data.batching import (
     LookedUp,
     Ragged,
+    draw_bootstrap,
     order_evaluation_batches,
     order_training_batches,
     order_training_groups,
@@ -113,3 +114,12 @@ def test_ragged_rows_are_padded_behind_their_end() -> None:
     rows = np.array([2, 0, 1])
     assert ragged.take(rows, padding=-1).tolist() == [[5, -1, -1], [7, 8, 9], [-1, -1, -1]]
     assert ragged.mask(rows).sum(axis=1).tolist() == [1, 3, 0]
+
+
+def test_bootstrap_draws_with_replacement_by_the_seed() -> None:
+    drawn = draw_bootstrap(1000, seed=3)
+    assert drawn.tolist() == draw_bootstrap(1000, seed=3).tolist()
+    assert len(drawn) == 1000
+    assert 580 < len(np.unique(drawn)) < 690  # 632 expected, with a deviation of 10
+    others = [draw_bootstrap(1000, seed=4), draw_bootstrap(1000, seed=3, stream=1)]
+    assert all(drawn.tolist() != other.tolist() for other in others)

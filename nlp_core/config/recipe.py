@@ -270,6 +270,10 @@ class RecipeConfig(ClosedModel):
     """Largest L2 norm of the whole gradient; null: not clipped."""
     ema_decay: Share | None = None
     """Decay per step of the averaged weights that are evaluated and kept; null: none."""
+    resample: Literal["bootstrap"] | None = None
+    """bootstrap: each seed trains on its own draw, with replacement, of as many examples as the
+    training split has (of whole questions where the head compares candidates), for a bag of models.
+    null: on the split itself."""
     bucket_batches: Whole = 50
     """Batches whose examples are sorted by length together; 0: a plain shuffle."""
     accumulate: Count | None = None

@@ -48,6 +48,11 @@ class GraphModel(nn.Module):
         """Where the weights are, and batches are to be."""
         return next(self.parameters()).device
 
+    @property
+    def scored(self) -> "GraphModel":
+        """The graph whose scores a bundle decodes: itself; of an ensemble, that of its members."""
+        return self
+
     def select(self, plan: ModelPlan) -> "GraphModel":
         """Return the part of the model that a part of its plan describes: the same parameters."""
         owners = {layer.owner for layer in plan.layers}

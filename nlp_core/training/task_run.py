@@ -6,12 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.batching import order_training_batches, order_training_groups
+from nlp_core.data.batching import (
+    draw_bootstrap,
+    order_training_batches,
+    order_training_groups,
+)
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.models.batch import EncodedSplit
@@ -84,6 +89,11 @@ class BatchOrder:
             name: item.count_batches(self._find_batch_size(name)) for name, item in tasks.items()
         }
         self.steps_per_epoch = count_steps(recipe.mixing, self.sizes)
+        self._drawn = {
+            name: _draw(item, seed, stream)
+            for stream, (name, item) in enumerate(tasks.items())
+            if recipe.resample == "bootstrap"
+        }
 
     def order_epoch(self, epoch: int) -> list[tuple[str, NDArray[np.int64]]]:
         """Return task and rows of each step of an epoch, counted from 1."""
@@ -101,17 +111,20 @@ class BatchOrder:
         return [(name, next(drawn[name])) for name in steps]
 
     def order_task(self, name: str, epoch: int) -> Batches:
-        """Return the batches of a pass over a task's training split."""
-        item = self.tasks[name]
-        group = item.group
+        """Return the batches of a pass over a task's training split, or over its resample."""
+        item, drawn = self.tasks[name], self._drawn.get(name)
+        lengths, group = item.train.lengths, item.group
+        if drawn is not None:
+            lengths, group = lengths[drawn.rows], None if group is None else drawn.unit
         order = order_training_batches if group is None else partial(order_training_groups, group)
-        return order(
-            item.train.lengths,
+        batches = order(
+            lengths,
             batch_size=self._find_batch_size(name),
             bucket_batches=self.recipe.bucket_batches,
             seed=self.seed,
             epoch=epoch,
         )
+        return batches if drawn is None else [drawn.rows[batch] for batch in batches]
 
     def count_planned(self, num_steps: int) -> Counter[str]:
         """Return the steps of each task in the first steps of the run."""
@@ -126,6 +139,24 @@ class BatchOrder:
 
     def _find_batch_size(self, name: str) -> int:
         return (self.recipe.task_batch_sizes or {}).get(name, self.recipe.batch_size)
+
+
+class _Resample(NamedTuple):
+    """Rows of a training split, and the number of the draw that each belongs to."""
+
+    rows: NDArray[np.int64]
+    unit: NDArray[np.int64]
+
+
+def _draw(item: TaskRun, seed: int, stream: int) -> _Resample:
+    """Draw examples, or whole groups where the heads compare the examples of a group."""
+    if item.group is None:
+        rows = draw_bootstrap(len(item.train.split), seed=seed, stream=stream)
+        return _Resample(rows, np.arange(len(rows)))
+    _, place, counts = np.unique(item.group, return_inverse=True, return_counts=True)
+    members = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
+    drawn = [members[idx] for idx in draw_bootstrap(len(members), seed=seed, stream=stream)]
+    return _Resample(np.concatenate(drawn), np.repeat(np.arange(len(drawn)), [*map(len, drawn)]))
 
 
 def list_selections(task: Task) -> dict[str, str]:
