@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from reglue_runtime.average import MemberAverage
 from reglue_runtime.decoding import Prediction, build_decoding
 from reglue_runtime.example import Given, InputExample, Reader
 from reglue_runtime.featurizing import Arrays, build_sources
@@ -63,6 +64,11 @@ class Bundle:
             note["output"]: build_decoding(note, manifest.tokenizer, folder)
             for note in manifest.heads
         }
+        self._averages = {
+            note["output"]: MemberAverage(note, folder)
+            for note in manifest.heads
+            if "members" in note
+        }
 
     @property
     def kind(self) -> str:
@@ -108,6 +114,7 @@ class Bundle:
         """Predict examples in one run of the graph."""
         examples, arrays = featurized
         scores = self._graph.run(arrays)
+        scores |= {name: item.compute(scores, examples) for name, item in self._averages.items()}
         first, *others = (
             decoding(scores[name], examples) for name, decoding in self._decodings.items()
         )

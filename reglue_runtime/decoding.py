@@ -57,6 +57,11 @@ class CRF:
         probs = [odds_TBL[np.arange(len(path)), row, path] for row, path in enumerate(paths)]
         return paths, probs
 
+    def find_marginals(self, scores_BTL: np.ndarray, sizes_B: np.ndarray) -> np.ndarray:
+        """Return the probability of each label at each token, [B, T, L]; any at padding."""
+        found_TBL = self._find_marginals(scores_BTL.transpose(1, 0, 2).astype(np.float64), sizes_B)
+        return found_TBL.transpose(1, 0, 2)
+
     def _find_best_paths(self, emission_TBL: np.ndarray, sizes_B: np.ndarray) -> list[np.ndarray]:
         """Return the Viterbi path of each sentence."""
         is_large = len(self._start_L) >= MANY_LABELS

@@ -25,7 +25,8 @@ class Manifest:
         tokenizer: `name`, `substitutions` (of the tokenizer `words`) and `max_tokens`.
         texts: columns of texts that the model reads: text, or text_a and text_b.
         inputs: of the graph, each with its `name`, its `source` and that source's options.
-        heads: each with its `output`, `decoding`, `target` and `labels`.
+        heads: each with its `output`, `decoding`, `target` and `labels`; of an ensemble also with
+            its `members`, whose outputs are averaged by `combination` before they are decoded.
         graph: file of the graph.
     """
 

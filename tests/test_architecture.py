@@ -19,6 +19,7 @@ PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 MOST_FILES = {
     "dataset": 2,
     "cell": 1,
+    "ensemble": 2,
     "table": 3,
     "kind": 2,
     "metric": 1,

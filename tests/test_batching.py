@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from nlp_core.data.batching import (
     LookedUp,
     Ragged,
+    draw_bootstrap,
     order_evaluation_batches,
     order_training_batches,
     order_training_groups,
@@ -134,3 +135,12 @@ def test_groups_count_all_their_tokens() -> None:
         group, lengths, batch_size=8, bucket_batches=0, seed=1, epoch=1, most_tokens=20
     )
     assert sorted(len(rows) for rows in batches) == [2, 4]
+
+
+def test_bootstrap_draws_with_replacement_by_the_seed() -> None:
+    drawn = draw_bootstrap(1000, seed=3)
+    assert drawn.tolist() == draw_bootstrap(1000, seed=3).tolist()
+    assert len(drawn) == 1000
+    assert 580 < len(np.unique(drawn)) < 690  # 632 expected, with a deviation of 10
+    others = [draw_bootstrap(1000, seed=4), draw_bootstrap(1000, seed=3, stream=1)]
+    assert all(drawn.tolist() != other.tolist() for other in others)

@@ -238,7 +238,7 @@ def test_student_before_its_teachers_says_what_to_run(project: Path) -> None:
     with pytest.raises(DataError, match=r"task 'one' is not processed yet"):
         train_cell(read_cell("young", params))
     with pytest.raises(
-        DataError, match="the teacher 'old' is not trained yet; run `dvc repro finetune"
+        DataError, match="the cell 'old' is not trained yet; run `dvc repro finetune"
     ):
         read_teacher("one", params)
     with pytest.raises(ConfigError, match=r"unknown task 'on'\. Did you mean 'one'"):

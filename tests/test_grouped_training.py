@@ -94,3 +94,19 @@ def test_two_runs_give_the_same_bytes(project: Path) -> None:
     first = digests(train_cell(cell))
     (project / "artifacts").rename(project / "first")
     assert digests(train_cell(cell)) == first
+
+
+def test_a_resample_is_of_whole_questions_and_counts_repeats_apart(project: Path) -> None:
+    use(project, "margin")
+    cell = make_cell(project, "ranking", batch_size=12, resample="bootstrap")
+    trainer = make_trainer(cell, project)
+    ((_, rows),) = trainer.order.order_epoch(1)
+    batch = find_train(trainer).batch(rows)
+    assert batch.group is not None
+    assert len(rows) == 48
+    _, sizes = np.unique(batch.group.numpy(), return_counts=True)
+    assert sizes.tolist() == [4] * 12
+    questions = set(find_train(trainer).split.group[rows].tolist())  # type: ignore[index]
+    assert len(questions) < 12
+    ((_, again),) = trainer.order.order_epoch(2)
+    assert sorted(again.tolist()) == sorted(rows.tolist())

@@ -559,5 +559,5 @@ def test_teacher_that_is_gone_or_was_trained_anew_is_refused(project: Path) -> N
     with pytest.raises(DataError, match=r"found no weights, or others than cell\.json says"):
         prepare_tasks(cell)
     folder.rename(project / "gone")
-    with pytest.raises(DataError, match="the teacher 'old' is not trained yet; run `dvc repro"):
+    with pytest.raises(DataError, match="the cell 'old' is not trained yet; run `dvc repro"):
         prepare_tasks(cell)

@@ -135,10 +135,10 @@ def make_stub_project(root: Path) -> Project:
 
 
 def drop_groups(path: Path) -> None:
-    """Take the stages that gather the repository's own groups out of a copy of its dvc.yaml."""
+    """Take the stages of our own groups and ensembles out of a copy of dvc.yaml."""
     workflow = _read(path)
-    stages = workflow["stages"]
-    workflow["stages"] = {key: stages[key] for key in stages if not key.startswith("gather_")}
+    stages, own = workflow["stages"], ("gather_", "ensemble_")
+    workflow["stages"] = {key: stages[key] for key in stages if not key.startswith(own)}
     _write(path, workflow)
 
 

@@ -7,8 +7,9 @@ value that they read differently (`no`, `1e-5`, `012`) is an error too.
 
 import json
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -83,6 +84,18 @@ def check_known(
     """Raise an error, with the nearest name, unless a name is allowed or there is none."""
     if name is not None and name not in allowed:
         raise error(f"{where}: unknown {sort} '{name}'. {suggest(name, allowed)}")
+
+
+def check_circle(where: str, sources: Mapping[str, str | None]) -> None:
+    """Raise ValueError if a name comes from itself; `where` is its key, with {} for the name."""
+    try:
+        TopologicalSorter(
+            {name: [source] if source else [] for name, source in sources.items()}
+        ).prepare()
+    except CycleError as err:
+        circle = err.args[1][::-1]
+        place = where.format(circle[0])
+        raise ValueError(f"{place}: found a circle: {' from '.join(circle)}.") from err
 
 
 def read_config(path: Path, model: type[ModelT]) -> ModelT:

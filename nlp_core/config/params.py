@@ -1,7 +1,6 @@
 """The closed models of params.yaml and grid/: the grid, and everything that changes a number."""
 
-from collections.abc import Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,18 +17,21 @@ from nlp_core.config.base import (
     NonNegative,
     Seeds,
     Whole,
+    check_circle,
     check_known,
     name_folder,
     parse_config,
     read_mapping,
 )
+from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import MainRatioMixing, RecipeConfig, TeachingConfig
 from nlp_core.errors import ConfigError, suggest
 
 GRID = "grid"
 """The folder next to params.yaml with a file for the cells of each table."""
-STAGES = {"experiments": "finetune", "encoders": "pretrain", "exports": "export"}
+STAGES = {"experiments": "finetune", "encoders": "pretrain"}
+STAGES |= {"ensembles": "ensemble", "exports": "export"}
 """The stage that makes a cell, by the section of the grid that describes it."""
 Variant = Literal["float32", "int8", "program"]
 """The form of an exported model: an ONNX graph with numbers of that many bits, or a program for
@@ -98,7 +100,7 @@ class TimingConfig(ClosedModel):
     """Whether the trained model, compiled by torch, is timed too."""
 
 
-CellConfig = ExperimentConfig | EncoderConfig | ExportConfig
+CellConfig = ExperimentConfig | EncoderConfig | EnsembleConfig | ExportConfig
 
 
 class Params(ClosedModel):
@@ -122,12 +124,14 @@ class Params(ClosedModel):
     experiments: dict[Name, ExperimentConfig]
     encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
     """Cells that are pretrained."""
+    ensembles: dict[Name, EnsembleConfig] = Field(default_factory=dict)
+    """Cells that average what experiments predict."""
     exports: dict[Name, ExportConfig] = Field(default_factory=dict)
     """Cells that are bundles of experiments."""
 
     @model_validator(mode="after")
     def _check_data(self) -> "Params":
-        _check_circle("taught.{}.data", {name: item.data for name, item in self.taught.items()})
+        check_circle("taught.{}.data", {name: item.data for name, item in self.taught.items()})
         for name, item in self.taught.items():
             where = f"taught.{name}"
             check_known(f"{where}.data", "task", item.data, [*self.tasks, *self.taught])
@@ -157,10 +161,12 @@ class Params(ClosedModel):
                 self._check_experiment(where, cell)
             elif isinstance(cell, EncoderConfig):
                 self._check_encoder(where, name, cell)
+            elif isinstance(cell, EnsembleConfig):
+                cell.check(where, self._find_trained, self.list_tasks)
             else:
                 self._check_export(where, cell)
         starts = {cell: self.find_start(cell) for cell in self.experiments}
-        _check_circle("experiments.{}.init", starts)
+        check_circle("experiments.{}.init", starts)
         return self
 
     def _check_experiment(self, where: str, cell: ExperimentConfig) -> None:
@@ -208,6 +214,9 @@ class Params(ClosedModel):
 
     def _find_trained(self, where: str, folder: str) -> ExperimentConfig:
         table, name = folder.removeprefix(CELLS).split("/")
+        if name in self.ensembles and name not in self.experiments:
+            found = f"{where}: found the ensemble '{name}', expected a trained cell"
+            raise ValueError(f"{found}; name the cells and seeds that it averages.")
         check_known(where, "cell", name, self.experiments)
         cell = self.experiments[name]
         if cell.table != table:
@@ -322,6 +331,7 @@ class TableConfig(ClosedModel):
     recipes: dict[Name, RecipeConfig] = Field(default_factory=dict)
     experiments: dict[Name, ExperimentConfig] = Field(default_factory=dict)
     encoders: dict[Name, EncoderConfig] = Field(default_factory=dict)
+    ensembles: dict[Name, EnsembleConfig] = Field(default_factory=dict)
     exports: dict[Name, ExportConfig] = Field(default_factory=dict)
 
 
@@ -381,18 +391,6 @@ def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
                     f"same file. {suggest(cell.recipe, config.recipes)}"
                 )
     return plain
-
-
-def _check_circle(where: str, sources: Mapping[str, str | None]) -> None:
-    """Raise ValueError if a name comes from itself; `where` is its key, with {} for the name."""
-    try:
-        TopologicalSorter(
-            {name: [source] if source else [] for name, source in sources.items()}
-        ).prepare()
-    except CycleError as err:
-        circle = err.args[1][::-1]
-        place = where.format(circle[0])
-        raise ValueError(f"{place}: found a circle: {' from '.join(circle)}.") from err
 
 
 def name_init_stage(init: Path) -> str:

@@ -201,6 +201,10 @@ class RecipeConfig(ClosedModel):
     """Decay per step of the averaged weights that are evaluated and kept; null: none."""
     swa: SwaConfig | None = None
     """A plain mean of weights that is evaluated and kept; null: none."""
+    resample: Literal["bootstrap"] | None = None
+    """bootstrap: each seed trains on its own draw, with replacement, of as many examples as the
+    training split has (of whole questions where the head compares candidates), for a bag of models.
+    null: on the split itself."""
     bucket_batches: Whole = 50
     """Batches whose examples are sorted by length together; 0: a plain shuffle."""
     batch_tokens: Count | None = None

@@ -143,6 +143,22 @@ def order_training_groups(
     return [np.concatenate([members[idx] for idx in batch]) for batch in batches]
 
 
+def draw_bootstrap(size: int, *, seed: int, stream: int = 0) -> np.ndarray:
+    """Return `size` of the numbers below `size`, drawn with replacement, in rising order.
+
+    On average 63 % of the numbers are drawn, some of them several times.
+
+    Args:
+        stream: separates the draws of several tasks.
+
+    Source: Breiman 1996 (bagging predictors).
+    """
+    # the other generators of a seed and an epoch count epochs from 1
+    generator = np.random.default_rng([seed, 0, stream, 1])
+    drawn: np.ndarray = np.sort(generator.integers(size, size=size))
+    return drawn
+
+
 def order_evaluation_batches(lengths: np.ndarray, *, batch_size: int) -> list[np.ndarray]:
     """Return batches of rows of similar length, the shortest first."""
     return list(_cut(np.argsort(lengths, kind="stable"), batch_size))

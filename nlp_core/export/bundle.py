@@ -53,9 +53,9 @@ def export_model(
         for name, text in inputs.files.items():
             write_text(folder / name, text)
         if variant == PROGRAM:
-            write_program(trained.model, inputs, folder)
+            write_program(trained.model.scored, inputs, folder)
         else:
-            graph = build_graph(trained.model, inputs)
+            graph = build_graph(trained.model.scored, inputs)
             (folder / GRAPH).write_bytes(quantize(graph) if variant == "int8" else graph)
         name = FILE if variant == PROGRAM else GRAPH
         write_manifest(folder, trained, inputs, variant=variant, graph=name)

@@ -46,7 +46,7 @@ def format_card(
 
 def _list_facts(trained: TrainedModel, note: Note) -> Iterator[str]:
     yield f"task: {trained.task.name}, of the kind {trained.task.kind.name}"
-    yield f"reads: {', '.join(trained.featurizer.plan.inputs.values())}"
+    yield f"reads: {', '.join(dict.fromkeys(trained.featurizer.plan.inputs.values()))}"
     for target, labels in trained.featurizer.targets.items():
         yield f"predicts {target}: {', '.join(labels) or 'a number or a text'}"
     yield f"weights: {sum(item.numel() for item in trained.model.parameters()):,} numbers"
@@ -55,8 +55,10 @@ def _list_facts(trained: TrainedModel, note: Note) -> Iterator[str]:
 
 
 def _list_cell_data(note: Note) -> Iterator[str]:
-    start = note["init"]
-    for name, digest in {**note["data"], Path(start["path"]).name: start["sha256"]}.items():
+    members = (one for own in note.get("members", {}).values() for one in own)
+    starts = [note["init"]] if note["init"] else [member["init"] for member in members]
+    read = note["data"] | {Path(start["path"]).name: start["sha256"] for start in starts}
+    for name, digest in read.items():
         is_known = Path(f"sources/{name}.yaml").is_file()  # a taught task or a cell is no source
         licence = f"; licence: {read_dataset(name).licence}" if is_known else ""
         yield f"{name}, {digest}{licence}"

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from nlp_core.config.params import Variant
 from nlp_core.data.tokenization import describe_tokenizer
@@ -16,6 +17,7 @@ from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
+from nlp_core.models.ensemble import Ensemble
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import FORMAT, MANIFEST
 
@@ -74,7 +76,7 @@ def write_manifest(
 
 def check_heads(trained: TrainedModel) -> None:
     """Raise ConfigError if no bundle can decode a head."""
-    for name, plan in trained.model.plan.heads.items():
+    for name, plan in trained.model.scored.plan.heads.items():
         if plan.head not in PLAIN:
             reason = REFUSED.get(plan.head.__name__, "is a plug-in's, whose decoding is code")
             raise ConfigError(
@@ -96,11 +98,23 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         note["threshold"] = head.threshold
     if isinstance(head, TaggingHead | CRFTaggingHead):
         note["scheme"] = trained.task.scheme
-    if isinstance(head, CRFTaggingHead):
-        note["file"] = f"{name}.npy"
-        rows = torch.stack([head.start, head.end, *head.transition])
-        np.save(folder / note["file"], rows.detach().numpy())
+    if isinstance(trained.model, Ensemble):
+        ensemble, parts = trained.model, trained.model.parts[name]
+        heads = {part: ensemble.scored.heads[part] for part in parts}
+        members = [{"output": part} | _write_field(heads[part], part, folder) for part in parts]
+        return note | {"members": members, "combination": ensemble.combination}
+    note |= _write_field(head, name, folder)
     if isinstance(head, SpanHead):
         note["max_answer_tokens"] = head.max_answer_tokens
         note["threshold"] = repr(float(head.threshold)) if head.has_none else None
     return note
+
+
+def _write_field(head: nn.Module, name: str, folder: Path) -> dict[str, str]:
+    """Write the transitions of a random field, and return the part of its note; else nothing."""
+    if not isinstance(head, CRFTaggingHead):
+        return {}
+    file = f"{name}.npy"
+    rows = torch.stack([head.start, head.end, *head.transition])
+    np.save(folder / file, rows.detach().numpy())
+    return {"file": file}

@@ -117,6 +117,20 @@ class EncodedSplit:
             )
             for name, item in self.targets.items()
         }
-        group = None if self.split.group is None else torch.from_numpy(self.split.group[rows])
+        group = None
+        if self.split.group is not None:
+            group = torch.from_numpy(_separate_repeats(self.split.group[rows], rows))
         parts = None if self.parts is None else torch.from_numpy(self.parts.take(rows))
         return Batch(features, masks, targets, rows, group, parts=parts)
+
+
+def _separate_repeats(group: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return numbers by which a question that a resample has twice is two questions."""
+    _, place, counts = np.unique(rows, return_inverse=True, return_counts=True)
+    if counts.max(initial=1) == 1:
+        return group
+    order = np.argsort(place, kind="stable")
+    repeat = np.empty_like(place)
+    repeat[order] = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    numbers: np.ndarray = np.unique(np.stack([group, repeat]), axis=1, return_inverse=True)[1]
+    return numbers.ravel()

@@ -49,6 +49,11 @@ class GraphModel(nn.Module):
         devices = (item.device for item in self.parameters())
         return next((item for item in devices if item.type != "cpu"), torch.device("cpu"))
 
+    @property
+    def scored(self) -> "GraphModel":
+        """The graph whose scores a bundle decodes: itself; of an ensemble, that of its members."""
+        return self
+
     def select(self, plan: ModelPlan) -> "GraphModel":
         """Return the part of the model that a part of its plan describes: the same parameters."""
         owners = {layer.owner for layer in plan.layers}

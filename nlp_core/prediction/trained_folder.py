@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.config.base import CELL, SEED, read_mapping
+from nlp_core.config.ensemble import Combination
 from nlp_core.config.model import read_model
 from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import KINDS, Kind
+from nlp_core.models.ensemble import MemberModel, join_members
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan, plan_model, read_plan
@@ -33,6 +35,8 @@ class TrainedFolder(NamedTuple):
         init: folder of the vectors or the encoder that the vocabularies need, which may be missing.
         tasks: entry of each task in cell.json; empty for a folder of `reglue train`.
         data: how the user's files are read; None for a cell.
+        members: of an ensemble, the models that it averages; its `plan` is that of the first.
+        combination: what an ensemble averages.
     """
 
     name: str
@@ -41,12 +45,19 @@ class TrainedFolder(NamedTuple):
     plan: ModelPlan
     tasks: Mapping[str, Mapping[str, Any]]
     data: DataConfig | None
+    members: Sequence["TrainedFolder"] = ()
+    combination: Combination = "probabilities"
 
     def load(self) -> tuple[GraphModel, dict[str | None, Featurizer]]:
         """Return the model with its weights, and what reads the texts of each of its tasks.
 
         The one task of a model whose heads name no tasks is None.
         """
+        if self.members:
+            models = [member._load_task(*self.tasks) for member in self.members]
+            where = str(self.weights)
+            ensemble, featurizer = join_members(models, self.combination, where=where)
+            return ensemble, {None: featurizer}
         kinds: dict[str | None, Kind] = {
             name if self.plan.tasks else None: KINDS.get(note["kind"])
             for name, note in self.tasks.items()
@@ -54,6 +65,13 @@ class TrainedFolder(NamedTuple):
         if self.data is not None:
             kinds = {None: self.data.kind}
         return load_model(self.weights, self.plan, kinds=kinds, init=self.init)
+
+    def _load_task(self, task: str) -> MemberModel:
+        """Return the part of the model that serves one of its tasks."""
+        model, featurizers = self.load()
+        featurizer = featurizers[task if self.plan.tasks else None]
+        part = model.select(featurizer.plan) if self.plan.tasks else model
+        return MemberModel(self.name, part, featurizer)
 
 
 def is_trained(folder: Path) -> bool:
@@ -108,11 +126,33 @@ def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:
     seed = note["seeds"][0] if seed is None else seed
     if seed not in note["seeds"]:
         raise ConfigError(f"{folder}: found the seeds {note['seeds']}, expected {seed} among them.")
+    weights = folder / f"{SEED}{seed}"
+    if "members" not in note:
+        return _read_weights(note["cell"], weights, note)
+    members = [
+        _read_weights(f"{item['cell']} seed {item['seed']}", weights / name_member(number), item)
+        for number, item in enumerate(note["members"][str(seed)], 1)
+    ]
+    return members[0]._replace(
+        name=note["cell"],
+        weights=weights,
+        tasks=note["tasks"],
+        members=members,
+        combination=note["combination"],
+    )
+
+
+def name_member(number: int) -> str:
+    """Return the folder of a member of an ensemble, counted from 1, in that of the seed."""
+    return f"member-{number}"
+
+
+def _read_weights(name: str, weights: Path, note: Mapping[str, Any]) -> TrainedFolder:
+    """Return a model of a cell; `note` says its model file, what it started from and its tasks."""
     init = Path(note["init"]["path"])
     while (init / CELL).is_file():  # one cell may start from another, and that from a third
         init = Path(read_mapping(init / CELL)["init"]["path"])
-    plan = read_plan(Path(note["model"]))
-    return TrainedFolder(note["cell"], folder / f"{SEED}{seed}", init, plan, note["tasks"], None)
+    return TrainedFolder(name, weights, init, read_plan(Path(note["model"])), note["tasks"], None)
 
 
 def refuse_argument(name: str, folder: Path) -> ConfigError:

@@ -66,7 +66,7 @@ class TrainedModel:
         elif task is not None:
             raise refuse_argument("task", folder)
         model, featurizers = found.load()
-        if found.plan.tasks:
+        if found.plan.tasks and not found.members:
             featurizer = featurizers[task]
             model = model.select(featurizer.plan)
         else:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from nlp_core.config.base import name_folder
+from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import DataError
@@ -82,7 +83,7 @@ def read_trained(name: str, item: CellConfig, params: Params, root: Path) -> Tra
 
 def find_difference(cell: TrainedCell | CellResult, item: CellConfig, params: Params) -> str | None:
     """Return how a cell differs from what the grid says of it now, or None."""
-    if isinstance(item, EncoderConfig):
+    if isinstance(item, EncoderConfig | EnsembleConfig):
         is_same = cell.recipe_digest == digest_json(item.describe())
         if is_same and cell.numerics == params.numerics:
             return None
@@ -117,6 +118,8 @@ def name_stage(name: str, item: CellConfig) -> str:
     """Return the DVC stage that makes a cell."""
     if isinstance(item, EncoderConfig):
         return f"pretrain@{name}"
+    if isinstance(item, EnsembleConfig):
+        return f"ensemble_{name}"
     return f"export@{name}" if isinstance(item, ExportConfig) else f"finetune@{name}"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import (
     EAGER,
     GRID,
@@ -117,10 +118,11 @@ def evaluate_table(
         log.info("evaluate cell=%s", name)
         item = items[name]
         cell = read_trained(name, item, params, root)
-        if isinstance(item, ExperimentConfig):
+        if isinstance(item, ExperimentConfig | EnsembleConfig):
             further = params.metrics.get(table, [])
             cells[name] = evaluate_cell(name, params, root, further_metrics=further)
-            curves[name] = _read_learning(find_folder(name, item, root), cell)
+            if isinstance(item, ExperimentConfig):
+                curves[name] = _read_learning(find_folder(name, item, root), cell)
             continue
         if isinstance(item, ExportConfig):
             assert time_export is not None, name
@@ -145,7 +147,8 @@ def _check_metrics(table: str, params: Params) -> None:
 
 def _write_examples(table: str, names: Sequence[str], params: Params, root: Path) -> None:
     """Write the predictions of some cells of a table, and remove those of its former cells."""
-    own = {name: cell for name, cell in params.experiments.items() if cell.table == table}
+    predicting: dict[str, CellConfig] = {**params.experiments, **params.ensembles}
+    own = {name: cell for name, cell in predicting.items() if cell.table == table}
     folder = find_examples(table, "cell", root).parent
     # DVC expects the folder even of a table whose answers are not kept
     folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +164,7 @@ def _write_examples(table: str, names: Sequence[str], params: Params, root: Path
 def evaluate_cell(
     name: str, params: Params, root: Path, *, further_metrics: Sequence[str] = ()
 ) -> CellResult:
-    """Measure one trained cell over its seeds.
+    """Measure one trained cell, or an ensemble, over its seeds.
 
     Args:
         further_metrics: measured in addition to those of a task if its kind has them.
@@ -169,7 +172,7 @@ def evaluate_cell(
     Raises:
         DataError: the cell is not finished, or the grid now describes another one.
     """
-    item = params.experiments[name]
+    item = params.experiments.get(name) or params.ensembles[name]
     cell = _add_metrics(read_trained(name, item, params, root), further_metrics)
     folder = find_folder(name, item, root)
     runs = [measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nlp_core.config.dataset import read_dataset
+from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, suggest
@@ -44,12 +45,12 @@ def explain(
             sections["cost"] = describe_cost(costs[cell])
         if has_commit:
             sections["commit"] = _find_commit(results.table, found, root)
-    make = "export" if isinstance(item, ExportConfig) else "train"
+    make = {ExportConfig: "export", EnsembleConfig: "average"}.get(type(item), "train")
     sections["commands"] = {
         make: f"dvc repro {name_stage(name, item)}",
         "measure": f"snakemake --cores 2 reports/{results.table}.md",
     }
-    if isinstance(item, ExperimentConfig):
+    if isinstance(item, ExperimentConfig | EnsembleConfig):
         sections["commands"]["verify"] = f"reglue verify {item.table} {cell}"
     return sections
 
@@ -76,6 +77,12 @@ def _describe(item: CellConfig, found: CellResult | None, params: Params) -> dic
         model = {"file": found.model if found else item.init, "starts from": item.init}
         recipe = {"values from": " ".join(item.source.split())} | list_values(item)
         tasks = [item.data, item.measured_on]
+    elif isinstance(item, EnsembleConfig):
+        cells = [params.experiments[Path(member.cell).name] for member in item.members]
+        files = [*dict.fromkeys(cell.model for cell in cells)]
+        model = {"file": " + ".join(files), "members": "; ".join(map(str, item.members))}
+        recipe = {"averages": item.combination, "ensembles": str(item.repeats)}
+        tasks = [item.task] if item.task else params.list_tasks(cells[0].data)
     elif isinstance(item, ExportConfig):
         trained = params.experiments[Path(item.cell).name]
         model = {"file": trained.model, "exported from": f"{item.cell}/seed-{item.seed}"}

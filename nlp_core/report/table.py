@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlp_core.config.base import CELLS, name_folder
+from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import ExportConfig, Params, read_params
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
@@ -69,9 +70,12 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
     cells, curves = comparison.results.cells, comparison.results.curves
     timed = {name: cell for name, cell in cells.items() if cell.is_timed}
     pretrained = {name: cells[name] for name in curves if name in params.encoders}
-    trained = {name: cell for name, cell in cells.items() if name not in {*timed, *pretrained}}
-    if trained or not cells:
+    averaged = {name: cells[name] for name in cells if name in params.ensembles}
+    others = {*timed, *pretrained, *averaged}
+    trained = {name: cell for name, cell in cells.items() if name not in others}
+    if trained or averaged or not cells:
         making = render_making(trained, params.recipes) if trained else []
+        making += [render_ensembles(averaged, params.ensembles)] if averaged else []
         yield Section(making, "Published and measured numbers", draw_figure(comparison))
     # only tables with such cells need these two modules
     if pretrained:
@@ -110,6 +114,23 @@ def render_making(
         for name, cell in cells.items()
     ]
     return [render_rows(header, rows), render_recipes(cells, recipes)]
+
+
+def render_ensembles(
+    cells: Mapping[str, CellResult], ensembles: Mapping[str, EnsembleConfig]
+) -> str:
+    """Return what each ensemble averages."""
+    rows = [
+        [
+            f"`{name}`",
+            "; ".join(map(str, ensembles[name].members)),
+            ensembles[name].combination,
+            f"{ensembles[name].repeats} of {len(ensembles[name].list_members(1))} models",
+            f"{cell.parameters['total']:,}",
+        ]
+        for name, cell in cells.items()
+    ]
+    return render_rows(["ensemble", "members", "averages", "ensembles", "parameters"], rows)
 
 
 def _describe_choice(cell: CellResult, recipe: RecipeConfig) -> str:

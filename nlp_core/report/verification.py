@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from safetensors import safe_open
 
-from nlp_core.config.base import read_mapping
+from nlp_core.config.base import SEED, read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -27,6 +27,7 @@ from nlp_core.training.cell import describe_cell, read_cell
 from nlp_core.training.cell_run import train_seed
 from nlp_core.training.determinism import describe_machine, find_first_difference
 from nlp_core.training.encoder_plan import read_encoder
+from nlp_core.training.ensemble import make_ensemble, read_ensemble
 from nlp_core.training.pretraining import pretrain_encoder
 
 log = logging.getLogger(__name__)
@@ -138,6 +139,11 @@ def list_missing_stages(places: Sequence[Place], params: Params, root: Path) -> 
     """Return the DVC stages that make missing data and starting weights."""
     stages: dict[str, None] = {}
     for place in dict.fromkeys(places):
+        if place.cell in params.ensembles:
+            for member in params.ensembles[place.cell].list_members(place.seed):
+                if not (root / member.cell).exists():
+                    stages[f"finetune@{Path(member.cell).name}"] = None
+            continue
         cell = _find_item(place, params)
         needed = [cell.data, *([cell.measured_on] if isinstance(cell, EncoderConfig) else [])]
         for data in needed:
@@ -170,8 +176,10 @@ def verify(
     for place in places:
         committed = read_results(place.table, root).cells[place.cell]
         _require_current(committed, place, params)
-        is_encoder = isinstance(_find_item(place, params), EncoderConfig)
-        retrain = _retrain_encoder if is_encoder else _retrain_cell
+        retrain = _average_again
+        if place.cell not in params.ensembles:
+            is_encoder = isinstance(_find_item(place, params), EncoderConfig)
+            retrain = _retrain_encoder if is_encoder else _retrain_cell
         yield _compare(place, committed, retrain(place, params, work))
 
 
@@ -184,7 +192,8 @@ def _find_item(place: Place, params: Params) -> ExperimentConfig | EncoderConfig
 
 def _require_current(committed: CellResult, place: Place, params: Params) -> None:
     where = f"results/{place.table}.json: {place.cell}"
-    difference = find_difference(committed, _find_item(place, params), params)
+    item = params.list_cells(place.table)[place.cell]
+    difference = find_difference(committed, item, params)
     if difference:
         raise DataError(
             f"{where}: {difference}. Train and measure the cell as the grid describes it now; "
@@ -213,6 +222,17 @@ def _retrain_encoder(place: Place, params: Params, work: Path) -> Retrained:
     folder = pretrain_encoder(read_encoder(place.cell, params), work, notes=None)
     cell = TrainedCell.model_validate(read_mapping(folder / "cell.json"))
     return Retrained(cell.runs[str(place.seed)], cell.metrics, cell.data, folder / WEIGHTS)
+
+
+def _average_again(place: Place, params: Params, work: Path) -> Retrained:
+    """Average the members that are here; they are verified as cells of their own."""
+    folder = work / place.table / place.cell
+    ensemble = read_ensemble(place.cell, params)
+    make_ensemble(ensemble, folder)
+    cell = TrainedCell.model_validate(read_mapping(folder / "cell.json"))
+    seed = folder / f"{SEED}{place.seed}"
+    weights = sorted(seed.rglob(WEIGHTS))[0]
+    return Retrained(cell.runs[str(place.seed)], measure_seed(seed, cell), cell.data, weights)
 
 
 def _compare(place: Place, committed: CellResult, found: Retrained) -> SeedVerdict:

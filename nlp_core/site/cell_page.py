@@ -148,8 +148,8 @@ def _list_metrics(result: CellResult, numbers: Sequence[ShownNumber]) -> Iterato
 
 @cache
 def _view_model(path: Path, name: str) -> ModelView | None:
-    """Return what a model file describes; None for a released encoder, which is none."""
-    if path.suffix != ".json" or not name.startswith("zoo/"):
+    """Return what a model file describes; None for a released encoder, or different models."""
+    if " + " in name or path.suffix != ".json" or not name.startswith("zoo/"):
         return None
     config = read_model(path)
     nodes = describe_plan(plan_model(config, where=name))

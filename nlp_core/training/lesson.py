@@ -59,7 +59,7 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
 
 
 def describe_teacher(cell: Path, seed: int) -> dict[str, Any]:
-    """Return what a teacher's answers depend on: weights, vocabulary, model file and vectors.
+    """Return what a model's answers depend on: weights, vocabulary, model file and vectors.
 
     Raises:
         DataError: the seed of the cell is not trained.
@@ -67,15 +67,15 @@ def describe_teacher(cell: Path, seed: int) -> dict[str, Any]:
     path = cell / CELL
     if not path.exists():
         raise DataError(
-            f"{path}: there is no such file, so the teacher '{cell.name}' is not trained yet; run "
+            f"{path}: there is no such file, so the cell '{cell.name}' is not trained yet; run "
             f"`dvc repro finetune@{cell.name}`."
         )
     note = read_mapping(path)
     run = note["runs"].get(str(seed))
     if run is None:
         raise DataError(
-            f"{path}: found the seeds {sorted(note['runs'])}, but the teacher is to be seed "
-            f"{seed}; run `dvc repro finetune@{cell.name}`."
+            f"{path}: found the seeds {sorted(note['runs'])}, expected {seed} among them; "
+            f"run `dvc repro finetune@{cell.name}`."
         )
     return {
         "weights": run["weights"],
@@ -85,13 +85,13 @@ def describe_teacher(cell: Path, seed: int) -> dict[str, Any]:
     }
 
 
-def require_weights(cell: Path, seed: int) -> None:
+def require_weights(cell: Path, seed: int, of: str = "of the teacher") -> None:
     """Raise DataError if the weights of a seed are not those that its cell describes."""
     path = cell / f"{SEED}{seed}" / WEIGHTS
     expected = describe_teacher(cell, seed)["weights"]
     if not path.exists() or expected != f"sha256:{digest_file(path)}":
         raise DataError(
-            f"{path}: found no weights, or others than {CELL} says, expected those of the teacher; "
+            f"{path}: found no weights, or others than {CELL} says, expected those {of}; "
             f"run `dvc repro --force finetune@{cell.name}`."
         )
 

@@ -130,6 +130,11 @@ def find_start(name: str, plugins: Sequence[Path]) -> Start | None:
     if not is_trained(folder):
         return None
     found = read_trained_folder(folder, plugins=plugins)
+    if found.members:
+        raise ConfigError(
+            f"{folder}: found an ensemble, expected one trained model; start from one of its "
+            f"members: {', '.join(member.name for member in found.members)}."
+        )
     return Start(found.weights, found.init, found.plan)
 
 

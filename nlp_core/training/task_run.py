@@ -6,13 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.batching import order_training_batches, order_training_groups
+from nlp_core.data.batching import (
+    draw_bootstrap,
+    order_training_batches,
+    order_training_groups,
+)
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
 from nlp_core.errors import ConfigError
@@ -83,6 +88,11 @@ class BatchOrder:
         self.recipe = recipe
         self.seed = seed
         self._sizes: dict[int, dict[str, int]] = {}
+        self._drawn = {
+            name: _draw(item, seed, stream)
+            for stream, (name, item) in enumerate(tasks.items())
+            if recipe.resample == "bootstrap"
+        }
 
     @property
     def steps_per_epoch(self) -> int | list[int]:
@@ -128,23 +138,26 @@ class BatchOrder:
         return [(name, next(drawn[name])) for name in steps]
 
     def order_task(self, name: str, epoch: int, number: int | None = None) -> Batches:
-        """Return the batches of a pass over a task's training split.
+        """Return the batches of a pass over a task's training split, or over its resample.
 
         Args:
             epoch: whose batch size they have.
             number: of the pass, from 1; None: that of the epoch.
         """
-        item = self.tasks[name]
-        group = item.group
+        item, drawn = self.tasks[name], self._drawn.get(name)
+        lengths, group = item.train.lengths, item.group
+        if drawn is not None:
+            lengths, group = lengths[drawn.rows], None if group is None else drawn.unit
         order = order_training_batches if group is None else partial(order_training_groups, group)
-        return order(
-            item.train.lengths,
+        batches = order(
+            lengths,
             batch_size=self._find_batch_size(name, epoch),
             bucket_batches=self.recipe.bucket_batches,
             seed=self.seed,
             epoch=number or epoch,
             most_tokens=self.recipe.batch_tokens,
         )
+        return batches if drawn is None else [drawn.rows[batch] for batch in batches]
 
     def list_passes(self, epoch: int, device: torch.device) -> Iterator[Callable[[], object]]:
         """Yield calls that each pass a batch of an epoch through the model of its task."""
@@ -183,6 +196,24 @@ def refuse_parts(model: GraphModel) -> None:
                 "recipe, or several processes), expected a whole one, since its loss compares all "
                 "examples of the batch; set accumulate to null and train in one process."
             )
+
+
+class _Resample(NamedTuple):
+    """Rows of a training split, and the number of the draw that each belongs to."""
+
+    rows: NDArray[np.int64]
+    unit: NDArray[np.int64]
+
+
+def _draw(item: TaskRun, seed: int, stream: int) -> _Resample:
+    """Draw examples, or whole groups where the heads compare the examples of a group."""
+    if item.group is None:
+        rows = draw_bootstrap(len(item.train.split), seed=seed, stream=stream)
+        return _Resample(rows, np.arange(len(rows)))
+    _, place, counts = np.unique(item.group, return_inverse=True, return_counts=True)
+    members = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
+    drawn = [members[idx] for idx in draw_bootstrap(len(members), seed=seed, stream=stream)]
+    return _Resample(np.concatenate(drawn), np.repeat(np.arange(len(drawn)), [*map(len, drawn)]))
 
 
 def list_selections(task: Task) -> dict[str, str]:

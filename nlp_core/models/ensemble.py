@@ -1,0 +1,220 @@
+"""Trained models of one task as one model, which predicts their average.
+
+Layers, inputs and heads of member k get the prefix `mk_`. So the ensemble is a graph like any
+other: it is measured, asked and exported in the same ways.
+
+Shape letters: B batch, T tokens, L labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlp_core.blocks.base import Block
+from nlp_core.config.ensemble import Combination
+from nlp_core.data.vocabulary import Vocabulary
+from nlp_core.errors import ConfigError, DataError
+from nlp_core.heads.base import Head
+from nlp_core.heads.ranking import RankingHead
+from nlp_core.heads.sentence import LabelScoring, MultiLabelHead, ValueScoring
+from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
+from nlp_core.models.batch import Batch
+from nlp_core.models.features import Featurizer
+from nlp_core.models.graph import GraphModel, HeadScores
+from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
+from reglue_runtime.average import LEAST, Form, average
+
+FORMS: Mapping[type[Head], Form] = {
+    LabelScoring: "distribution",
+    TaggingHead: "distribution",
+    CRFTaggingHead: "distribution",
+    MultiLabelHead: "flags",
+    ValueScoring: "values",
+    RankingHead: "values",
+}
+"""What the heads of each class predict, if it can be averaged."""
+
+
+class MemberModel(NamedTuple):
+    """A trained model of one task; `name` is for messages."""
+
+    name: str
+    model: GraphModel
+    featurizer: Featurizer
+
+
+class Ensemble(GraphModel):
+    """The average of several models, decoded as the head of the first one.
+
+    Of random fields the marginals are averaged, so that each token gets its likeliest label.
+
+    Args:
+        scored: a graph of all members, with all their heads.
+        plan: that graph with one head for each target.
+        parts: by head of the plan those of the members.
+    """
+
+    def __init__(
+        self,
+        scored: GraphModel,
+        plan: ModelPlan,
+        parts: Mapping[str, Sequence[str]],
+        combination: Combination,
+    ) -> None:
+        super().__init__(plan, {}, {})
+        self.members = scored
+        self.blocks = scored.blocks
+        self.parts = parts
+        self.combination = combination
+        for name, (first, *_) in parts.items():
+            head = scored.heads[first]
+            if isinstance(head, CRFTaggingHead):
+                head = TaggingHead(1, head.emission.out_features)
+            self.heads[name] = head
+
+    @property
+    def scored(self) -> GraphModel:
+        return self.members
+
+    def forward(self, batch: Batch, *, informed: bool = False) -> dict[str, HeadScores]:
+        found = self.members(batch, informed=informed)
+        scores = {}
+        for name, parts in self.parts.items():
+            heads = [cast(Head, self.members.heads[part]) for part in parts]
+            form = find_form(type(heads[0]))
+            assert form is not None, name
+            items = zip(heads, parts, strict=True)
+            predicted = [_predict(head, *found[part]).detach().numpy() for head, part in items]
+            mean = average(predicted, form, self.combination)
+            scores[name] = torch.from_numpy(_score(mean, form)), found[parts[0]][1]
+        return scores
+
+
+def find_form(head: type[Head]) -> Form | None:
+    """Return what a head predicts, or None if it cannot be averaged."""
+    return next((form for kind, form in FORMS.items() if issubclass(head, kind)), None)
+
+
+def _predict(head: Head, scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the probabilities of a head, or its values."""
+    if isinstance(head, TaggingHead | CRFTaggingHead):
+        assert mask is not None
+        return head.marginals(scores, mask)
+    if isinstance(head, RankingHead):
+        return scores
+    chances = head.decode(scores, mask).probability
+    return scores if chances is None else chances
+
+
+def _score(mean: np.ndarray, form: Form) -> np.ndarray:
+    """Return the scores that a head decodes to these predictions."""
+    if form == "values":
+        return mean
+    scores: np.ndarray = np.log(mean.clip(min=LEAST))
+    if form == "flags":
+        scores -= np.log((1 - mean).clip(min=LEAST))
+    return scores
+
+
+def join_members(
+    members: Sequence[MemberModel], combination: Combination, *, where: str
+) -> tuple[Ensemble, Featurizer]:
+    """Return the ensemble of some models, and what reads the texts for all of them.
+
+    Raises:
+        ConfigError: a head predicts what cannot be averaged, or two members decode differently.
+        DataError: two members have other labels.
+    """
+    _check(members, where)
+    blocks: dict[str, Block] = {}
+    heads: dict[str, Head] = {}
+    plans = []
+    featurizer = members[0].featurizer
+    vocabularies: dict[str, Vocabulary] = {}
+    for number, (_, model, own) in enumerate(members, 1):
+        prefix = f"m{number}_"
+        plans.append(_prefix(model.plan, prefix))
+        blocks |= {f"{prefix}{name}": cast(Block, item) for name, item in model.blocks.items()}
+        heads |= {f"{prefix}{name}": cast(Head, item) for name, item in model.heads.items()}
+        vocabularies |= {f"{prefix}{name}": item for name, item in own.vocabularies.items()}
+    whole = ModelPlan(
+        where,
+        {name: column for plan in plans for name, column in plan.inputs.items()},
+        [layer for plan in plans for layer in plan.layers],
+        {name: head for plan in plans for name, head in plan.heads.items()},
+    )
+    outer, parts = {}, {}
+    for name, head in members[0].model.plan.heads.items():
+        target = head.head.target
+        parts[name] = [key for key, plan in whole.heads.items() if plan.head.target == target]
+        outer[name] = _plan_head(whole.heads[parts[name][0]])
+    plan = replace(whole, heads=outer)
+    ensemble = Ensemble(GraphModel(whole, blocks, heads), plan, parts, combination)
+    return ensemble, Featurizer(plan, vocabularies, featurizer.targets)
+
+
+def _prefix(plan: ModelPlan, prefix: str) -> ModelPlan:
+    """Return a plan with other names, and heads of no task."""
+
+    def rename(names: Sequence[str]) -> list[str]:
+        return [f"{prefix}{name}" for name in names]
+
+    layers: list[LayerPlan] = [
+        replace(
+            layer,
+            name=f"{prefix}{layer.name}",
+            owner=f"{prefix}{layer.owner}",
+            inputs=rename(layer.inputs),
+        )
+        for layer in plan.layers
+    ]
+    heads = {
+        f"{prefix}{name}": replace(
+            head, name=f"{prefix}{name}", inputs=rename(head.inputs), task=None
+        )
+        for name, head in plan.heads.items()
+    }
+    inputs = {f"{prefix}{name}": column for name, column in plan.inputs.items()}
+    return ModelPlan(plan.where, inputs, layers, heads)
+
+
+def _plan_head(head: HeadPlan) -> HeadPlan:
+    if not issubclass(head.head, CRFTaggingHead):
+        return head
+    return replace(head, head=TaggingHead, options={})
+
+
+def _check(members: Sequence[MemberModel], where: str) -> None:
+    first = members[0]
+    for member in members:
+        for name, plan in member.model.plan.heads.items():
+            if find_form(plan.head) is None:
+                raise ConfigError(
+                    f"{where}: {member.name}: head '{name}': found {plan.head.__name__}, expected "
+                    "one that predicts labels, tags or a number; leave this member out."
+                )
+        if member.featurizer.targets != first.featurizer.targets:
+            raise DataError(
+                f"{where}: {member.name}: found the labels {member.featurizer.targets}, expected "
+                f"those of {first.name}, {first.featurizer.targets}; average models of one task."
+            )
+        found, expected = (_describe_forms(item.model) for item in (member, first))
+        if found != expected:
+            raise ConfigError(
+                f"{where}: {member.name}: found heads that predict {found}, expected "
+                f"{expected}, as those of {first.name}; average models with heads of one sort."
+            )
+
+
+def _describe_forms(model: GraphModel) -> str:
+    """Return what the heads predict, with the thresholds of several labels."""
+    found = []
+    for head in model.heads.values():
+        assert isinstance(head, Head)
+        limit = f" from {head.threshold} on" if isinstance(head, MultiLabelHead) else ""
+        found.append(f"{head.target} as {find_form(type(head))}{limit}")
+    return " and ".join(sorted(found))

@@ -1,0 +1,166 @@
+"""Make an ensemble of trained cells: copies of their weights, and what they predict together.
+
+A cell of the grid like any other, with a folder for each of its ensembles in place of a seed:
+`seed-K/member-J/` holds the weights and vocabularies of member J, so a member that is retrained
+does not change an ensemble until DVC makes it again.
+"""
+
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nlp_core.config.base import CELL, SEED, name_folder, read_mapping
+from nlp_core.config.ensemble import EnsembleConfig, Member
+from nlp_core.config.params import GRID, Params
+from nlp_core.data.task import Task, read_task
+from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.files import digest_file, digest_json, replacing_folder, write_json
+from nlp_core.models.graph import GraphModel, count_parameters
+from nlp_core.models.masked_split import encode_split
+from nlp_core.models.saving import VOCABULARY, WEIGHTS
+from nlp_core.prediction.split_prediction import predict, write_predictions
+from nlp_core.prediction.trained_folder import name_member, read_trained_folder
+from nlp_core.training.cell import name_predictions
+from nlp_core.training.determinism import describe_machine
+from nlp_core.training.lesson import require_weights
+from nlp_core.training.task_run import HONEST
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EnsembleCell:
+    """All that an ensemble is made of, checked.
+
+    Attributes:
+        members: by ensemble the models that it averages.
+        notes: the cell.json of each member's cell.
+    """
+
+    name: str
+    config: EnsembleConfig
+    numerics: int
+    members: dict[int, list[Member]]
+    notes: dict[str, dict[str, Any]]  # Any: JSON
+    task: Task
+
+    @property
+    def folder(self) -> Path:
+        return Path(name_folder(self.config.table, self.name))
+
+
+def read_ensemble(name: str, params: Params) -> EnsembleCell:
+    """Read and check all that an ensemble is made of, before any work starts.
+
+    Raises:
+        ConfigError: no ensemble has that name.
+        DataError: a member is not trained, or its task is not processed.
+    """
+    if name not in params.ensembles:
+        raise ConfigError(
+            f"{GRID}/: ensembles: unknown cell '{name}'. {suggest(name, params.ensembles)}"
+        )
+    config = params.ensembles[name]
+    members = {number: config.list_members(number) for number in config.seeds}
+    for member in (member for own in members.values() for member in own):
+        require_weights(Path(member.cell), member.seed, of=f"of the ensemble '{name}'")
+    notes = {item.cell: read_mapping(Path(item.cell) / CELL) for item in config.members}
+    first = params.experiments[Path(config.members[0].cell).name]
+    wanted = config.task or params.list_tasks(first.data)[0]
+    folder = Path("data/processed") / first.data
+    task = read_task(folder / wanted if first.data in params.groups else folder)
+    other = notes[config.members[0].cell]
+    for cell, note in notes.items():
+        for key in ("labels", "report_split", "select_split"):
+            found, expected = (item["tasks"][wanted][key] for item in (note, other))
+            if found != expected:
+                raise DataError(
+                    f"{cell}/{CELL}: {key}: found {found}, expected {expected} as of the other "
+                    f"members of the ensemble '{name}'; train the cells on the same task."
+                )
+    return EnsembleCell(name, config, params.numerics, members, notes, task)
+
+
+def make_ensemble(cell: EnsembleCell, target: Path | None = None) -> Path:
+    """Write the folder of an ensemble and return it; `target` is by default the cell's own.
+
+    Raises:
+        ConfigError: the members' heads cannot be averaged.
+        DataError: the members have other labels.
+    """
+    target = target or cell.folder
+    with replacing_folder(target) as folder:
+        for number, members in cell.members.items():
+            for place, member in enumerate(members, 1):
+                own = folder / f"{SEED}{number}" / name_member(place)
+                own.mkdir(parents=True)
+                for file in (WEIGHTS, VOCABULARY):
+                    shutil.copyfile(Path(member.cell) / f"{SEED}{member.seed}" / file, own / file)
+        write_json(folder / CELL, _describe(cell))  # what reading the models needs
+        models = {number: _predict(cell, folder, number) for number in cell.members}
+        runs = {number: _describe_run(cell, folder, number) for number in cell.members}
+        more = {"parameters": count_parameters(models[1]), "runs": runs}
+        write_json(folder / CELL, _describe(cell) | more)
+    log.info("ensemble done cell=%s members=%d", cell.name, len(cell.members[1]))
+    return target
+
+
+def _predict(cell: EnsembleCell, folder: Path, number: int) -> GraphModel:
+    """Write what an ensemble predicts for the measured splits, and return its model."""
+    found = read_trained_folder(folder, number)
+    model, featurizers = found.load()
+    task = cell.task
+    names = dict.fromkeys((task.select_split, *task.report_splits))
+    splits = [encode_split(featurizers[None], task.read_split(name)) for name in names]
+    predictions = [predict(model, split, task.targets) for split in splits]
+    path = found.weights / name_predictions(task.name)
+    write_predictions(path, task, {HONEST: predictions})
+    return model
+
+
+def _describe(cell: EnsembleCell) -> dict[str, Any]:
+    """Return cell.json as far as it is known before the ensemble predicts."""
+    config, task = cell.config, cell.task.name
+    notes = [*cell.notes.values()]
+    return {
+        "table": config.table,
+        "cell": cell.name,
+        "model": " + ".join(dict.fromkeys(note["model"] for note in notes)),
+        "recipe": cell.name,
+        "recipe_digest": digest_json(config.describe()),
+        "seeds": config.seeds,
+        "numerics": cell.numerics,
+        "data": {task: notes[0]["data"][task]},
+        "init": None,
+        "fingerprint": describe_machine(),
+        "tasks": {task: notes[0]["tasks"][task]},
+        "combination": config.combination,
+        "members": {
+            number: [
+                {
+                    "cell": member.cell,
+                    "seed": member.seed,
+                    "weights": cell.notes[member.cell]["runs"][str(member.seed)]["weights"],
+                    **{key: cell.notes[member.cell][key] for key in ("model", "init", "tasks")},
+                }
+                for member in members
+            ]
+            for number, members in cell.members.items()
+        },
+    }
+
+
+def _describe_run(cell: EnsembleCell, folder: Path, number: int) -> dict[str, Any]:
+    weights = [
+        cell.notes[member.cell]["runs"][str(member.seed)]["weights"]
+        for member in cell.members[number]
+    ]
+    path = folder / f"{SEED}{number}" / name_predictions(cell.task.name)
+    return {
+        "weights": f"sha256:{digest_json(weights)}",
+        "predictions": {cell.task.name: f"sha256:{digest_file(path)}"},
+        "validations": [],
+        "epochs": {},
+    }
