@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from nlp_core.config.base import read_mapping
 from nlp_core.data.pieces import WEIGHTS, count_positions
 from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.progress import has_progress
 
 ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
 MODEL_TYPES = ("albert", "bert", "distilbert", "electra", "roformer")
@@ -63,7 +64,10 @@ def _fetch(name: str) -> Path:
     # A library of transformers, which only models with a pretrained encoder need.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
+    if not has_progress():
+        disable_progress_bars()
     hint = "Name a folder with its files instead"
     try:
         return Path(snapshot_download(name, allow_patterns=list(ENCODER_FILES)))

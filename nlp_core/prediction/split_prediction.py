@@ -1,9 +1,9 @@
 """The predictions of a split: to choose the epoch, as a file for evaluation, or to teach."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 
 EVALUATION_BATCH = 128
+Advance: TypeAlias = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,23 @@ class SplitPredictions:
         return join_answers(self.answers)
 
 
+def ignore(number: float) -> None:
+    """Take a number of predicted examples where no bar shows it."""
+
+
 @torch.no_grad()
 def predict(
-    model: GraphModel, encoded: EncodedSplit, targets: Mapping[str, list[str]]
+    model: GraphModel,
+    encoded: EncodedSplit,
+    targets: Mapping[str, list[str]],
+    advance: Advance = ignore,
 ) -> SplitPredictions:
-    """Predict a split; `targets` has by column (label, tags) all labels that can be predicted."""
+    """Predict a split.
+
+    Args:
+        targets: by column (label, tags) all labels that can be predicted.
+        advance: called after each batch with its number of examples.
+    """
     model.eval()
     size = len(encoded.split)
     answers: dict[str, list[Any]] = {target: [None] * size for target in targets}
@@ -71,6 +84,7 @@ def predict(
                     answers[target][row] = encoded.split.passages.cut(row, *value)
                 else:
                     answers[target][row] = _name(value, targets[target], length)
+        advance(len(rows))
     return SplitPredictions(encoded.split, answers, score)
 
 
