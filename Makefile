@@ -13,10 +13,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs reports check tables mlflow clean
+.PHONY: help demo test test-slurm lint docs reports check tables mlflow clean
 
 help: ## Show what can be made
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -32,6 +32,9 @@ demo: $(READY) ## Build the sample table through all the stages, with no network
 
 test: $(READY) ## Run every test, the workflow tests included (JOBS side by side)
 	pytest --quiet --tb=short --numprocesses $(JOBS) --dist loadfile -m "not gpu"
+
+test-slurm: $(READY) ## Build the sample table on a Slurm cluster started here, and kill a node (needs root)
+	pytest --quiet --tb=short -rs tests/test_determinism.py -k slurm
 
 lint: $(READY) ## Check format, types, imports between floors, and spelling
 	ruff format --check --quiet .

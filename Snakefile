@@ -1,7 +1,9 @@
 # Runs the DAG of dvc.yaml side by side: one rule a stage, no command of its own.
 #   snakemake --cores 8 reports/glue.md
+#   snakemake --profile profiles/slurm reports/glue.md
 #   snakemake --cores 8 --config via=direct      # nodes that do not share .dvc
 # DVC keeps the only state. A stage that it finds stale gets an input newer than its outputs.
+import os
 from pathlib import Path
 
 from nlp_core import dag
@@ -16,6 +18,9 @@ exported = {
     if stage.name.startswith("export")
     for path in stage.outputs
 }
+# A scheduler's jobs are started without `--cores`.
+num_cores = workflow.resource_settings.cores or 1
+has_gpu = os.environ.get("REGLUE_DEVICE", "cpu").startswith("cuda")
 stale = dag.find_stale(root) if workflow.is_main_process else {}
 if workflow.is_main_process:
     dag.mark_start(start)
@@ -32,6 +37,8 @@ rule all:
 
 
 for stage in stages:
+    # Exports are timed where they are read: that has the machine to itself.
+    is_timed = bool(exported.intersection(stage.inputs))
 
     rule:
         name:
@@ -40,8 +47,12 @@ for stage in stages:
             [*stage.inputs, *([str(start)] if stage.name in stale else [])],
         output:
             [directory(path) if dag.is_folder(path) else path for path in stage.outputs],
-        # Exports are timed where they are read: that has the machine to itself.
-        threads: workflow.cores if exported.intersection(stage.inputs) else 1
+        threads: num_cores if is_timed else 1
+        resources:
+            mem_mb=stage.resources.count_memory,
+            runtime=stage.resources.minutes,
+            gpu=int(has_gpu and stage.resources.gpu),
+            slurm_extra="--exclusive" if is_timed else "",
         params:
             command=(
                 stage.command

@@ -1,21 +1,44 @@
-"""Read the resolved stages of dvc.yaml, so that another engine can run the same DAG.
+"""Read the resolved stages of dvc.yaml, so that another engine can run the same DAG; share outputs.
 
 DVC's Python API is used only here. It is not documented: DVC is pinned, and tests/test_dag.py tests
 what is used.
 """
 
+import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
+from dvc.config import NoRemoteError
 from dvc.dependency.param import ParamsDependency
-from dvc.exceptions import DvcException
+from dvc.exceptions import CheckoutError, DownloadError, DvcException
 from dvc.repo import Repo
+from dvc_objects.errors import ObjectFormatError
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from nlp_core.errors import ConfigError
+
+
+class Resources(BaseModel):
+    """What one run of a stage may need, as `meta` in dvc.yaml gives it.
+
+    Attributes:
+        minutes: the longest run; a scheduler ends the job after them.
+        gpu: whether the stage can train on a GPU.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_mb: PositiveInt
+    minutes: PositiveInt
+    gpu: bool = False
+
+    def count_memory(self, _wildcards: object, attempt: int) -> int:
+        """Return the megabytes for Snakemake's attempt number `attempt`; retries get more."""
+        return self.memory_mb * attempt
 
 
 @dataclass(frozen=True)
@@ -27,6 +50,7 @@ class Stage:
     inputs: tuple[str, ...]
     """Paths that it reads; a folder of other stages' outputs is given as those outputs."""
     outputs: tuple[str, ...]
+    resources: Resources
 
     @property
     def rule_name(self) -> str:
@@ -72,6 +96,108 @@ def record_built(root: Path, stages: Iterable[Stage], since: Path) -> None:
                 repo.commit(stage.name, force=True)
 
 
+class Shared(NamedTuple):
+    """What a transfer to or from the remote left.
+
+    Attributes:
+        num_files: files that were not there before.
+        missing: stages whose recorded outputs are neither here nor in the remote.
+        damaged: stages with a file in the remote that does not have the recorded digest.
+    """
+
+    num_files: int
+    missing: list[str]
+    damaged: list[str]
+
+
+def fetch(root: Path, names: Sequence[str]) -> Shared:
+    """Copy recorded outputs of stages from the remote into the project, checked by their digests.
+
+    Raises:
+        ConfigError: no remote is configured, or it cannot be reached.
+    """
+    with _open_repo(root) as repo:
+        missing = _find_missing(repo, names, _open_remote(repo))
+        found = [name for name in names if name not in missing]
+        damaged, num_files = [], 0
+        for name in found:
+            try:
+                num_files += repo.fetch([name])
+                _check_cache(repo, name)
+                repo.checkout([name], force=True)
+            except (CheckoutError, DownloadError, ObjectFormatError):
+                damaged.append(name)
+        return Shared(num_files, missing, damaged)
+
+
+def push(root: Path, names: Sequence[str]) -> Shared:
+    """Copy the outputs of stages from DVC's cache to the remote.
+
+    Raises:
+        ConfigError: as `fetch`.
+    """
+    with _open_repo(root) as repo:
+        missing = _find_missing(repo, names, _open_remote(repo))
+        found = [name for name in names if name not in missing]
+        return Shared(repo.push(targets=found) if found else 0, missing, [])
+
+
+def find_shared(root: Path, names: Sequence[str]) -> list[str]:
+    """Return the stages whose recorded outputs are in the remote; none if there is no remote."""
+    with _open_repo(root) as repo:
+        if not repo.config["core"].get("remote"):
+            return []
+        remote = _open_remote(repo)
+        return [name for name in names if _has_outputs(repo, name, [remote])]
+
+
+def _open_remote(repo: Any) -> Any:  # DVC has no types.
+    try:
+        return repo.cloud.get_remote_odb()
+    except NoRemoteError as error:
+        raise ConfigError(
+            ".dvc/config: found no default remote, expected a place to share trained cells, such "
+            "as a folder. Add one: `dvc remote add --default shared /path/to/folder`."
+        ) from error
+
+
+def _check_cache(repo: Any, name: str) -> None:
+    """Compare files in DVC's cache with their digests, which a transfer does not; drop wrong ones.
+
+    Raises:
+        ObjectFormatError: a file is damaged.
+    """
+    store = repo.cache.local
+    for output in _list_cached(repo, name):
+        tree = output.get_obj()
+        parts = [digest.value for _, _, digest in tree] if output.hash_info.isdir else []
+        for digest in [*parts, output.hash_info.value]:
+            path = Path(store.oid_to_path(digest))
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "md5").hexdigest()
+            if found != digest.removesuffix(".dir"):
+                path.unlink()
+                raise ObjectFormatError(f"{path} is damaged")
+
+
+def _find_missing(repo: Any, names: Sequence[str], remote: Any) -> list[str]:
+    return [name for name in names if not _has_outputs(repo, name, [repo.cache.local, remote])]
+
+
+def _has_outputs(repo: Any, name: str, stores: Sequence[Any]) -> bool:
+    """Return whether all that `dvc.lock` records of a stage is in one of the stores."""
+    return all(
+        output.hash_info and any(store.exists(output.hash_info.value) for store in stores)
+        for output in _list_cached(repo, name)
+    )
+
+
+def _list_cached(repo: Any, name: str) -> list[Any]:
+    """Return a stage's outputs that are in DVC's cache and not in Git."""
+    (stage,) = repo.stage.collect(name)
+    return [output for output in stage.outs if output.use_cache]
+
+
 def mark_start(path: Path) -> None:
     """Write a file that is newer than every output and has new content in every run."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,6 +222,7 @@ def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
         ) from error
 
 
+NOT_BUILT = "not built here"
 STATES = {"modified": "changed", "new": "not recorded", "deleted": "not there"}
 """DVC's words for the state of a file or a value, in ours."""
 ABSENT = ("deleted", "not in cache")
@@ -109,7 +236,7 @@ def _list_reasons(changes: list[Any]) -> Iterator[str]:  # DVC has no types.
     }
     outputs, inputs = found.get("changed outs", {}), found.get("changed deps", {})
     if any(state in ABSENT for state in outputs.values()):
-        yield "not built here"
+        yield NOT_BUILT
     yield from (f"{path} changed" for path, state in outputs.items() if state not in ABSENT)
     yield from words
     for path, state in inputs.items():
@@ -127,7 +254,18 @@ def _read_stage(stage: Any, outputs: tuple[str, ...], written: list[str]) -> Sta
         command=stage.cmd,
         inputs=tuple(dict.fromkeys(inputs)),
         outputs=outputs,
+        resources=_read_resources(stage),
     )
+
+
+def _read_resources(stage: Any) -> Resources:
+    try:
+        return Resources.model_validate(stage.meta)
+    except ValidationError as error:
+        raise ConfigError(
+            f"dvc.yaml: stages.{stage.addressing}.meta: found {stage.meta}. Expected memory_mb and "
+            "minutes, whole numbers, and gpu if the stage can train on one."
+        ) from error
 
 
 def _list_paths(items: Iterable[Any]) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def suggest(name: str, allowed: Iterable[str]) -> str:
     names = sorted(allowed)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
-        return f"Did you mean '{near[0]}'?"
+        return f"Did you mean {near[0]!r}?"  # a name from the user's file may hold a line break
     return f"Allowed: {', '.join(names)}." if names else "Nothing is allowed here."
 
 

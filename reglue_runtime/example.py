@@ -10,7 +10,16 @@ from reglue_runtime.manifest import BundleError, Manifest
 
 Given: TypeAlias = str | Sequence[Any] | Mapping[str, Any]  # Any: checked here
 """A text, its tokens, two texts, or columns by name."""
-LOCATORS = {"plain_words": text.locate_plain_words, "spaces": text.locate_spaces}
+LOCATORS = {
+    "plain_words": text.locate_plain_words,
+    "spaces": text.locate_spaces,
+    "unicode_words": text.locate_unicode_words,
+}
+SPLITTERS = {
+    "plain_words": text.split_plain_words,
+    "spaces": text.split_spaces,
+    "unicode_words": text.split_unicode_words,
+}
 
 
 class ExampleError(BundleError):
@@ -78,9 +87,10 @@ class Reader:
 
 
 def _build_tokenizer(note: Mapping[str, Any]) -> Callable[[str], list[str]]:
+    steps, name = text.read_steps(note["name"])
     if note["substitutions"] is not None:
-        return text.build_rewriter(note["substitutions"])
-    return {"spaces": text.split_spaces, "plain_words": text.split_plain_words}[note["name"]]
+        return text.add_steps(steps, text.build_rewriter(note["substitutions"]))
+    return text.add_steps(steps, SPLITTERS[name])
 
 
 def pad(rows: Sequence[Sequence[Any] | np.ndarray], fill: object, dtype: type) -> np.ndarray:

@@ -4,7 +4,10 @@ Training reads this module too, so training and exported models split texts alik
 """
 
 import re
+import sys
+import unicodedata
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 EMPTY_TOKEN = "<empty>"
@@ -26,6 +29,8 @@ class Offsets(NamedTuple):
     end: int
 
 
+Tokenizer = Callable[[str], list[str]]
+_WIDE = re.compile("[\u3000\uff00-\uffef]+")
 _SPACED = re.compile(r"[^ ]+")
 _PLAIN_WORD = re.compile(
     r"""
@@ -54,6 +59,26 @@ def split_plain_words(text: str) -> list[str]:
     return [text[place.start : place.end] for place in locate_plain_words(text)] or [EMPTY_TOKEN]
 
 
+@cache
+def _compile_unicode_word() -> re.Pattern[str]:
+    """Return the pattern of plain words in which combining marks belong to their letters."""
+    marks = [chr(code) for code in range(sys.maxunicode) if chr(code).isprintable()]
+    marks = [mark for mark in marks if unicodedata.category(mark).startswith("M")]
+    inside = f"[^\\W_](?:[^\\W_]|[{''.join(marks)}\u200c\u200d])"
+    pattern = _PLAIN_WORD.pattern.replace("[^\\W_]+", inside + "*")
+    return re.compile(pattern, _PLAIN_WORD.flags)
+
+
+def split_unicode_words(text: str) -> list[str]:
+    """Split a text like `split_plain_words`, for scripts with vowel signs and other marks too."""
+    return [text[place.start : place.end] for place in locate_unicode_words(text)] or [EMPTY_TOKEN]
+
+
+def locate_unicode_words(text: str) -> list[Offsets]:
+    """Return the offsets of the tokens of `split_unicode_words`; none of an empty text."""
+    return [Offsets(*found.span()) for found in _compile_unicode_word().finditer(text)]
+
+
 def locate_plain_words(text: str) -> list[Offsets]:
     """Return the offsets of the tokens of `split_plain_words`; none of an empty text."""
     return [Offsets(*found.span()) for found in _PLAIN_WORD.finditer(text)]
@@ -76,6 +101,32 @@ def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], lis
     return split
 
 
+STEPS: dict[str, Callable[[str], str]] = {
+    "nfc": partial(unicodedata.normalize, "NFC"),
+    "nfkc": partial(unicodedata.normalize, "NFKC"),
+    "width": lambda text: _WIDE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text),
+}
+"""What a text goes through before it is split: Unicode composition, compatibility composition, or
+only full-width letters made narrow and half-width katakana made wide."""
+
+
+def read_steps(name: str) -> tuple[list[str], str]:
+    """Return the steps and the last part of a tokenizer's name, such as nfkc+words."""
+    *steps, tokenizer = name.split("+")
+    return steps, tokenizer
+
+
+def add_steps(steps: Sequence[str], tokenize: Callable[[str], list[str]]) -> Tokenizer:
+    """Return a tokenizer of the text that steps give."""
+
+    def split(text: str) -> list[str]:
+        for step in steps:
+            text = STEPS[step](text)
+        return tokenize(text)
+
+    return split
+
+
 def zero_digits(word: str) -> str:
     return DIGIT.sub("0", word)
 
@@ -84,10 +135,32 @@ def mark_word(word: str, *, lowercase: bool) -> str:
     return WORD_START + (word.lower() if lowercase else word)
 
 
+CASES = ("lower", "capitalised", "upper", "mixed", "digits", "with_digits", "other")
+"""Cases of a word: a script without capitals is lower; other has no letter and no digit."""
+
+
+def name_case(word: str) -> str:
+    """Return one of CASES, or nothing of nothing; a single capital letter is capitalised."""
+    if not word:
+        return ""
+    letters = "".join(letter for letter in word if letter.isalpha())
+    has_digits = any(letter.isdigit() for letter in word)
+    if not letters:
+        return "digits" if has_digits else "other"
+    if has_digits:
+        return "with_digits"
+    if letters == letters.lower():
+        return "lower"
+    if letters[0].isupper() and letters[1:] == letters[1:].lower():
+        return "capitalised"
+    return "upper" if letters == letters.upper() else "mixed"
+
+
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": lambda word: word,
     "lower": lambda word: word.lower(),
     "zero": zero_digits,
     "lower_zero": lambda word: zero_digits(word.lower()),
+    "case": name_case,
 }
 """Forms of a word that a vocabulary looks up, in this order."""

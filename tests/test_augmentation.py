@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from nlp_core.config.augmentation import EdaConfig
 from nlp_core.config.recipe import AlterationConfig
-from nlp_core.data.augmentation import MASK, alter_split
-from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
+from nlp_core.data.augmentation import MASK, alter_split, augment_split
+from nlp_core.data.split_column import LabelColumn, NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.errors import DataError
 
@@ -123,3 +124,66 @@ def test_more_than_texts_is_refused() -> None:
 def test_numbers_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         AlterationConfig(**{**NOTHING, **changes})
+
+
+EDA = {"name": "eda", "copies": 2}
+
+
+def augment(split: Split, **changes: Any) -> Split:
+    return augment_split(split, EdaConfig.model_validate({**EDA, **changes}), 3)
+
+
+def test_altered_copies_follow_the_texts_and_keep_their_labels() -> None:
+    labels = [str(row % 2) for row in range(100)]
+    split = replace(make_split(ROWS), targets={"label": LabelColumn.build("label", labels)})
+    found = augment(split, replace_prob=0.2, insert_prob=0.1, swap_prob=0.1, delete_prob=0.1)
+    assert 100 < len(found) <= 300
+    assert rows_of(found)[:100] == ROWS
+    assert found.ids.tolist() == [*range(len(found))]
+    assert found.target[:100] == labels
+    swapped = augment(split, swap_prob=0.5)
+    of_text = {tuple(sorted(row)): label for row, label in zip(ROWS, labels, strict=True)}
+    for text, label in zip(rows_of(swapped)[100:], swapped.target[100:], strict=True):
+        assert label == of_text[tuple(sorted(text))]
+    assert found.raw is not None
+    assert [text.split() for text in found.raw.first[100:]] == rows_of(found)[100:]
+    again = augment(split, replace_prob=0.2, insert_prob=0.1, swap_prob=0.1, delete_prob=0.1)
+    assert rows_of(again) == rows_of(found)
+
+
+@pytest.mark.parametrize(
+    ("probability", "sizes"),
+    [("swap_prob", {0}), ("insert_prob", {0, 1, 2, 3}), ("delete_prob", {-3, -2, -1})],
+)
+def test_each_change_does_what_its_name_says(probability: str, sizes: set[int]) -> None:
+    split = replace(make_split(ROWS), targets={"label": LabelColumn.build("label", ["0"] * 100)})
+    found = augment(split, **{probability: 0.5})
+    words = {word for row in ROWS for word in row}
+    copies = rows_of(found)[100:]
+    assert copies
+    assert {word for row in copies for word in row} <= words
+    assert {len(row) - 4 for row in copies} <= sizes
+    assert all(copies), "a text without words"
+    if probability == "swap_prob":
+        texts = {tuple(sorted(row)) for row in ROWS}
+        assert all(tuple(sorted(row)) in texts for row in copies)
+
+
+def test_copies_of_candidates_are_questions_of_their_own() -> None:
+    pairs = make_split(ROWS[:100], ROWS[100:] or ROWS)
+    labels = LabelColumn.build("label", ["0", "1"] * 50)
+    split = replace(pairs, targets={"label": labels}, group=np.arange(100) // 4)
+    found = augment(split, swap_prob=0.3)
+    assert found.group is not None
+    assert np.unique(found.group, return_counts=True)[1].tolist() == [4] * 75
+
+
+def test_what_eda_cannot_alter_is_an_error() -> None:
+    split = make_split(ROWS)
+    tagged = replace(split, targets={"tags": [["O"]] * 100})
+    dense = replace(split, numbers={"dense.votes": NumberColumn(np.zeros((100, 1)), None)})
+    for wrong, named in ((tagged, "found tags"), (dense, r"found dense\.votes")):
+        with pytest.raises(DataError, match=rf"split train: {named}, expected only texts"):
+            augment(wrong, swap_prob=0.5)
+    with pytest.raises(ValidationError, match="found no probability above 0"):
+        EdaConfig.model_validate(EDA)

@@ -59,6 +59,7 @@ ROWS = [
     Row("bilstm", {"hidden_dim": 3}, [SEQ]),
     Row("bilstm", {"hidden_dim": 2, "num_layers": 3}, [SEQ]),
     Row("bilstm_attention", {"hidden_dim": 2, "num_layers": 2}, [SEQ]),
+    Row("case_embedding", {"dim": 5}, [Shape(WORDS, NUM_IDS)]),
     Row("category_embedding", {"dim": 5}, [Shape(WORDS, NUM_IDS)]),
     Row("char_cnn", {"dim": 4, "filters": 6, "window": 3}, [CHARS]),
     Row("char_cnn", {"dim": 4, "filters": 6, "window": 2, "activation": "tanh"}, [CHARS]),
@@ -153,6 +154,7 @@ ROWS = [
     Row("pooling2d", {}, [CELLS]),
     Row("pooling2d", {"window": [3, 2], "stride": [1, 2], "pool": "mean"}, [CELLS]),
     Row("pooling2d", {"window": [5, 9], "stride": [1, 1]}, [CELLS]),
+    Row("word_embedding", {"dim": 5, "on_cpu": True}, [Shape(WORDS, NUM_IDS)]),
     Row("word_embedding", {"dim": 5}, [Shape(WORDS, NUM_IDS)]),
 ]
 

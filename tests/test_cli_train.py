@@ -474,7 +474,9 @@ def test_one_label_or_three_for_candidates_are_refused(
     (place / "a.tsv").write_text("text\tlabel\n" + "good film\tyes\n" * 9, encoding="utf-8")
     main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
     assert "NOT SURE" in capsys.readouterr().out
-    assert "'yes' alone" in fail(capsys, "train", "m.json", "--train", "a.tsv", "-o", "out")
+    assert "only the label 'yes'" in fail(
+        capsys, "train", "m.json", "--train", "a.tsv", "-o", "out"
+    )
     rows = [{"question": "who", "answer": text, "label": idx % 3} for idx, text in enumerate("abc")]
     write_rows(place / "b.csv", rows)
     main(["new", "ranking", "--train", "b.csv", "-o", "r.json"])
@@ -535,7 +537,7 @@ def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str])
     main([*arguments, "-o", "out"])
     assert "found no other tags than O and X" in capsys.readouterr().err
     message = fail(capsys, *arguments, "-o", "two", "--set", "data.label=2")
-    assert "'O' alone" in message
+    assert "only the label 'O'" in message
 
 
 @pytest.mark.parametrize(

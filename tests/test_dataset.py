@@ -50,6 +50,8 @@ def change(**parts: object) -> dict[str, Any]:
 def test_registry_holds_every_source() -> None:
     others = ["conll2003", "conll2003_pos", "glove", "minilm", "wikiqa", "wikitext2"]
     others += ["minilm_words", "neuronblocks_query"]
+    others += ["anli", "anli_dev", "ax_categories", "fever", "scitail", "snli", "trec", "xnli"]
+    others += ["sample_languages", "boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
     corpora = ["classic_books", "enwiki"]
     names = sorted([*BIOMEDICAL, *GLUE, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
     assert sorted(read_registry(SOURCES)) == names
@@ -187,6 +189,22 @@ def test_wrong_dataset_is_refused_with_its_key(value: dict[str, Any], message: s
         parse_config(value, DatasetConfig, where="sources/d.yaml")
     assert str(caught.value).startswith("sources/d.yaml: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "most"), [("ax_categories", 0), ("fever", 1)])
+def test_a_file_without_a_known_digest_says_so(name: str, most: int) -> None:
+    """The fetch refuses such a file until its digest is added."""
+    files = read_dataset(name, SOURCES).files
+    unknown = [file for file in files if not file.sha256]
+    assert len(files) - len(unknown) == most
+    assert all("No digest" in (file.digest_note or "") for file in unknown)
+
+
+@pytest.mark.parametrize("name", ["anli", "xnli", "ax_categories", "mnli"])
+def test_each_part_of_a_test_is_reported(name: str) -> None:
+    task = read_dataset(name, SOURCES).task
+    assert task is not None
+    assert len({task.report_split, *task.further_report_splits}) > 1
 
 
 def test_members_know_their_names() -> None:

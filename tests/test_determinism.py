@@ -1,6 +1,8 @@
-"""The sample table, built by both engines in two clones, is the same to the last byte."""
+"""The sample table, built by both engines and on a cluster, is the same to the last byte."""
 
 import shutil
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import yaml
 
 from nlp_core.report.difference import check_golden
 from nlp_core.report.results import read_results
+from tests.slurm_cluster import Cluster, find_obstacle, run_cluster
 from tests.workflow_project import OUTPUTS, ROOT, Project, copy_workflow
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -22,6 +25,9 @@ INPUTS = [
     "reports/published",
 ]
 TABLE = "sample"
+OBSTACLE = find_obstacle()
+OFTEN = ("--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2")
+SLURM = ("snakemake", "--profile", "profiles/slurm", *OFTEN)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,35 @@ def test_both_engines_write_the_same_files_in_two_clones(
     assert found == expected
 
 
+@pytest.mark.skipif(OBSTACLE is not None, reason=f"no Slurm cluster: {OBSTACLE}")
+def test_slurm_writes_the_same_files_although_a_node_dies(by_dvc: Project, tmp_path: Path) -> None:
+    project = make_sample_project(tmp_path / "project")
+    log = tmp_path / "snakemake.log"
+    (tmp_path / "cluster").mkdir()
+    with run_cluster(tmp_path / "cluster") as cluster, log.open("w") as output:
+        run = subprocess.Popen(
+            cluster.wrap(*SLURM, f"reports/{TABLE}.md"),
+            cwd=project.root,
+            env=project.environment,
+            stdout=output,
+            stderr=output,
+        )
+        cluster.kill_node(await_training(project, cluster, run))
+        assert run.wait(timeout=1200) == 0, log.read_text()[-4000:]
+    assert project.digest_outputs() == by_dvc.digest_outputs()
+    assert "up to date" in project.run("dvc", "repro", f"report@{TABLE}").stdout
+
+
+def await_training(project: Project, cluster: Cluster, run: subprocess.Popen[bytes]) -> str:
+    """Return a node that runs a job, as soon as a cell is in training."""
+    while run.poll() is None:
+        node = cluster.find_busy_node()
+        if node and list((project.root / "artifacts/cells").glob(f"{TABLE}/*/*")):
+            return node
+        time.sleep(0.5)
+    pytest.fail("Snakemake ended before a cell was in training")
+
+
 def test_results_are_the_golden_ones(by_dvc: Project, tmp_path: Path) -> None:
     for source, name in [(by_dvc.root, "results"), (ROOT, "reports/golden")]:
         (tmp_path / name).mkdir(parents=True)
@@ -65,6 +100,19 @@ def test_results_are_the_golden_ones(by_dvc: Project, tmp_path: Path) -> None:
     results = read_results(TABLE, tmp_path)
     assert sorted(results.cells) == sorted(list_cells(by_dvc))
     check_golden(TABLE, tmp_path)
+
+
+def test_clone_with_a_remote_trains_nothing(by_dvc: Project, tmp_path: Path) -> None:
+    by_dvc.run("dvc", "remote", "add", "--default", "shared", str(tmp_path / "remote"))
+    assert "files copied to the remote" in by_dvc.run("reglue", "push", TABLE).stdout
+    clone = make_sample_project(tmp_path / "clone")
+    for name in ("dvc.lock", ".dvc/config"):
+        shutil.copy2(by_dvc.root / name, clone.root / name)
+    assert "`reglue fetch sample` copies them" in clone.run("reglue", "plan", TABLE).stdout
+    assert clone.run("reglue", "fetch", TABLE).returncode == 0
+    done = clone.run("dvc", "repro", f"report@{TABLE}")
+    assert "Running stage 'finetune" not in done.stdout
+    assert clone.digest_outputs() == by_dvc.digest_outputs()
 
 
 def test_second_run_of_each_engine_does_nothing(by_snakemake: Project) -> None:

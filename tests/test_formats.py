@@ -106,14 +106,14 @@ def test_each_kind_of_a_source_has_a_format() -> None:
     found = {name: serving(KINDS.get(name)) for name in KINDS.names()}
     assert found.pop("masked_language_model") == []
     assert found == {
-        "classification": ["tsv"],
+        "classification": ["jsonl", "trec", "tsv"],
         "intent_slots": ["parallel"],
         "language_model": ["lines"],
         "multi_label": ["tsv"],
-        "pair_classification": ["mrpc", "tsv"],
-        "pair_regression": ["tsv"],
-        "ranking": ["tsv", "wikiqa"],
-        "regression": ["tsv"],
+        "pair_classification": ["jsonl", "mrpc", "tsv", "wic", "wsc"],
+        "pair_regression": ["jsonl", "tsv"],
+        "ranking": ["copa", "multirc", "record", "tsv", "wikiqa"],
+        "regression": ["jsonl", "tsv"],
         "span": ["squad"],
         "tagging": ["conll"],
     }

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,6 +109,15 @@ def test_ties_never_help_a_ranking() -> None:
 def test_map_needs_an_answerable_question() -> None:
     with pytest.raises(DataError, match="no question with a right candidate"):
         measure("ranking", ["map"], questions(["0", "0"], [0.1, 0.2], [0, 0]))
+
+
+def test_candidates_and_questions_are_judged_by_hand() -> None:
+    target, prediction, group = list("110010"), list("100110"), [0, 0, 1, 1, 2, 2]
+    base = questions(target, [0.5] * 6, group)
+    predictions = replace(base, prediction=prediction)
+    # Candidates: tp 2, fp 1, fn 1. Of three questions only the last is right as a whole.
+    found = measure("ranking", ["f1", "exact_match"], predictions)
+    assert found == pytest.approx({"f1": 100 * 4 / 6, "exact_match": 100 / 3})
 
 
 def test_map_needs_question_numbers() -> None:

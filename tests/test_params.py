@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from nlp_core.config.base import parse_config, read_config, read_mapping
 from nlp_core.config.params import Params, read_params
@@ -233,6 +234,12 @@ def test_a_field_that_came_later_moves_no_key_of_a_recipe_without_it() -> None:
     }
     fgm = {"name": "fgm", "weight": 1.0, "epsilon": 1.0, "level": "sentence"}
     assert make_recipe(adversarial=fgm).describe()["adversarial"] == fgm
+
+
+def test_a_share_of_train_has_no_soft_labels() -> None:
+    distillation = {"name": "kl", "temperature": 2.0, "weight": 0.5}
+    with pytest.raises(ValidationError, match="found train_share with a distillation"):
+        make_recipe(train_share=0.1, distillation=distillation)
 
 
 @pytest.mark.parametrize(

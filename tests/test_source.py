@@ -194,6 +194,17 @@ def test_archive_with_a_wrong_digest_vouches_for_nothing(tmp_path: Path, data_di
     assert list_left(data_dir) == []
 
 
+def test_a_file_without_a_known_digest_is_refused_with_its_own(
+    tmp_path: Path, data_dir: Path
+) -> None:
+    file = {"name": "a.txt", "mirror": "a.txt", "digest_note": "No digest is known; add it."}
+    (tmp_path / "a.txt").write_text("text")
+    message = r"found sha256 \w{64}, expected a pinned digest; .* No digest is known; add it\."
+    with pytest.raises(DownloadError, match=message):
+        obtain_source("d", build(file), Places(data_dir, str(tmp_path)))
+    assert not (data_dir / "raw" / "d").exists()
+
+
 def test_label_of_another_release_is_kept_in_the_manifest(tmp_path: Path, data_dir: Path) -> None:
     (tmp_path / "a.part.xz").write_bytes(lzma.compress(b"part"))
     official = plain(NOWHERE)

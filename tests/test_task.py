@@ -3,8 +3,22 @@
 import json
 from pathlib import Path
 
-from nlp_core.data.task import join_answers, list_footnotes, list_targets, read_task
-from nlp_core.kinds import INTENT_SLOTS, RANKING, TAGGING
+import numpy as np
+import pytest
+
+from nlp_core.data.columns import write_rows
+from nlp_core.data.readers.example import Passage, Question
+from nlp_core.data.task import (
+    draw_share,
+    join_answers,
+    list_footnotes,
+    list_targets,
+    read_split_file,
+    read_task,
+)
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
+from nlp_core.errors import DataError
+from nlp_core.kinds import INTENT_SLOTS, RANKING, SPAN, TAGGING
 from tests.tiny import write_task
 
 
@@ -49,3 +63,45 @@ def test_digest_covers_the_tags(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | {"tags": ["O"]}))
     assert read_task(folder).digest != before
+
+
+@pytest.mark.parametrize("kind", ["classification", "tagging", "ranking", "multi_label"])
+def test_a_smaller_share_is_a_part_of_a_larger_one(tmp_path: Path, kind: str) -> None:
+    train = read_task(write_task(tmp_path, kind)).read_split("train")
+    rows = [set(draw_share(train, share, 3).ids.tolist()) for share in (0.1, 0.5, 0.999)]
+    assert rows[0] < rows[1] < rows[2] <= {*range(48)}
+    assert rows[1] != set(draw_share(train, 0.5, 4).ids.tolist())
+    half = draw_share(train, 0.5, 3)
+    assert len(half) == 24
+    kept = half.ids.tolist()
+    assert half.target == [train.target[row] for row in kept]
+    if half.group is not None:
+        assert {(half.group == group).sum() for group in np.unique(half.group)} == {4}
+
+
+def test_a_share_of_nothing_is_an_error(tmp_path: Path) -> None:
+    train = read_task(write_task(tmp_path)).read_split("train")
+    with pytest.raises(DataError, match=r"train_share: found 0\.001, which is none of the 48"):
+        draw_share(train, 0.001, 1)
+
+
+def test_a_share_of_questions_keeps_their_passages(tmp_path: Path) -> None:
+    path = tmp_path / "train.parquet"
+    locate = LOCATORS.get("plain_words")
+    text = "The {0} is in the {0}house, since {0} is {0}."
+    rows = []
+    for number in range(6):
+        whole = text.format("ab" * (number + 1))
+        bounds = np.array(locate(whole), dtype=np.int32)
+        passage = Passage(1, number + 1, whole, bounds[:, 0], bounds[:, 1])
+        place = number % 3
+        answer = whole[bounds[place, 0] : bounds[place, 1]]
+        rows.append(Question(str(number), "What ?", passage, (answer,), place, place))
+    write_rows(path, SPAN, range(6), rows, TOKENIZERS.get("plain_words"))
+    split = read_split_file(path, SPAN, ["answers"])
+    half = draw_share(split, 0.5, 1)
+    assert half.passages is not None
+    assert half.passages.positions is not None
+    for idx, row in enumerate(half.ids.tolist()):
+        (first, last) = half.passages.positions[idx]
+        assert half.passages.cut(idx, first, last) == rows[row].answers[0]

@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 import pytest
 
 from nlp_core.data.tokenization import (
@@ -34,7 +36,13 @@ def test_plain_words_cut_at_every_sign(text: str, tokens: list[str]) -> None:
     assert split_plain_words(text) == tokens
 
 
-@pytest.mark.parametrize("name", LOCATORS.names())
+def list_installed(names: list[str]) -> list[str]:
+    """Return the tokenizers whose libraries are there."""
+    needed = {"chinese_words": "jieba", "japanese_words": "fugashi"}
+    return [name for name in names if find_spec(needed.get(name, "re")) is not None]
+
+
+@pytest.mark.parametrize("name", list_installed(LOCATORS.names()))
 def test_located_tokens_are_those_of_the_tokenizer(name: str) -> None:
     text = " \u00c9t\u00e9  isn't \U0001f600 over,\tnot yet. "
     places = LOCATORS.get(name)(text)
@@ -42,7 +50,7 @@ def test_located_tokens_are_those_of_the_tokenizer(name: str) -> None:
     assert LOCATORS.get(name)(" ") == []
 
 
-@pytest.mark.parametrize("name", TOKENIZERS.names())
+@pytest.mark.parametrize("name", list_installed(TOKENIZERS.names()))
 @pytest.mark.parametrize("text", ["", " "])
 def test_every_text_has_a_token(name: str, text: str) -> None:
     assert TOKENIZERS.get(name)(text) == [EMPTY_TOKEN]

@@ -309,6 +309,21 @@ def test_every_reported_split_is_predicted(project: Path) -> None:
     assert note["tasks"][name]["further_report_splits"] == ["dev_more"]
 
 
+def test_a_share_of_train_is_drawn_for_each_seed(project: Path) -> None:
+    cell = make_cell(project, "classification", train_share=0.25)
+    rows = []
+    for seed in (1, 2, 1):
+        _, featurizers, (task,) = prepare_tasks(cell, seed)
+        rows.append(task.train.split.ids.tolist())
+        assert len(task.train.split) == 12
+        assert len(task.splits["dev"].split) == 20
+    (featurizer,) = featurizers.values()
+    seen = {word for row in task.train.split.texts["tokens"].list_rows() for word in row}
+    assert {*featurizer.vocabularies["word"].ids} <= {word.lower() for word in seen} | seen
+    assert rows[0] == rows[2] != rows[1]
+    assert cell.key != make_cell(project, "classification").key
+
+
 def test_last_epoch_is_kept_honestly_whatever_its_score(project: Path) -> None:
     kind, values = "classification", {"epochs": 20, "optimizer": {"name": "adam", "lr": 0.03}}
     best = make_trainer(make_cell(project, kind, held_out=True, **values), project / "a").run()

@@ -373,6 +373,24 @@ def test_a_rare_slip_of_iob1_is_overlooked_with_a_warning(
     assert "line 423: the tag B-LOC begins an entity after O" in caplog.text
 
 
+def test_tags_without_a_type_are_entities(tmp_path: Path) -> None:
+    path = tmp_path / "species.conll"
+    path.write_text("the O\nE. B\ncoli I\nruns O\n\nrice B\ngrows O\n", encoding="utf-8")
+    guess = guess_data(path, TAGGING)
+    assert (guess.data.entity_type, guess.data.scheme) == ("ENTITY", "BIO")
+    assert guess.data.metrics_or_usual[0] == "f1"
+    first, second = read_examples(path, guess.data)
+    assert first.targets["tags"] == ["O", "B-ENTITY", "I-ENTITY", "O"]
+    assert second.targets["tags"] == ["B-ENTITY", "O"]
+
+
+def test_plain_tags_of_one_letter_stay_plain(tmp_path: Path) -> None:
+    path = tmp_path / "speech.conll"
+    path.write_text("a O\nb I\nc V\n\nd V\ne N\n", encoding="utf-8")
+    guess = guess_data(path, TAGGING)
+    assert (guess.data.entity_type, guess.data.scheme) == (None, "plain")
+
+
 def test_a_wrong_scheme_in_the_model_file_names_the_right_one(tmp_path: Path) -> None:
     path = write_conll(tmp_path / "a.conll", "IOB1")
     config = data(kind="tagging", format="conll", texts=["1"], label="3", scheme="BIO")

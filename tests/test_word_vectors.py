@@ -96,7 +96,7 @@ def test_a_file_is_converted_once(tmp_path: Path) -> None:
         (b"the 1 2 3\nsoup 1 nan 3\n", "line 2: found a number that is not finite"),
         (b"just some words\n", "line 1: found neither"),
         (b"2 3\nthe " + struct.pack("<3f", 1, 2, 3) + b"soup " + b"\x00" * 5, "word 2"),
-        ((793712314).to_bytes(4, "little") + b"\x0c\x00\x00\x00", "use the .vec file"),
+        ((793712314).to_bytes(4, "little") + b"\x0c\x00\x00\x00", "the end of the file"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path: Path, content: bytes, wanted: str) -> None:

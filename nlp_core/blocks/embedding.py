@@ -4,6 +4,7 @@ Shape letters: B batch, T tokens, D width, V words or symbols of the vocabulary,
 vector table, G types of phrases, W numbers of an example or token.
 """
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 import torch
@@ -25,6 +26,7 @@ from nlp_core.blocks.base import (
 from nlp_core.blocks.masking import AnyMask, Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import PATH_PART
+from nlp_core.data.case import CaseVocabulary
 from nlp_core.data.gazetteer import GazetteerVocabulary
 from nlp_core.data.vocabulary import PADDING, UNKNOWN, NumberVocabulary
 
@@ -55,6 +57,8 @@ class WordEmbedding(Block):
         digits_to_zero: replace every digit of a word without a vector by 0.
         min_count: rarer words of the training split are unknown, unless they have a vector.
         rare_unknown_prob: see above.
+        on_cpu: whether the table stays in the CPU's memory when the model is on a GPU; only the
+            vectors of a batch are moved there.
 
     Shape: ids [B, T], mask [B, T] to [B, T, D].
 
@@ -79,8 +83,10 @@ class WordEmbedding(Block):
         digits_to_zero: bool = False,
         min_count: PositiveInt = 1,
         rare_unknown_prob: Probability = 0.0,
+        on_cpu: bool = False,
     ) -> None:
         super().__init__()
+        self.on_cpu = on_cpu
         self.rare_unknown_prob = rare_unknown_prob
         weight = draw_vectors(torch.empty(num_words, dim))
         weight[PADDING] = 0.0
@@ -93,6 +99,16 @@ class WordEmbedding(Block):
 
     def find_word_table(self) -> nn.Module:
         return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "WordEmbedding":
+        """Move or convert the table; on_cpu only converts it."""
+        if not self.on_cpu:
+            return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
+
+        def convert(tensor: Tensor) -> Tensor:
+            return tensor.to(fn(tensor.new_empty(0)).dtype)
+
+        return super()._apply(convert, recurse)  # type: ignore[no-untyped-call, no-any-return]
 
     def load_vectors(
         self, vectors_RD: Float[Tensor, "R D"], row_of_word: Int[Tensor, " V"]
@@ -107,6 +123,7 @@ class WordEmbedding(Block):
             self.weight[known] = vectors_RD[row_of_word[known]]
 
     def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Tokens:
+        ids_BT = ids_BT.to(self.weight.device)
         if self.training and self.rare_unknown_prob > 0:
             rare_BT = self.rare[ids_BT.clamp(max=len(self.rare) - 1)]
             drop_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.rare_unknown_prob
@@ -119,7 +136,7 @@ class WordEmbedding(Block):
         if len(self.fixed) and bool(outside_BT.any()):
             fixed_BTD = functional.embedding((ids_BT - num_words).clamp(min=0), self.fixed)
             vectors_BTD = torch.where(outside_BT[..., None], fixed_BTD, vectors_BTD)
-        return vectors_BTD
+        return vectors_BTD.to(mask_BT.device)
 
 
 @BLOCKS.register("category_embedding")
@@ -169,6 +186,30 @@ class CategoryEmbedding(Block):
         x_BTD = functional.embedding(ids_BT, self.weight, padding_idx=PADDING)
         x_BTD = functional.dropout(x_BTD, self.dropout, self.training)
         return zero_padding(x_BTD, mask_BT)
+
+
+@BLOCKS.register("case_embedding")
+class CaseEmbedding(CategoryEmbedding):
+    """Look up a vector for the case of each word: y_t = W[case of word t].
+
+    The cases: lower (also of scripts without capitals), capitalised, upper, mixed, digits, letters
+    with digits, and other signs. Next to a word_embedding that folds case, it keeps what that
+    drops.
+
+    Args:
+        dim: width D.
+        dropout: probability of a zero in the vectors.
+
+    Shape: ids [B, T], mask [B, T] to [B, T, D].
+
+    Source: Collobert et al. 2011 (natural language processing almost from scratch), section 3.2.2.
+    Note: seven cases, of which the source has four.
+    """
+
+    vocabulary = CaseVocabulary
+
+    def __init__(self, num_symbols: int, *, dim: PositiveInt, dropout: Probability = 0.0) -> None:
+        super().__init__(num_symbols, dim=dim, dropout=dropout)
 
 
 @BLOCKS.register("gazetteer_embedding")

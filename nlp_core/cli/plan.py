@@ -33,6 +33,7 @@ from nlp_core.report.forecast import (
 )
 
 MOST_REASONS = 2
+IN_REMOTE = "not built here, but in the remote"
 GROUP = "reproduce tables"
 PLACE = 4
 HAS_JSON = True
@@ -70,13 +71,30 @@ def make_plan(table: str, params: Params, root: Path, *, cores: int) -> Forecast
     def locate(source: str) -> list[Available]:
         return find_available(source, read_dataset(source, root / "sources"), places)
 
+    needed = select_needed(dag.load_stages(root), f"report@{table}")
     return forecast(
-        select_needed(dag.load_stages(root), f"report@{table}"),
-        dag.find_stale(root),
+        needed,
+        mark_shared(dag.find_stale(root), [stage.name for stage in needed], root),
         estimate=estimate,
         locate=locate,
         cores=cores,
     )
+
+
+def mark_shared(
+    stale: dict[str, tuple[str, ...]], needed: list[str], root: Path
+) -> dict[str, tuple[str, ...]]:
+    """Say of stages that were not built here whether the remote has their outputs."""
+    from nlp_core import dag  # seconds of DVC
+
+    absent = [name for name in needed if dag.NOT_BUILT in stale.get(name, ())]
+    shared = set(dag.find_shared(root, absent))
+    return {
+        name: tuple(IN_REMOTE if item == dag.NOT_BUILT else item for item in reasons)
+        if name in shared
+        else reasons
+        for name, reasons in stale.items()
+    }
 
 
 def _describe(plan: Forecast) -> dict[str, object]:
@@ -129,6 +147,8 @@ def _summarise(name: str, plan: Forecast) -> list[str]:
     if plan.download_bytes or unknown:
         more = f" and {unknown} of unknown size" if unknown else ""
         lines.append(f"To download: {_format_megabytes(plan.download_bytes)}{more}.")
+    if num_shared := sum(IN_REMOTE in stage.reasons for stage in plan.stages):
+        lines.append(f"In the remote: {num_shared} of them; `reglue fetch {name}` copies them.")
     if plan.missing:
         names = ", ".join(sorted({item.source for item in plan.missing}))
         lines.append(f"Not at hand, and without an address: {names}.")

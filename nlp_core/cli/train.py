@@ -15,6 +15,7 @@ from nlp_core.cli.output import add_plugin, add_set, print_json, show_log, show_
 from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.config.model import parse_model, set_value
 from nlp_core.data.guess import guess_data
+from nlp_core.data.user_task import list_words
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError, UsageError
 from nlp_core.files import check_replaceable
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--vectors",
         type=Path,
-        help="pretrained word vectors: a text file of GloVe, word2vec or fastText, or a processed "
+        help="pretrained word vectors: a file of GloVe, word2vec or fastText, or a processed "
         "folder",
     )
     add(
@@ -101,11 +102,17 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("train: found --init and --vectors, expected one of them.")
     start = find_start(options.init, options.plugin) if options.init else None
     init = find_encoder(options.init) if options.init and start is None else None
-    if options.vectors is not None:
-        parse_model(model, where)
-        init = start_from_vectors(model, options.vectors, options.max_vectors, where=where)
     files = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {name: path for name, path in files.items() if path is not None}
+    if options.vectors is not None:
+        data = parse_model(model, where).data
+        init = start_from_vectors(
+            model,
+            options.vectors,
+            options.max_vectors,
+            where=where,
+            list_texts=lambda: list_words(files.values(), data) if data else (),
+        )
     user_run = read_user_run(
         where,
         model,

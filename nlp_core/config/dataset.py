@@ -85,7 +85,8 @@ class FileConfig(ClosedModel):
     """Accepted digests of the file, required if a member has none."""
     members: list[MemberConfig] = Field(default_factory=list)
     digest_note: str | None = None
-    """What to know about digests that are not pinned here; error messages end with it."""
+    """What to know about digests that are not pinned here; error messages end with it. A file
+    without any digest needs it, and is kept only once its digest is added."""
 
     @property
     def wanted(self) -> list[MemberConfig]:
@@ -103,15 +104,21 @@ class FileConfig(ClosedModel):
             )
         if self.unpack == "xz" and len(self.members) != 1:
             raise ValueError("found several members; an xz file holds one.")
-        if bare := [item.path for item in self.wanted if not (item.sha256 or self.sha256)]:
-            raise ValueError(f"found no digest for {bare[0]}; add sha256 to it or to its archive.")
+        bare = [item.path for item in self.wanted if not (item.sha256 or self.sha256)]
+        if bare and not self.digest_note:
+            raise ValueError(
+                f"found no digest for {bare[0]}; add sha256 to it or to its archive, or say in "
+                "digest_note that none is known."
+            )
         return self
 
 
 class GeneratorConfig(ClosedModel):
     """A seeded generator of ours that writes the members instead of a download."""
 
-    name: Literal["sample_sentence", "sample_ner", "sample_answer", "sample_vectors"]
+    name: Literal[
+        "sample_sentence", "sample_ner", "sample_answer", "sample_vectors", "sample_languages"
+    ]
     """A function of nlp_core/data/sample.py."""
     seed: Whole
     sizes: dict[FileName, Count]
@@ -144,9 +151,17 @@ class TaskConfig(ClosedModel):
 
     kind: KindField
     reader: ReaderField
-    tokens: Literal["spaces", "words", "plain_words"]
-    """Tokenizer: split at spaces; Penn Treebank words; or substrings that are words, numbers and
-    signs. The kind span needs plain_words or spaces."""
+    tokens: Annotated[
+        str,
+        Field(
+            pattern=r"^((nfc|nfkc|width)\+)*(spaces|((plain_|unicode_|chinese_|japanese_)?words))$"
+        ),
+    ]
+    """Tokenizer: split at spaces; Penn Treebank words; substrings that are words, numbers and
+    signs (plain_words; unicode_words keeps vowel signs with their letters); or the words of Chinese
+    (library jieba) or Japanese (fugashi). Steps before it normalise the text, as in nfkc+words:
+    nfc, nfkc, or width (full-width letters, half-width katakana). The kind span needs substrings of
+    the text, so neither words nor steps."""
     labels: list[str]
     """All labels, sorted; entity types for tagging; empty for regression and language_model; for
     span `answerable` and, if some questions have no answer, `unanswerable`."""
@@ -224,10 +239,10 @@ class TaskConfig(ClosedModel):
                 f"found the reader {self.reader.name} with kind {self.kind}, expected "
                 f"{' or '.join(known)}."
             )
-        if self.tokens == "words" and self.kind.has_passages:
+        if self.kind.has_passages and (self.tokens == "words" or "+" in self.tokens):
             raise ValueError(
-                "tokens: found words with kind span, whose tokens must be substrings of the text; "
-                "expected plain_words or spaces."
+                f"tokens: found {self.tokens} with kind span, whose tokens must be substrings of "
+                "the text; expected plain_words or spaces, without steps."
             )
         self.reader.check(self)
         needed = 2 if self.reader.needs_side_files else 0
@@ -236,6 +251,16 @@ class TaskConfig(ClosedModel):
                 raise ValueError(
                     f"splits.{name}: found {len(split.side_files)} of tags_file and label_file, "
                     f"expected {needed} with the reader {self.reader.name}."
+                )
+            if split.where and not self.reader.filters:
+                raise ValueError(
+                    f"splits.{name}.where: found with the reader {self.reader.name}, expected tsv "
+                    "or jsonl."
+                )
+            if split.further_files and (needed or self.kind.is_grouped):
+                raise ValueError(
+                    f"splits.{name}.further_files: found with {self.reader.name} and the kind "
+                    f"{self.kind}; expected one file."
                 )
         return self
 
@@ -335,7 +360,7 @@ class DatasetConfig(ClosedModel):
             used += [table.file, *([table.pieces.words] if table.pieces else [])]
         if self.task:
             for split in self.task.splits.values():
-                used += [split.file, *split.side_files]
+                used += [*split.files, *split.side_files]
             used += self.task.reader.list_members()
         return used
 

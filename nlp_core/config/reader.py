@@ -1,11 +1,12 @@
 """How a task of sources/*.yaml is read: its splits, and what each format's reader has."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from pydantic import Field, PlainValidator
+from pydantic import Field, PlainValidator, model_validator
 
 from nlp_core.config.base import ClosedModel, Count, FileName, parse_config
 from nlp_core.errors import ConfigError
@@ -29,6 +30,27 @@ class SplitConfig(ClosedModel):
     columns: list[str] | None = None
     """Names of the columns of a file without a header line; null: the first line names them."""
     labelled: bool = True
+    further_files: list[FileName] = Field(default_factory=list)
+    """Members whose rows follow those of `file`."""
+    where: dict[ColumnName, str] = Field(default_factory=dict)
+    """Regular expressions that whole values of a row match, by column or key; the rows of a file
+    that match are the split. Readers tsv and jsonl only."""
+
+    @model_validator(mode="after")
+    def _check_patterns(self) -> "SplitConfig":
+        for column, pattern in self.where.items():
+            try:
+                re.compile(pattern)
+            except re.error as err:
+                raise ValueError(
+                    f"where.{column}: found {pattern!r}, no regular expression ({err})."
+                ) from err
+        return self
+
+    @property
+    def files(self) -> list[FileName]:
+        """The members with its rows, in their order."""
+        return [self.file, *self.further_files]
 
     @property
     def side_files(self) -> list[FileName]:
@@ -72,6 +94,8 @@ class SourceReader(ClosedModel, ABC):
     name: str
     needs_side_files: ClassVar[bool] = False
     """Whether a split is in three files."""
+    filters: ClassVar[bool] = False
+    """Whether a split can be the rows of a file with some values."""
 
     @classmethod
     @abstractmethod
@@ -96,6 +120,10 @@ class SourceReader(ClosedModel, ABC):
     def fit(self, row: Any) -> Any | None:  # Any: a row of the format
         """Return a row of train as it is learnt from; None if it teaches nothing."""
         return row
+
+    def count(self, rows: Sequence[Any]) -> int:
+        """Return what the official number of a split counts: its rows, or its questions."""
+        return len(rows)
 
     def place_columns(self) -> ColumnPlaces | None:
         """Return where column files of the format have what; None: it has no such files."""

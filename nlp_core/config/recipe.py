@@ -6,12 +6,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.adversarial import AdversarialConfig
+from nlp_core.config.augmentation import AugmentationConfig, CutoffConfig, MixupConfig
 from nlp_core.config.base import (
     CellFolder,
     ClosedModel,
     Count,
     Name,
     NonNegative,
+    Part,
     Positive,
     Probability,
     Seeds,
@@ -287,8 +289,13 @@ class RecipeConfig(ClosedModel):
     task_lr_scales: dict[Name, Positive] | None = None
     """Factors on the learning rate of some tasks of a group; all others: 1."""
     adversarial: AdversarialConfig | None = None
+    augmentation: AugmentationConfig | None = None
+    """null: only the texts of train, as they are."""
     distillation: DistillationConfig | None = None
     """null: the data have no soft labels."""
+    train_share: Part | None = None
+    """Share of each task's train that is trained on, drawn with the run's seed: a smaller share is
+    a part of a larger one. null: all."""
 
     @model_validator(mode="after")
     def _check_patience(self) -> "RecipeConfig":
@@ -296,6 +303,21 @@ class RecipeConfig(ClosedModel):
             raise ValueError(
                 "found kept_epoch: last with a patience, which waits for a better score; set one "
                 "to null."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_examples(self) -> "RecipeConfig":
+        for key in ("train_share", "augmentation"):
+            if self.distillation and getattr(self, key):
+                raise ValueError(
+                    f"found {key} with a distillation, whose soft labels are of train as it is; "
+                    "set one to null."
+                )
+        if self.adversarial and isinstance(self.augmentation, CutoffConfig | MixupConfig):
+            raise ValueError(
+                f"found adversarial with the augmentation {self.augmentation.name}, which each "
+                "change what a step trains on; set one to null."
             )
         return self
 

@@ -70,13 +70,17 @@ class DataConfig(ClosedModel):
     scheme: Scheme | None = None
     """How tags encode entities. plain: tags are labels, such as parts of speech. spans: the column
     holds spans of the text: [[0, 4, "PER"]], objects of start, end and label, or 0:4:PER."""
+    entity_type: Text | None = None
+    """The type of entities whose tags have none, such as B and I; null: tags have their type."""
     learnt_scheme: Literal["BIO", "BIOES"] | None = None
     """Tagging scheme of training and prediction; null: that of the file, BIO for IOB1 and spans,
     BIOES for BILOU."""
     tokens: str = "words"
-    """Tokenizer: split at spaces (`spaces`), Penn Treebank words (`words`), or one from a plug-in.
-    Answers and entities that are spans of a text need `spaces` or `plain_words`, which keep
-    offsets."""
+    """Tokenizer: split at spaces (`spaces`), Penn Treebank words (`words`), words, numbers and
+    signs (`plain_words`; `unicode_words` keeps vowel signs with their letters), `chinese_words`,
+    `japanese_words`, or one from a plug-in. Steps before it normalise the text, as in `nfkc+words`:
+    `nfc`, `nfkc` or `width`. Answers and entities that are spans of a text need offsets, which
+    `words` and steps do not keep."""
     max_tokens: Count | None = None
     """Tokens of a text that are read; null: all. span: tokens of a context that are read in
     training; prediction reads it whole."""
@@ -158,6 +162,10 @@ class DataConfig(ClosedModel):
             raise ValueError(
                 f"scheme: found {self.scheme} with kind {self.kind}; tags need one of "
                 f"{', '.join([*LEARNT_SCHEMES, 'plain'])}, other kinds have none."
+            )
+        if self.entity_type is not None and self.scheme in (None, "plain", "spans"):
+            raise ValueError(
+                f"entity_type: found with scheme {self.scheme}; only tags such as B and I need it."
             )
         if self.learnt_scheme is not None and self.scheme in (None, "plain"):
             raise ValueError(

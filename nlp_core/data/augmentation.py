@@ -1,4 +1,7 @@
-"""Augmentation: further training texts of a task, with altered copies, for a teacher to label."""
+"""Augmentation: further training texts of a task, with altered copies.
+
+A teacher labels them (`alter_split`), or they keep their labels (`augment_split`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,14 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nlp_core.config.augmentation import EdaConfig
 from nlp_core.config.recipe import AlterationConfig
 from nlp_core.data.soft_labels import TRAIN
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.task import Split, Task
 from nlp_core.errors import DataError
-from nlp_core.kinds import GROUP
+from nlp_core.kinds import GROUP, LABEL, LABELS
 
 MASK = "[MASK]"
+EDA_STREAM = 2
 LONGEST_CUT = 5
 TEXTS = {"tokens", "tokens_a", "tokens_b"}
 
@@ -60,21 +65,114 @@ def alter_split(split: Split, config: AlterationConfig) -> Split:
     )
 
 
-def _alter_column(column: TextColumn, config: AlterationConfig, rng: np.random.Generator) -> Rows:
-    before = _find_tokens_before(column)
+def augment_split(split: Split, config: EdaConfig, seed: int) -> Split:
+    """Return a split followed by altered copies of its texts, each with its label.
+
+    Copies of a ranking's candidates are questions of their own. A raw text of a copy is its tokens,
+    joined by spaces.
+
+    Raises:
+        DataError: the split has columns other than texts, or a target for each token.
+    """
+    others = sorted({*split.texts, *split.numbers} - TEXTS)
+    targets = sorted({*split.targets} - {LABEL, LABELS})
+    if others or targets or split.passages is not None:
+        raise DataError(
+            f"split {split.name}: found {(others or targets or ['answers in passages'])[0]}, "
+            "expected only texts and labels; the augmentation eda cannot alter it."
+        )
+    rng = np.random.default_rng([seed, EDA_STREAM])
+    names = sorted(split.texts)
+    written = {name: split.texts[name].list_rows() for name in names}
+    followers = {name: _list_followers(split.texts[name]) for name in names}
+    chosen: list[int] = []
+    texts = {name: [*rows] for name, rows in written.items()}
+    for _ in range(config.copies):
+        replaced = {
+            name: _replace_tokens(split.texts[name], rng, replace_prob=config.replace_prob)
+            for name in names
+        }
+        for row in range(len(split)):
+            altered = {
+                name: _alter_row(replaced[name][row], followers[name], config, rng)
+                for name in names
+            }
+            if split.group is not None or any(
+                altered[name] != written[name][row] for name in names
+            ):
+                chosen.append(row)
+                for name in names:
+                    texts[name].append(altered[name])
+    rows = np.array([*range(len(split)), *chosen], dtype=np.int64)
+    longer = split.subset(split.name, rows)
+    group = longer.group
+    if group is not None:
+        copy = np.concatenate([np.zeros(len(split), int), np.arange(len(chosen)) // len(split) + 1])
+        group = group + copy * (int(group.max()) + 1)
+    raw = split.raw
+    if raw is not None:
+        copies = _join_raw([texts[name][len(split) :] for name in names])
+        second = None if raw.second is None else [*raw.second, *(copies.second or [])]
+        raw = RawText([*raw.first, *copies.first], second)
+    columns = {name: _build_column(found) for name, found in texts.items()}
+    return replace(longer, ids=np.arange(len(rows)), texts=columns, group=group, raw=raw)
+
+
+def _alter_row(
+    row: list[str],
+    followers: Mapping[str, list[str]],
+    config: EdaConfig,
+    rng: np.random.Generator,
+) -> list[str]:
+    """Return a text with some words inserted, swapped and deleted; it keeps one at least."""
+    found: list[str] = []
+    for token, drawn, place in zip(row, rng.random(len(row)), rng.random(len(row)), strict=True):
+        found.append(token)
+        known = followers.get(token)
+        if known and drawn < config.insert_prob:
+            found.append(known[int(place * len(known))])
+    others = rng.integers(0, max(len(found), 1), len(found))
+    for place in np.flatnonzero(rng.random(len(found)) < config.swap_prob).tolist():
+        other = int(others[place])
+        found[place], found[other] = found[other], found[place]
+    is_kept = rng.random(len(found)) >= config.delete_prob
+    if found and not is_kept.any():
+        is_kept[int(rng.integers(len(found)))] = True
+    return [token for token, kept in zip(found, is_kept.tolist(), strict=True) if kept]
+
+
+def _list_followers(column: TextColumn) -> dict[str, list[str]]:
+    """Return the tokens after each token, "" being the one before the first of a text."""
     followers: dict[str, list[str]] = {}
-    for previous, token in zip(before, column.tokens, strict=True):
+    for previous, token in zip(_find_tokens_before(column), column.tokens, strict=True):
         followers.setdefault(previous, []).append(token)
+    return followers
+
+
+def _replace_tokens(
+    column: TextColumn,
+    rng: np.random.Generator,
+    *,
+    replace_prob: float,
+    mask_prob: float = 0.0,
+) -> Rows:
+    before, followers = _find_tokens_before(column), _list_followers(column)
     drawn = rng.random(len(column.tokens))
     chosen = rng.random(len(column.tokens))
     tokens = column.tokens.copy()
-    for place in np.flatnonzero(drawn < config.mask_prob + config.replace_prob).tolist():
-        if drawn[place] < config.mask_prob:
+    for place in np.flatnonzero(drawn < mask_prob + replace_prob).tolist():
+        if drawn[place] < mask_prob:
             tokens[place] = MASK
         else:
             found = followers[before[place]]
             tokens[place] = found[int(chosen[place] * len(found))]
-    rows = TextColumn.build(tokens, column.offsets).list_rows()
+    return TextColumn.build(tokens, column.offsets).list_rows()
+
+
+def _alter_column(column: TextColumn, config: AlterationConfig, rng: np.random.Generator) -> Rows:
+    rows = _replace_tokens(
+        column, rng, replace_prob=config.replace_prob, mask_prob=config.mask_prob
+    )
     cuts = np.flatnonzero(rng.random(len(rows)) < config.cut_prob).tolist()
     sizes = rng.integers(1, LONGEST_CUT + 1, len(cuts)).tolist()
     begins = rng.random(len(cuts)).tolist()

@@ -120,22 +120,23 @@ def _describe_archive(
 def _describe_member(member: MemberConfig, file: FileConfig, folder: str) -> Entity:
     """Return a member of an archive whose own digest is not pinned: the unpacked file."""
     digest = _pick(member.sha256)
-    assert digest is not None, member.name  # FileConfig pins the archive or its members
-    place = f"{folder}/{member.name}"
-    found = _describe_file(member.name, place, digest.digest)
-    label = f" It is {digest.label}." if digest.label else ""
+    found = _describe_file(
+        member.name, f"{folder}/{member.name}", digest.digest if digest else None
+    )
+    label = f" It is {digest.label}." if digest and digest.label else ""
+    label = label if digest else " No digest of it is known."
     return found | {"description": f"{member.path} of {file.url or file.mirror}.{label}"}
 
 
-def _describe_file(name: str, place: str, digest: str) -> Entity:
-    return {
+def _describe_file(name: str, place: str, digest: str | None) -> Entity:
+    found = {
         "@type": "cr:FileObject",
         "@id": name,
         "name": name,
         "contentUrl": place,
         "encodingFormat": _name_format(name),
-        "sha256": digest,
     }
+    return found if digest is None else found | {"sha256": digest}
 
 
 def _describe_records(split: str, path: Path) -> Entity:

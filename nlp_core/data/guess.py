@@ -29,11 +29,14 @@ from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file, read_cells, read_json_lines, read_parquet
 from nlp_core.data.readers.user import name_label, read_examples
 from nlp_core.data.scheme_detection import detect_scheme
+from nlp_core.data.tagging_scheme import is_bare
 from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
 from nlp_core.kinds import CLASSIFICATION, SPAN, TAGGING, TAGS, Kind
 
 SAMPLE = 1000
+BARE_TYPE = "ENTITY"
+"""The type of entities whose tags name none."""
 SHOWN_LABELS = 6
 NO_LABEL = "(no label)"
 SUFFIXES: dict[str, Format] = {
@@ -103,6 +106,9 @@ def _guess_scheme(guess: Guess, path: Path) -> None:
             borders.add(example.borders, example.line())
         doubt = borders.describe()
     else:
+        if is_bare({tag for one in read_examples(path, guess.data) for tag in one.targets[TAGS]}):
+            guess.data = guess.data.model_copy(update={"entity_type": BARE_TYPE})
+            guess.reasons["entity_type"] = "the tags name no type"
         scheme = detect_scheme(read_examples(path, guess.data), path)
         guess.data = guess.data.model_copy(update={"scheme": scheme})
         if all(is_numeric(tag) for example in first for tag in example.targets[TAGS]):

@@ -9,7 +9,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlp_core.config.column import NUMBERS
 from nlp_core.config.dataset import HELD_OUT, DatasetConfig, HeldOutConfig, TaskConfig
@@ -20,6 +20,7 @@ from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.readers.lines import refuse
 from nlp_core.data.source import read_members
 from nlp_core.data.tagging_scheme import list_tags
+from nlp_core.data.token_pool import prepare_tokenizer
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.word_vectors import read_glove, read_piece_vectors, write_table
 from nlp_core.errors import DataError
@@ -36,8 +37,13 @@ class _Split(NamedTuple):
     rows: Rows
 
 
-def preprocess_source(name: str, dataset: DatasetConfig, data_dir: Path = Path("data")) -> None:
+def preprocess_source(
+    name: str, dataset: DatasetConfig, data_dir: Path = Path("data"), *, processes: int = 1
+) -> None:
     """Write data/processed/<name>/ from data/raw/<name>/.
+
+    Args:
+        processes: that tokenize; the bytes are the same for any number.
 
     Raises:
         DataError: a member is missing or was changed, a line is malformed, or a split has another
@@ -47,7 +53,7 @@ def preprocess_source(name: str, dataset: DatasetConfig, data_dir: Path = Path("
     source = _check_members(raw_dir)
     with replacing_folder(data_dir / "processed" / name) as folder:
         if dataset.task:
-            manifest = _write_task(dataset.task, raw_dir, folder)
+            manifest = _write_task(dataset.task, raw_dir, folder, processes)
         elif dataset.vectors:
             manifest = _write_vectors(dataset, raw_dir, folder)
         elif dataset.encoder:
@@ -79,17 +85,17 @@ def _check_members(raw_dir: Path) -> dict[str, dict[str, str | None]]:
     return source
 
 
-def _write_task(task: TaskConfig, raw_dir: Path, folder: Path) -> dict[str, object]:
+def _write_task(task: TaskConfig, raw_dir: Path, folder: Path, processes: int) -> dict[str, object]:
     splits = {split: _read_split(task, split, raw_dir) for split in sorted(task.splits)}
     _check_widths(task, splits, raw_dir)
     if task.held_out:
         splits |= _cut(splits["train"], task.held_out)
     if "train" in splits:
         splits["train"] = _fit_for_training(splits["train"], task)
-    tokenize = TOKENIZERS.get(task.tokens)
     entries: dict[str, object] = {}
     for split, (ids, rows) in splits.items():
         path = folder / f"{split}.parquet"
+        tokenize = prepare_tokenizer(task.tokens, rows, processes)
         write_rows(path, task.kind, ids, rows, tokenize)
         entries[split] = {
             "rows": len(rows),
@@ -120,23 +126,28 @@ def _name_targets(task: TaskConfig) -> dict[str, object]:
 
 
 def _read_split(task: TaskConfig, name: str, raw_dir: Path) -> _Split:
-    split = task.splits[name]
-    path = raw_dir / split.file
-    rows = task.reader.read(task, name, path)
-    if len(rows) != split.rows:
+    split, rows = task.splits[name], list[Any]()
+    for file in split.files:
+        found = task.reader.read(task, name, raw_dir / file)
+        _check_rows(task, name, found, raw_dir / file)
+        rows += found
+    if (number := task.reader.count(rows)) != split.rows:
         raise DataError(
-            f"{path}: found {len(rows)} examples for {name}, expected the official {split.rows}. "
-            f"The file is cut short or not the official one: run "
+            f"{raw_dir / split.file}: found {number} examples for {name}, expected the official "
+            f"{split.rows}. The file is cut short or not the official one: run "
             f"`python -m stages.preprocess {raw_dir.name}`."
         )
-    if split.labelled and task.kind.has_label:
+    return _Split(list(range(len(rows))), rows)
+
+
+def _check_rows(task: TaskConfig, name: str, rows: Rows, path: Path) -> None:
+    if task.splits[name].labelled and task.kind.has_label:
         for row in rows:
             if isinstance(row, Example):
                 _check_label(row, task, path)
     for row in rows:
         if isinstance(row, Example) and row.extras:
             _check_extras(row, TOKENIZERS.get(task.tokens)(row.text_a), path)
-    return _Split(list(range(len(rows))), rows)
 
 
 def _fit_for_training(train: _Split, task: TaskConfig) -> _Split:

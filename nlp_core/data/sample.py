@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nlp_core.data.sample_languages import LANGUAGES
 from nlp_core.files import write_text
 from nlp_core.registry import Registry
 
@@ -150,6 +151,21 @@ def _write_opinion(dice: Dice, is_good: bool) -> str:
     word = dice.pick_skewed(GOOD if is_good else BAD)
     degree = f"{dice.pick(DEGREES)} " if dice.chance(0.5) else ""
     return f"{noun} is {degree}{word}"
+
+
+@GENERATORS.register("sample_languages")
+def write_foreign_reviews(dice: Dice, size: int) -> str:
+    """Write short reviews with their language and sentiment, `size` in each language."""
+    lines = ["text\tlanguage\tlabel"]
+    for _ in range(size):
+        for code, words in LANGUAGES.items():
+            is_good = dice.chance(0.5)
+            degree = dice.pick(words.degrees) if dice.chance(0.5) else ""
+            opinion = dice.pick(words.good if is_good else words.bad)
+            text = words.order.format(noun=dice.pick(words.nouns), degree=degree, opinion=opinion)
+            label = is_good != dice.chance(WRONG_LABEL_PROB)
+            lines.append(f"{text}\t{code}\t{int(label)}")
+    return "\n".join(lines) + "\n"
 
 
 class _Piece(NamedTuple):

@@ -293,7 +293,7 @@ def _describe(file: FileConfig) -> str:
     address = file.url or ("no public address" if not file.package else "")
     if file.package:
         address = f"package {file.package.name}=={file.package.version}"
-    digests = ", ".join(_list_digests(file))
+    digests = ", ".join(_list_digests(file)) or "not known"
     note = f" {file.digest_note}" if file.digest_note else ""
     return f"{file.name} ({address}; sha256 {digests}).{note}"
 

@@ -241,6 +241,18 @@ class Passages:
             positions=_read_positions(table),
         )
 
+    def subset(self, rows: np.ndarray) -> "Passages":
+        sizes = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.repeat(self.offsets[rows] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return Passages(
+            texts=self.texts.take(pa.array(rows)),
+            offsets=offsets,
+            starts=self.starts[places],
+            ends=self.ends[places],
+            positions=None if self.positions is None else self.positions[rows],
+        )
+
     def cut(self, row: int, first: int, last: int) -> str:
         """Return the text from one token to another of an example; empty for NO_ANSWER."""
         if first == NO_ANSWER:

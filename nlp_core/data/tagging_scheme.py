@@ -1,5 +1,7 @@
 """Entity spans and the tagging schemes that write them: IOB1, BIO, BIOES and BILOU."""
 
+from collections.abc import Collection
+
 from nlp_core.errors import DataError
 from reglue_runtime.decoding import Span
 
@@ -66,6 +68,16 @@ def write_tags(spans: list[Span], length: int, scheme: str) -> list[str]:
 def convert_tags(tags: list[str], source: str, target: str) -> list[str]:
     """Return a sentence's tags in another scheme; TagError if they break the rules of theirs."""
     return write_tags(read_spans(tags, source), len(tags), target)
+
+
+def is_bare(tags: Collection[str]) -> bool:
+    """Return whether tags mark entities without a type: O, I, perhaps B, and ends of entities."""
+    return {OUTSIDE, "I"} <= {*tags} <= {OUTSIDE, *LETTERS}
+
+
+def add_type(tags: list[str], entity_type: str) -> list[str]:
+    """Return the tags of a sentence with a type after each bare letter."""
+    return [f"{tag}-{entity_type}" if tag in [*LETTERS] else tag for tag in tags]
 
 
 def list_tags(labels: list[str], scheme: str) -> list[str]:

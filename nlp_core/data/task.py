@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.data.batching import Ragged
+from nlp_core.data.holdout import cut_by_key
 from nlp_core.data.split_column import (
     Column,
     LabelColumn,
@@ -116,8 +117,7 @@ class Split:
         return None
 
     def subset(self, name: str, rows: np.ndarray) -> "Split":
-        """Return some of the examples, which are not cut out of passages, as a split."""
-        assert self.passages is None, self.name
+        """Return some of the examples as a split."""
         return replace(
             self,
             name=name,
@@ -126,8 +126,27 @@ class Split:
             targets={key: _take(answers, rows) for key, answers in self.targets.items()},
             group=None if self.group is None else self.group[rows],
             numbers={key: column.subset(rows) for key, column in self.numbers.items()},
+            passages=None if self.passages is None else self.passages.subset(rows),
             raw=None if self.raw is None else self.raw.subset(rows),
         )
+
+
+def draw_share(split: Split, share: float, seed: int) -> Split:
+    """Return a random share of a split, whole groups of candidates of a ranking.
+
+    With one seed a smaller share is a part of a larger one.
+
+    Raises:
+        DataError: the share is less than one example.
+    """
+    keys = split.ids if split.group is None else split.group
+    chosen = cut_by_key([str(key) for key in keys.tolist()], share=share, seed=seed).held_out
+    if not chosen:
+        raise DataError(
+            f"train_share: found {share}, which is none of the {len(split)} examples of "
+            f"{split.name}; choose a larger one."
+        )
+    return split.subset(split.name, np.array(chosen))
 
 
 def _take(answers: Answers, rows: np.ndarray) -> Answers:

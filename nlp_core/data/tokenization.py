@@ -1,32 +1,67 @@
 """Turn a text into tokens. Case is kept; every text has at least one token."""
 
 import re
+import warnings
 from collections.abc import Callable
 from functools import cache
 
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, suggest
 from nlp_core.registry import Registry
 from reglue_runtime.text import (
     EMPTY_TOKEN,
+    STEPS,
     Offsets,
     Substitution,
+    add_steps,
     locate_plain_words,
     locate_spaces,
+    locate_unicode_words,
+    read_steps,
     split_plain_words,
     split_spaces,
+    split_unicode_words,
 )
 
 Tokenizer = Callable[[str], list[str]]
-TOKENIZERS: Registry[Tokenizer] = Registry("tokenizer")
 
+
+class TokenizerRegistry(Registry[Tokenizer]):
+    """Tokenizers; a name may begin with steps, such as nfkc+words."""
+
+    def get(self, name: str) -> Tokenizer:
+        steps, last = read_steps(name)
+        for step in steps:
+            if step not in STEPS:
+                raise ConfigError(f"unknown step '{step}' of '{name}'. {suggest(step, STEPS)}")
+        tokenize = super().get(last)
+        if not steps:
+            return tokenize
+        split = add_steps(steps, tokenize)
+        split.__module__ = tokenize.__module__  # a plug-in's file decides what is cached
+        return split
+
+
+class LocatorRegistry(Registry["Locator"]):
+    def get(self, name: str) -> "Locator":
+        if read_steps(name)[0]:
+            raise ConfigError(
+                f"found '{name}', whose steps move characters, expected a tokenizer without steps: "
+                "answers and entities are parts of the unchanged text."
+            )
+        return super().get(name)
+
+
+TOKENIZERS = TokenizerRegistry("tokenizer")
 
 Locator = Callable[[str], list[Offsets]]
-LOCATORS: Registry[Locator] = Registry("tokenizer with offsets")
+LOCATORS = LocatorRegistry("tokenizer with offsets")
 """Tokenizers whose tokens have offsets in the text, so that an answer can be cut out of it."""
 
 TOKENIZERS.register("spaces")(split_spaces)
 TOKENIZERS.register("plain_words")(split_plain_words)
+TOKENIZERS.register("unicode_words")(split_unicode_words)
 LOCATORS.register("spaces")(locate_spaces)
+LOCATORS.register("unicode_words")(locate_unicode_words)
 LOCATORS.register("plain_words")(locate_plain_words)
 
 
@@ -45,12 +80,13 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
     Raises:
         ConfigError: a plug-in's tokenizer, which needs its own code.
     """
-    if TOKENIZERS.get(name) in (split_spaces, split_plain_words):
+    last = read_steps(name)[1]
+    if TOKENIZERS.get(last) in (split_spaces, split_plain_words, split_unicode_words):
         return None
-    if name != "words":
+    if last != "words":
         raise ConfigError(
-            f"the tokenizer '{name}' is a plug-in's, which a bundle cannot contain; expected "
-            "words, plain_words or spaces."
+            f"the tokenizer '{name}' needs a plug-in or a library, which a bundle cannot contain; "
+            "expected words, plain_words, unicode_words or spaces."
         )
     from nltk.tokenize.destructive import NLTKWordTokenizer as Treebank  # see _load_treebank
 
@@ -69,6 +105,73 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
 def _keep_flags(flags: int) -> int:
     """Return the flags of a pattern of nltk's engine that `re` knows too."""
     return flags & int(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
+
+
+def _locate_chinese(text: str) -> list[Offsets]:
+    """Return the offsets of Chinese words, which have no spaces between them.
+
+    Source: the dictionary and the hidden Markov model of jieba.
+    """
+    found = _load_jieba()(text)
+    return [Offsets(start, end) for word, start, end in found if not word.isspace()]
+
+
+def _locate_japanese(text: str) -> list[Offsets]:
+    """Return the offsets of Japanese morphemes.
+
+    Source: MeCab with the dictionary UniDic Lite, by fugashi.
+    """
+    places, end = [], 0
+    for surface, space in _load_mecab()(text):
+        start = end + len(space)
+        end = start + len(surface)
+        places.append(Offsets(start, end))
+    return places
+
+
+def _register_located(name: str, locate: Locator) -> None:
+    def split(text: str) -> list[str]:
+        return [text[place.start : place.end] for place in locate(text)] or [EMPTY_TOKEN]
+
+    LOCATORS.register(name)(locate)
+    TOKENIZERS.register(name)(split)
+
+
+_register_located("chinese_words", _locate_chinese)
+_register_located("japanese_words", _locate_japanese)
+
+
+def _refuse_missing(name: str, library: str, extra: str) -> ConfigError:
+    return ConfigError(
+        f"tokens: {name} needs the library {library}, which is not installed; run "
+        f"`pip install 'reglue[{extra}]'`."
+    )
+
+
+@cache
+def _load_jieba() -> Callable[[str], list[tuple[str, int, int]]]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its old escapes and of pkg_resources
+            import jieba
+    except ImportError as err:
+        raise _refuse_missing("chinese_words", "jieba", "chinese") from err
+    cutter = jieba.Tokenizer()
+    # as its own start, without a pickled copy in the folder for temporary files
+    cutter.FREQ, cutter.total = cutter.gen_pfdict(cutter.get_dict_file())
+    cutter.initialized = True
+    return lambda text: list(cutter.tokenize(text))
+
+
+@cache
+def _load_mecab() -> Callable[[str], list[tuple[str, str]]]:
+    try:
+        import fugashi
+        import unidic_lite
+    except ImportError as err:
+        raise _refuse_missing("japanese_words", "fugashi", "japanese") from err
+    tagger = fugashi.GenericTagger(f'-r "{unidic_lite.DICDIR}/dicrc" -d "{unidic_lite.DICDIR}"')
+    return lambda text: [(node.surface, node.white_space) for node in tagger(text)]
 
 
 @cache

@@ -1,7 +1,7 @@
 """The user's files as a task: their splits, and the labels that can be predicted."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from nlp_core.data.readers.user import read_examples
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
+from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import DataError
 from nlp_core.kinds import TAGS
@@ -107,6 +108,20 @@ def read_user_split(
     return build_question_split(name, read_questions(path, data, targets=targets), data)
 
 
+def list_words(paths: Iterable[Path], data: DataConfig) -> set[str]:
+    """Return the distinct tokens of the texts of files."""
+    words: set[str] = set()
+    for path in paths:
+        if data.kind.has_passages:
+            tokenize = TOKENIZERS.get(data.tokens)
+            for question in read_questions(path, data):
+                words.update(tokenize(question.text), tokenize(question.passage.text))
+        else:
+            for example in read_examples(path, data, labelled=False):
+                words.update(*example.texts)
+    return words
+
+
 def check_form(path: Path, data: DataConfig) -> None:
     """Raise DataError if a file is missing, or if its first example is malformed."""
     if data.kind.has_passages:
@@ -129,7 +144,7 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
         where = f"{path}: found {{}} in the column '{column}'"
         hint = "is it the column of the label? See data of the model file"
         if len(found) < 2 and isinstance(labels, LabelColumn):
-            one = f"the label '{found[0]}' alone" if found else "no labels"
+            one = f"only the label '{found[0]}'" if found else "no labels"
             raise DataError(f"{where.format(one)}, expected two labels at least; {hint}.")
         if data.kind.is_grouped:
             # heads and metrics take the last label for that of right candidates

@@ -1,13 +1,13 @@
 """Word vectors: tables of a processed folder, and the files of others that become one.
 
-GloVe text, word2vec text and binary and fastText text of the user are converted once to such a
-folder in the cache.
+GloVe text, word2vec text and binary and fastText text and models of the user are converted once to
+such a folder in the cache.
 """
 
 import gzip
 import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from nlp_core.data.cache import keep
+from nlp_core.data.fasttext import MAGIC, read_fasttext
 from nlp_core.data.readers.lines import read_lines, refuse
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_file, digest_json, write_json, write_text
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 TABLE = "vectors"
 """Name of the one table in that folder."""
-FASTTEXT_BINARY = (793712314).to_bytes(4, "little")
+FASTTEXT_BINARY = MAGIC.to_bytes(4, "little")
 LONGEST_WORD = 1 << 12
 TESTED_BYTES = 1 << 12
 
@@ -87,18 +88,32 @@ def write_table(folder: Path, table: str, found: WordVectors) -> dict[str, objec
     return {"rows": rows, "dim": dim, "sha256": digest_file(path)}
 
 
-def convert_vectors(path: Path, max_rows: int | None = None) -> Path:
+def convert_vectors(path: Path, max_rows: int | None = None, words: Collection[str] = ()) -> Path:
     """Return a folder of the cache that holds a file's vectors as the table `vectors`.
 
     A file whose name ends in .gz is unpacked; only the first `max_rows` words are read.
+
+    Args:
+        words: further ones, whose vectors a binary fastText model composes of parts of words.
 
     Raises:
         DataError: the file is missing, in an unknown format, or malformed.
     """
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; check its name.")
-    key = digest_json({"file": digest_file(path), "max_rows": max_rows, "is": 1})
-    return keep("vectors", key, lambda folder: _convert(path, folder, max_rows))
+    content: dict[str, object] = {"file": digest_file(path), "max_rows": max_rows, "is": 1}
+    if is_fasttext(path):
+        content["words"] = sorted(words)
+        return keep(
+            "vectors", digest_json(content), lambda folder: _compose(path, folder, max_rows, words)
+        )
+    return keep("vectors", digest_json(content), lambda folder: _convert(path, folder, max_rows))
+
+
+def is_fasttext(path: Path) -> bool:
+    """Return whether a file is a binary fastText model."""
+    with path.open("rb") as file:
+        return file.read(len(FASTTEXT_BINARY)) == FASTTEXT_BINARY
 
 
 def read_header(path: Path) -> Header:
@@ -107,8 +122,7 @@ def read_header(path: Path) -> Header:
         following = file.read(TESTED_BYTES)
     if first.startswith(FASTTEXT_BINARY):
         raise DataError(
-            f"{path}: found a binary fastText model, expected vectors; use the .vec file of the "
-            "same name."
+            f"{path}: found a packed fastText model; unpack it, and name the .bin file."
         )
     parts = first.split()
     if len(parts) == 2 and all(part.isdigit() for part in parts):
@@ -121,6 +135,24 @@ def read_header(path: Path) -> Header:
             "expected GloVe text, word2vec text or binary, or fastText text (.vec)."
         )
     return Header(False, None, dim)
+
+
+def _compose(path: Path, folder: Path, max_rows: int | None, words: Collection[str]) -> None:
+    model = read_fasttext(path)
+    rows = dict.fromkeys(model.words[:max_rows])
+    found: dict[str, np.ndarray] = {}
+    own = {word: row for row, word in enumerate(model.words)}
+    for word in [*rows, *sorted(set(words) - rows.keys())]:
+        vector = model.compose(word, own.get(word)) if word and "\n" not in word else None
+        if vector is not None and np.isfinite(vector).all():
+            found[word] = vector
+    if not found:
+        raise DataError(f"{path}: found no words, expected at least one.")
+    row_of = {word: row for row, word in enumerate(found)}
+    note = write_table(folder, TABLE, WordVectors(np.stack([*found.values()]), row_of))
+    write_json(folder / "manifest.json", {"kind": "vectors", "tables": {TABLE: note}})
+    composed = len(found.keys() - own.keys())
+    log.info("vectors read file=%s words=%d composed=%d", path, len(found), composed)
 
 
 def _convert(path: Path, folder: Path, max_rows: int | None) -> None:

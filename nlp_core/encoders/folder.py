@@ -1,16 +1,26 @@
 """The files of a pretrained encoder, and the configuration of one trained from scratch."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.config.base import read_mapping
+from nlp_core.data.cache import keep
 from nlp_core.data.pieces import WEIGHTS, count_positions
 from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.files import digest_file, digest_json, write_text
 from nlp_core.progress import has_progress
 
 ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
+TOKENIZER = "tokenizer.json"
+OTHER_TOKENIZERS = (
+    *("sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"),
+    *("merges.txt", "vocab.txt"),
+)
+"""Names of SentencePiece models, of the merges of a byte-pair encoding (with vocab.json) and of
+word pieces, one of which may be there instead of tokenizer.json."""
 MODEL_TYPES = ("albert", "bert", "distilbert", "electra", "roformer")
 TOKENIZER_KEYS = ("vocab_size", "pad_token_id")
 """Keys that the tokenizer decides."""
@@ -26,14 +36,20 @@ class EncoderSize(NamedTuple):
 def find_encoder(name: str) -> Path:
     """Return a folder, or that of the library's cache for a name on the Hugging Face hub.
 
+    For a folder with a SentencePiece model, merges or word pieces instead of tokenizer.json it is
+    one of our cache, with a tokenizer.json that was made of them.
+
     Raises:
-        DataError: there is no such folder, a file is missing, or the hub cannot be reached.
+        DataError: there is no such folder, a file is missing or cannot be converted, or the hub
+            cannot be reached.
     """
     path = Path(name).expanduser()
     if not path.is_dir() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
         raise DataError(f"{name}: there is no such folder; check its name.")
     folder = path if path.is_dir() else _fetch(name)
     missing = [file for file in ENCODER_FILES if not (folder / file).is_file()]
+    if missing == [TOKENIZER] and (found := _find_tokenizer(folder)):
+        return _convert_tokenizer(folder, found)
     if missing:
         raise DataError(
             f"{folder}: found no {' and no '.join(missing)}, expected {', '.join(ENCODER_FILES)}. "
@@ -41,6 +57,40 @@ def find_encoder(name: str) -> Path:
             "`save_pretrained(FOLDER)`."
         )
     return folder
+
+
+def _find_tokenizer(folder: Path) -> str | None:
+    return next((name for name in OTHER_TOKENIZERS if (folder / name).is_file()), None)
+
+
+def _convert_tokenizer(folder: Path, name: str) -> Path:
+    files = sorted(item for item in folder.iterdir() if item.is_file())
+    key = digest_json({item.name: digest_file(item) for item in files} | {TOKENIZER: 1})
+
+    def make(target: Path) -> None:
+        write_text(target / TOKENIZER, _read_tokenizer(folder, name))
+        for item in ("config.json", WEIGHTS):
+            shutil.copyfile(folder / item, target / item)
+
+    return keep("encoders", key, make)
+
+
+def _read_tokenizer(folder: Path, name: str) -> str:
+    """Return the JSON of the library tokenizers that stands for other files of a tokenizer."""
+    # see `read_architecture`
+    from transformers import AutoTokenizer
+
+    try:
+        found = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        text: str = found.backend_tokenizer.to_str()
+    except (ValueError, TypeError, ImportError, OSError, KeyError, AttributeError) as err:
+        reason = " ".join(str(err).split())[:200]
+        raise DataError(
+            f"{folder / name}: the library transformers does not read it ({reason}). Expected the "
+            "tokenizer of the config.json next to it. A SentencePiece model needs a library: `pip "
+            "install 'reglue[sentencepiece]'`. Or write a tokenizer.json by `save_pretrained`."
+        ) from err
+    return text
 
 
 def read_size(folder: Path) -> EncoderSize:

@@ -16,6 +16,7 @@ from torch import nn
 
 from nlp_core.config.column import SINGLE_TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
+from nlp_core.data.case import CaseVocabulary
 from nlp_core.data.gazetteer import GazetteerVocabulary
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.vocabulary import (
@@ -138,6 +139,8 @@ def list_forms(vocabulary: WordVocabulary) -> list[WordForm]:
     This is `WordVocabulary.encode` as look-ups: the word, lowercased if case is folded; the vector
     of its lowercase form; both again with 0 for its digits.
     """
+    if isinstance(vocabulary, CaseVocabulary):
+        return [WordForm("case", is_vector=False)]
     rules, has_vectors = vocabulary.rules, vocabulary.table is not None
     plain, lower = ("lower", None) if rules.lowercase else ("plain", "lower")
     forms = [WordForm(plain, is_vector=False)]

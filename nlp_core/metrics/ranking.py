@@ -46,6 +46,32 @@ for metric in QUESTION_SCORES:
     register(metric, "ranking")(partial(measure_mean, metric))
 
 
+@register("f1", "ranking")
+def measure_candidates(predictions: Predictions) -> float:
+    """Return F1 of the candidates taken for right ones, of all questions together.
+
+    Source: Khashabi et al. 2018 (MultiRC), F1a.
+    """
+    from sklearn.metrics import f1_score  # a second of a start-up
+
+    right = predictions.labels[-1]
+    target = [label == right for label in predictions.target]
+    predicted = [label == right for label in predictions.prediction]
+    return float(f1_score(target, predicted, zero_division=0.0))
+
+
+@register("exact_match", "ranking")
+def measure_exact_questions(predictions: Predictions) -> float:
+    """Return the share of the questions with every candidate judged as it is labelled."""
+    if predictions.group is None:
+        raise DataError("found no question numbers, expected one for each candidate.")
+    pairs = zip(predictions.prediction, predictions.target, strict=True)
+    is_wrong = np.array([found != right for found, right in pairs])
+    questions = np.unique(predictions.group)
+    wrong = np.unique(predictions.group[is_wrong])
+    return 1.0 - len(wrong) / len(questions)
+
+
 def _questions(
     predictions: Predictions,
 ) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.floating]]]:

@@ -45,8 +45,9 @@ class GraphModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are, and batches are to be."""
-        return next(self.parameters()).device
+        """Where the weights are, and batches are to be; tables of words may stay on the CPU."""
+        devices = (item.device for item in self.parameters())
+        return next((item for item in devices if item.type != "cpu"), torch.device("cpu"))
 
     def select(self, plan: ModelPlan) -> "GraphModel":
         """Return the part of the model that a part of its plan describes: the same parameters."""
@@ -97,7 +98,7 @@ class GraphModel(nn.Module):
         owner = next(item.owner for item in self.plan.layers if item.name == head.vocabulary)
         block = self.blocks[owner]
         assert isinstance(block, WordEmbedding), head.vocabulary
-        return [block.weight]
+        return [block.weight.to(self.device)]
 
     def score_with_loss(self, batch: Batch) -> tuple[dict[str, HeadScores], Tensor]:
         """Return what `forward` gives for the batch, `informed`, and the loss of these scores."""

@@ -7,9 +7,11 @@ from nlp_core.config.adversarial import (
     SmartConfig,
     VatConfig,
 )
+from nlp_core.config.augmentation import AugmentationConfig, CutoffConfig, EdaConfig, MixupConfig
 from nlp_core.errors import ConfigError
 from nlp_core.models.graph import GraphModel, find_word_tables
 from nlp_core.objectives.adversarial import Fgm, FreeLB
+from nlp_core.objectives.augmentation import Cutoff, Mixup, check_mixup
 from nlp_core.objectives.objective import (
     Noise,
     Objective,
@@ -18,7 +20,7 @@ from nlp_core.objectives.smoothness import Average, Smart, Vat
 
 
 def build_objective(
-    config: AdversarialConfig | None,
+    config: AdversarialConfig | AugmentationConfig | None,
     model: GraphModel,
     *,
     seed: int,
@@ -33,7 +35,7 @@ def build_objective(
         rank: number of this process in the run.
         copies: see Average; the same for all tasks of a run.
     """
-    if config is None:
+    if config is None or isinstance(config, EdaConfig):
         return Objective(model)
     noise = Noise(seed, rank)
     match config:
@@ -46,25 +48,31 @@ def build_objective(
             return FreeLB(model, noise, config)
         case FgmConfig():
             return Fgm(model, noise, config)
+        case CutoffConfig():
+            return Cutoff(model, noise, config)
+        case MixupConfig():
+            return Mixup(model, noise, config)
 
 
-def check_model(config: AdversarialConfig | None, model: GraphModel) -> None:
-    """Check that an adversarial method can train a model.
+def check_model(config: AdversarialConfig | AugmentationConfig | None, model: GraphModel) -> None:
+    """Check that an adversarial method or an augmentation can train a model.
 
     Raises:
         ConfigError: the model has no word vectors to perturb, or a table of them without a
-            `padding_idx`, or a head whose outputs cannot be compared.
+            `padding_idx`, a head whose outputs cannot be compared, or one that reads no vector.
     """
-    if config is None:
+    if config is None or isinstance(config, EdaConfig):
+        return
+    if isinstance(config, MixupConfig):
+        check_mixup(model)
         return
     where = f"{model.plan.where}: "
     tables = find_word_tables(model)
     if not tables:
         blocks = ", ".join(sorted({type(block).__name__ for block in model.blocks.values()}))
         raise ConfigError(
-            f"{where}layers: found no word vectors (blocks {blocks}), and the recipe's adversarial "
-            f"method {config.name} perturbs them; give the model a word_embedding, or take a "
-            "recipe without adversarial."
+            f"{where}layers: found no word vectors (blocks {blocks}), and the recipe's method "
+            f"{config.name} changes them; give the model a word_embedding, or take another recipe."
         )
     for table in tables:
         if getattr(table, "padding_idx", None) is None:

@@ -97,12 +97,13 @@ class Trainer:
             recipe.epochs,
             max_steps,
         )
+        method = recipe.adversarial or recipe.augmentation
         for name in self.main_tasks:
-            check_model(recipe.adversarial, self.tasks[name].trained_model)
+            check_model(method, self.tasks[name].trained_model)
         copies: dict[int, object] = {}
         self.objectives = {
             name: build_objective(
-                recipe.adversarial if name in self.main_tasks else None,
+                method if name in self.main_tasks else None,
                 item.trained_model,
                 seed=seed,
                 num_steps=self.learning_rate.num_steps,

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from nlp_core.config.augmentation import EdaConfig
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.task import Task
+from nlp_core.data.augmentation import augment_split
+from nlp_core.data.task import Split, Task, draw_share
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
 from nlp_core.models.masked_split import encode_split
@@ -68,6 +70,16 @@ class Run(ABC):
         """Write predictions or metrics, and the description, next to the model and its history."""
 
 
+def _choose_texts(train: Split, run: Run, seed: int) -> Split:
+    """Return what a seed trains on of a training split, with altered copies, if there are any."""
+    recipe = run.recipe
+    if recipe.train_share:
+        train = draw_share(train, recipe.train_share, seed)
+    if isinstance(recipe.augmentation, EdaConfig):
+        train = augment_split(train, recipe.augmentation, seed)
+    return train
+
+
 def prepare_tasks(
     run: Run, seed: int = 1
 ) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
@@ -76,7 +88,10 @@ def prepare_tasks(
     A run that starts from a cell may start from the seed of it with the same number.
     """
     taught = [read_lesson(task, run.recipe.distillation) for task in run.tasks]
-    trained = [(task, item.train) for task, item in zip(run.tasks, taught, strict=True)]
+    trained = [
+        (task, item.train if task.kind.is_auxiliary else _choose_texts(item.train, run, seed))
+        for task, item in zip(run.tasks, taught, strict=True)
+    ]
     known = run.start.read_vocabularies(run.plan, seed) if run.start else {}
     featurizers = Featurizer.build_all(run.plan, trained, run.init, known)
     named = {task.name: task.name if run.plan.tasks else None for task in run.tasks}

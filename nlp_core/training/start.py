@@ -1,7 +1,7 @@
 """Where a training starts: from the layers of a trained model, or from word vectors."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # any value of a model file
@@ -9,7 +9,7 @@ from typing import Any  # any value of a model file
 from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.config.params import Params
 from nlp_core.data.vocabulary import Vocabulary
-from nlp_core.data.word_vectors import convert_vectors
+from nlp_core.data.word_vectors import convert_vectors, is_fasttext
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json
@@ -134,14 +134,21 @@ def find_start(name: str, plugins: Sequence[Path]) -> Start | None:
 
 
 def start_from_vectors(
-    model: dict[str, Any], path: Path, max_words: int | None, *, where: str
+    model: dict[str, Any],
+    path: Path,
+    max_words: int | None,
+    *,
+    where: str,
+    list_texts: Callable[[], Collection[str]] = tuple,
 ) -> Path:
     """Give word vectors to every word embedding of a model file, and return their folder.
 
     Args:
         model: the content of the model file, which is changed.
-        path: a text file of vectors, or a processed folder.
-        max_words: how many words of a text file to read; None: all.
+        path: a file of vectors, or a processed folder.
+        max_words: how many words of a file to read; None: all.
+        list_texts: returns the words of the texts, for which a binary fastText model has vectors
+            too if it does not list them.
 
     Raises:
         ConfigError: no layer reads words, or the folder is not one of vectors, or has several.
@@ -167,7 +174,8 @@ def start_from_vectors(
             )
         folder = path
     else:
-        folder = convert_vectors(path, max_words)
+        words = list_texts() if path.is_file() and is_fasttext(path) else ()
+        folder = convert_vectors(path, max_words, words)
         manifest = read_mapping(folder / "manifest.json")
     ((name, table),) = manifest["tables"].items()
     for layer in embeddings:

@@ -1,8 +1,9 @@
 """Read files of one example a line: tab-separated columns without quoting, and running text."""
 
 import math
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -49,8 +50,22 @@ def _split_columns(line: Line, path: Path, num_columns: int) -> list[str]:
     return parts
 
 
+class RowReader(SourceReader):
+    """What formats with named values for each row share: which rows count, and their labels."""
+
+    filters: ClassVar[bool] = True
+    label_names: dict[str, str] = Field(default_factory=dict)
+    """Names of labels that the file writes differently: {"e": "entailment"}."""
+    left_out: list[str] = Field(default_factory=list)
+    """Labels of the file whose rows are left out, such as "-" for pairs without agreement."""
+
+    def name_label(self, cell: str) -> str | None:
+        """Return the name of a label of the file; None if its row is left out."""
+        return None if cell in self.left_out else self.label_names.get(cell, cell)
+
+
 @READERS.register("tsv")
-class TsvReader(SourceReader):
+class TsvReader(RowReader):
     """Tab-separated columns, no quotes."""
 
     name: Literal["tsv"]
@@ -96,22 +111,28 @@ class TsvReader(SourceReader):
         dense = {NUMBERS + key: key for key in self.dense}
         dense |= {TOKEN_NUMBERS + key: key for key in self.token_dense}
         wanted = [*self.texts, *self.features, *dense.values(), *([label] if label else [])]
+        wanted += split.where
         if missing := [key for key in wanted if key not in names]:
             raise DataError(
                 f"{path}: line 1: the header lacks {', '.join(missing)}; found "
                 f"{', '.join(names)}. Fetch the official file again."
             )
         place = {key: names.index(key) for key in wanted}
+        patterns = {place[key]: re.compile(item) for key, item in split.where.items()}
         examples = []
         for line in lines:
             parts = _split_columns(line, path, len(names))
+            if not all(item.fullmatch(parts[at]) for at, item in patterns.items()):
+                continue
             texts = [parts[place[key]] for key in self.texts]
             extras: dict[str, list[str] | list[float]] = {
                 SYMBOLS + key: parts[place[key]].split() for key in self.features
             }
             for extra, key in dense.items():
                 extras[extra] = parse_numbers(parts[place[key]], key, line, path)
-            cell = parts[place[label]] if label else None
+            cell = self.name_label(parts[place[label]]) if label else None
+            if label and cell is None:
+                continue
             labels = None
             if cell is not None and self.label_separator is not None:
                 labels = _split_labels(cell, self.label_separator, line, path)
@@ -156,6 +177,34 @@ class WikiqaReader(SourceReader):
             if not examples or question != examples[-1].text_a:
                 group += 1
             examples.append(Example(line.number, question, candidate, label, group))
+        return examples
+
+
+@READERS.register("trec")
+class TrecReader(SourceReader):
+    """A class and its question, separated by a space: `DESC:manner How did ...`; Latin-1."""
+
+    name: Literal["trec"]
+    fine: bool = False
+    """Whether labels are the fine classes (`DESC:manner`) or the coarse ones (`DESC`)."""
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return (
+            kind.num_texts == 1
+            and kind.has_label
+            and kind.has_classes
+            and not (kind.has_tags or kind.has_several_labels)
+        )
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        examples = []
+        for line in read_lines(path, encoding="latin-1"):
+            label, _, text = line.text.partition(" ")
+            coarse, colon, _ = label.partition(":")
+            if not (colon and text):
+                raise refuse(path, line.number, "found no class such as DESC:manner and a question")
+            examples.append(Example(line.number, text, None, label if self.fine else coarse))
         return examples
 
 

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from nlp_core.errors import DataError
 
@@ -18,8 +18,8 @@ class Line(NamedTuple):
     end: str
 
 
-def read_lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a UTF-8 file; only LF (or CR LF) ends a line, a leading BOM is dropped.
+def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -> Iterator[Line]:
+    """Yield the lines of a text file; only LF (or CR LF) ends a line, a leading BOM is dropped.
 
     Raises:
         DataError: the file is missing or empty, or a line is not UTF-8 or has a NUL.
@@ -28,7 +28,7 @@ def read_lines(path: Path) -> Iterator[Line]:
         with path.open("rb") as file:
             number = 0
             for number, raw in enumerate(file, start=1):
-                text = _decode(raw, path, number)
+                text = raw.decode(encoding) if encoding != "utf-8" else _decode(raw, path, number)
                 bare = text.removesuffix("\n").removesuffix("\r")
                 yield Line(number, bare, text[len(bare) :])
     except FileNotFoundError as err:

@@ -169,8 +169,9 @@ def read_parquet(path: Path) -> Iterator[FileRecord]:
                     number += 1
                     yield FileRecord(cells, [number], path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as err:
+        reason = " ".join(str(err).split())
         raise DataError(
-            f"{path}: not a readable parquet file ({err}). Write or copy the file again."
+            f"{path}: not a readable parquet file ({reason}). Write or copy the file again."
         ) from err
 
 

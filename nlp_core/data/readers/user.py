@@ -12,7 +12,7 @@ from nlp_core.data.readers.entities import EntityError, TaggedSpans, find_tokens
 from nlp_core.data.readers.example import NOTHING
 from nlp_core.data.readers.lines import parse_number
 from nlp_core.data.readers.records import FileRecord, read_records
-from nlp_core.data.tagging_scheme import write_tags
+from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
 from nlp_core.kinds import LABEL, LABELS, TAGS
 from reglue_runtime.text import EMPTY_TOKEN, Offsets
@@ -157,7 +157,7 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
         if len(tags) != size:
             found = f"found {size} tokens in '{data.texts[0]}' and {len(tags)} tags in"
             raise record.refuse(f"{found} '{data.tag_column}', expected a tag for each token")
-        targets[TAGS] = tags
+        targets[TAGS] = add_type(tags, data.entity_type) if data.entity_type else tags
     return example._replace(targets=targets)
 
 

@@ -1,0 +1,92 @@
+"""Outputs of stages go to a remote and come back, checked by their digests."""
+
+import shutil
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from nlp_core import cli
+from nlp_core.dag import NOT_BUILT, fetch, find_shared, find_stale, load_stages, push
+from nlp_core.errors import ConfigError
+from tests.workflow_project import ROOT, Project, make_stub_project
+
+pytestmark = pytest.mark.slow
+
+NAMES = ["preprocess@words", "preprocess@vectors", "finetune@large_one", "finetune@small_one"]
+CELL = "finetune@small_one"
+
+
+@pytest.fixture(scope="module")
+def pushed(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A built project whose outputs are in a folder next to it."""
+    root = tmp_path_factory.mktemp("pushed") / "project"
+    root.mkdir()
+    project = make_stub_project(root)
+    project.build("dvc", "repro")
+    project.run("dvc", "remote", "add", "--default", "shared", "../remote")
+    assert push(root, NAMES).num_files > 0
+    return project
+
+
+@pytest.fixture
+def clone(pushed: Project, tmp_path: Path) -> Project:
+    """What Git has of the project, with a remote of its own to damage."""
+    shutil.copytree(pushed.root.parent / "remote", tmp_path / "remote")
+    ignored = shutil.ignore_patterns("data", "artifacts", "cache", "tmp")
+    shutil.copytree(pushed.root, tmp_path / "project", ignore=ignored)
+    return Project(tmp_path / "project")
+
+
+def test_second_push_copies_nothing(pushed: Project) -> None:
+    assert push(pushed.root, NAMES).num_files == 0
+
+
+def test_fetched_cell_is_not_trained_again(clone: Project, pushed: Project) -> None:
+    assert find_shared(clone.root, NAMES) == NAMES
+    assert NOT_BUILT in find_stale(clone.root)[CELL]
+    found = fetch(clone.root, NAMES)
+    assert (found.missing, found.damaged) == ([], [])
+    assert not {*NAMES} & {*find_stale(clone.root)}
+    cell = "artifacts/cells/small/small_one/cell.json"
+    assert (clone.root / cell).read_bytes() == (pushed.root / cell).read_bytes()
+
+
+def test_damaged_file_is_not_copied(clone: Project) -> None:
+    names = {path.name for path in list_remote(clone) if path.suffix != ".dir"}
+    assert fetch(clone.root, [CELL]).damaged == []
+    shutil.rmtree(clone.root / "artifacts/cells/small")
+    shutil.rmtree(clone.root / ".dvc/cache")
+    for path in list_remote(clone):
+        if path.name in names:
+            path.chmod(0o644)
+            path.write_bytes(path.read_bytes() + b" ")
+    assert fetch(clone.root, [CELL]).damaged == [CELL]
+    assert not (clone.root / "artifacts/cells/small/small_one").exists()
+
+
+def test_absent_cell_is_named(clone: Project) -> None:
+    for path in list_remote(clone):
+        path.unlink()
+    assert find_shared(clone.root, NAMES) == []
+    assert fetch(clone.root, NAMES).missing == NAMES
+
+
+def test_without_a_remote_nothing_is_shared(tmp_path: Path) -> None:
+    project = make_stub_project(tmp_path)
+    names = [stage.name for stage in load_stages(project.root)]
+    assert find_shared(project.root, names) == []
+    with pytest.raises(ConfigError, match="dvc remote add"):
+        fetch(project.root, names)
+
+
+@pytest.mark.parametrize("command", ["fetch", "push"])
+def test_unknown_cell_is_an_error(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with chdir(ROOT), pytest.raises(SystemExit) as stopped:
+        cli.main([command, "sample", "sample_answer_cn"])
+    assert stopped.value.code == 2
+    assert "Did you mean 'sample_answer_cnn'?" in capsys.readouterr().err
+
+
+def list_remote(project: Project) -> list[Path]:
+    return [path for path in (project.root.parent / "remote").rglob("*") if path.is_file()]
