@@ -4,6 +4,7 @@ import difflib
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
@@ -12,7 +13,13 @@ EXIT_STOPPED = 75
 
 
 class NlpCoreError(Exception):
-    """A message that says where, what was found, what was expected and what to do."""
+    """A message that says where, what was found, what was expected and what to do.
+
+    Attributes:
+        page: of the documentation; the message ends with it.
+    """
+
+    page: ClassVar[str] = "docs/command-line.md"
 
     exit_code = EXIT_USER_ERROR
     label = "error"
@@ -21,17 +28,31 @@ class NlpCoreError(Exception):
 class ConfigError(NlpCoreError):
     """A file that a user writes (params.yaml, sources/, zoo/, published/) is wrong."""
 
+    page = "docs/params.md"
+
+
+class UsageError(ConfigError):
+    """The arguments of a command are wrong."""
+
+    page = "docs/command-line.md"
+
 
 class DataError(NlpCoreError):
     """A data file is missing, malformed or not the expected one."""
+
+    page = "docs/command-line.md#train-on-your-own-data"
 
 
 class DownloadError(NlpCoreError):
     """A source cannot be fetched, or its digest is wrong."""
 
+    page = "docs/params.md"
+
 
 class TrainingError(NlpCoreError):
     """A run cannot continue: a loss is not finite, a work folder is in use."""
+
+    page = "docs/workflow.md#after-a-crash"
 
 
 class TimeLimitError(TrainingError):
@@ -43,6 +64,8 @@ class TimeLimitError(TrainingError):
 
 class ExportError(NlpCoreError):
     """An exported model differs from the trained one, or from the request."""
+
+    page = "docs/export.md"
 
 
 def suggest(name: str, allowed: Iterable[str]) -> str:
@@ -65,7 +88,9 @@ def exit_on_error() -> Iterator[None]:
     try:
         yield
     except NlpCoreError as error:
-        sys.stderr.write(f"{error.label}: {' '.join(str(error).split())}\n")
+        text = " ".join(str(error).split())
+        end = "" if text[-1:] in ".?" else "."
+        sys.stderr.write(f"{error.label}: {text}{end} See {error.page}.\n")
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")

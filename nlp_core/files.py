@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 
 Json = Mapping[str, object]
 CHUNK = 1 << 20
@@ -84,16 +84,16 @@ def check_replaceable(folder: Path, *, marker: str, name: str, option: str, forc
         force: whether to replace a folder of the same kind.
 
     Raises:
-        ConfigError: the folder holds something else, or its own kind and `force` is not set.
+        UsageError: the folder holds something else, or its own kind and `force` is not set.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / marker).is_file():
-        raise ConfigError(
+        raise UsageError(
             f"{folder}: found something other than a {name}; choose another folder with {option}."
         )
     if not force:
-        raise ConfigError(
+        raise UsageError(
             f"{folder}: found a {name}. Choose another folder with {option}, or replace it with "
             "--force."
         )

@@ -1,6 +1,6 @@
 """A bundle: from a list of examples to a list of predictions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -79,12 +79,19 @@ class Bundle:
         heads = [note for note in self.manifest.heads if target in (None, note["target"])]
         return list(heads[0]["labels"])
 
-    def predict(self, examples: Sequence[Given], *, batch_size: int = BATCH) -> list[Prediction]:
+    def predict(
+        self,
+        examples: Sequence[Given],
+        *,
+        batch_size: int = BATCH,
+        advance: Callable[[int], None] | None = None,
+    ) -> list[Prediction]:
         """Predict a list of examples; the order and the batches change no prediction.
 
         Args:
             examples: texts, lists of tokens, pairs of these, or dictionaries with columns.
             batch_size: most examples per run of the graph; fewer if they are long.
+            advance: called after each run with its number of examples.
 
         Returns:
             For each example, by kind: `label`, `confidence` and `scores` by label; `labels` of
@@ -104,6 +111,8 @@ class Bundle:
             predictions = self.answer((batch, self._build_arrays(batch)))
             for example, prediction in zip(batch, predictions, strict=True):
                 found[example.place] = prediction
+            if advance is not None:
+                advance(len(batch))
         return found
 
     def featurize(self, examples: Sequence[Given]) -> Featurized:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import parse_model
@@ -18,7 +18,7 @@ from nlp_core.data.audit.audit import Audit, Place, audit_files, audit_task
 from nlp_core.data.audit.record import Shift, SplitAudit, find_audit
 from nlp_core.data.audit.unit import Unit
 from nlp_core.data.guess import guess_data
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.files import write_json
 
 PROCESSED = Path("data/processed")
@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--kind", choices=list(TEMPLATES), help="what the files are for, as in `reglue new`")
     add("--model", type=Path, metavar="FILE.json", help="read the files as this model file says")
     add("--shown", type=int, default=3, help="examples shown of each fault")
-    add_json(parser)
     add(
         "--keep",
         action="store_true",
@@ -56,14 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     if options.shown < 0:
-        raise ConfigError(f"--shown: found {options.shown}, expected 0 or more.")
+        raise UsageError(f"--shown: found {options.shown}, expected 0 or more.")
     paths = [Path(name) for name in options.names]
     if options.kind is None and options.model is None:
         audits = [audit_task(_find_task(path), shown=options.shown) for path in paths]
     elif options.keep:
-        raise ConfigError("--keep: found files, expected tasks of this project; remove --keep.")
+        raise UsageError("--keep: found files, expected tasks of this project; remove --keep.")
     elif len({*paths}) < len(paths):
-        raise ConfigError("reglue data audit: found a file twice, expected each file once.")
+        raise UsageError("reglue data audit: found a file twice, expected each file once.")
     else:
         audits = [audit_files(paths, _find_data(options, paths[0]), shown=options.shown)]
     if options.keep:
@@ -78,12 +77,12 @@ def run(options: argparse.Namespace) -> None:
 
 def _find_task(path: Path) -> Path:
     if path.is_file():
-        raise ConfigError(
+        raise UsageError(
             f"{path}: found a file, but neither --kind nor --model, one of which says how it is "
             "read; --kind is what `reglue new` would be given, such as classification."
         )
     if not (PROCESSED / path).is_dir():
-        raise ConfigError(
+        raise UsageError(
             f"{path}: found neither a data file nor a processed task of this name; tasks are the "
             f"folders of {PROCESSED}/."
         )

@@ -17,11 +17,11 @@ from typing import Any
 
 from rich.table import Table
 
-from nlp_core.cli.output import add_json, open_console, print_json, show_log
+from nlp_core.cli.output import open_console, print_json, show_log
 from nlp_core.config.params import TimingConfig
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.export.latency import (
     BATCH,
     PERCENTILES,
@@ -43,6 +43,7 @@ COLUMNS = [
 ]
 GROUP = "export and serve"
 PLACE = 2
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,17 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add(name, type=int, default=default, help=text)
     add("--csv", type=Path, metavar="FILE", help="write the times as CSV")
     add("--svg", type=Path, metavar="FILE", help="draw the times")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
     if (options.texts is None) == (options.against is None):
-        raise ConfigError("bench: expected one of --texts FILE and --against FOLDER.")
+        raise UsageError("bench: expected one of --texts FILE and --against FOLDER.")
     if min(options.sentences, options.batches, options.threads) < 1:
-        raise ConfigError("bench: --sentences, --batches and --threads: expected 1 at least.")
+        raise UsageError("bench: --sentences, --batches and --threads: expected 1 at least.")
     if options.compiled and options.against is None:
-        raise ConfigError("bench: --compiled: found no --against FOLDER, the model to compile.")
+        raise UsageError("bench: --compiled: found no --against FOLDER, the model to compile.")
     subjects: dict[str, Subject] = {}
     examples: Sequence[Any]  # Any: an example is a text, a list or a dictionary
     if options.against is None:

@@ -15,18 +15,18 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from nlp_core.blocks.base import BLOCKS, Block
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.heads.base import Head
 from nlp_core.models.documentation import Documentation, document
 from nlp_core.registry import Registry
 
 GROUP = "look things up"
 PLACE = 4
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="a block; without it, list all")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Column, Table
 
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.config.base import check_known
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError
@@ -23,11 +23,11 @@ from nlp_core.report.results import read_results
 
 GROUP = "reproduce tables"
 PLACE = 5
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="a measured table")
-    add_json(parser)
     parser.add_argument(
         "--record",
         action="store_true",

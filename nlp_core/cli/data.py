@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from nlp_core.cli import audit
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.cli.program import add_action
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_dataset, read_registry
 from nlp_core.data.source import Places
@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "list every dataset with licence and citation",
         "",
         ["reglue data list", "reglue data list --json"],
+        has_json=True,
     )
-    add_json(listing)
     listing.set_defaults(run=run)
     audited = add_action(
         actions,
@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "reglue data audit train.tsv test.tsv --kind classification",
             "reglue data audit wikiqa --json",
         ],
+        has_json=True,
     )
     audit.add_arguments(audited)
     audited.set_defaults(run=audit.run)
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "describe a dataset in Croissant (JSON-LD)",
         "",
         ["reglue data croissant wikiqa", "reglue data croissant wikiqa -o wikiqa.json"],
+        has_json=False,
     )
     croissant.add_argument("name", metavar="NAME", help="a file of the sources, without .yaml")
     croissant.add_argument(

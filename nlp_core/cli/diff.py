@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.table import Column, Table
 
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 
 if TYPE_CHECKING:
     from nlp_core.report.difference import ScoreChange
@@ -26,6 +26,7 @@ WIDTH = 160
 """Columns of the table where the output is no terminal."""
 GROUP = "reproduce tables"
 PLACE = 6
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("after", metavar="REV2", nargs="?", help="a commit (default: the files now)")
     add("--markdown", action="store_true", help="print a Markdown table")
     add("--exit-code", action="store_true", help="leave with 1 if a score moved")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,15 +8,16 @@ Examples:
 import argparse
 from pathlib import Path
 
-from nlp_core.cli.output import add_set, show_log
+from nlp_core.cli.output import add_set, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.encoders.folder import find_encoder
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
 from nlp_core.prediction.trained_folder import is_trained
 
 GROUP = "train on your own file"
 PLACE = 5
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,15 +42,18 @@ def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
     layer, folder = options.layer, options.folder
     if options.output.resolve() == options.data.resolve():
-        raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
+        raise UsageError(f"{options.output}: -o names the file that is read; name another one.")
     if is_trained(folder):
         predictor = open_predictor(options)
     else:
         for name in ("task", "seed"):
             if getattr(options, name) is not None:
-                raise ConfigError(f"--{name}: '{folder}' is no trained cell; leave it out.")
+                raise UsageError(f"--{name}: '{folder}' is no trained cell; leave it out.")
         layer = layer or POOLS[0]
         encoder = build_encoder_model(find_encoder(str(folder)), options.data)
         predictor = build_predictor(encoder, options)
     rows, width = embed_file(predictor, options.data, options.output, layer)
-    print(f"{options.output}: {rows} rows, {width} numbers each")
+    if options.json:
+        print_json({"output": str(options.output), "rows": rows, "width": width})
+    else:
+        print(f"{options.output}: {rows} rows, {width} numbers each")

@@ -14,20 +14,20 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.config.base import check_known
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError
 
 GROUP = "reproduce tables"
 PLACE = 3
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("table", metavar="TABLE", help="a table of the grid")
     add("cell", metavar="CELL", help="one of its cells")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

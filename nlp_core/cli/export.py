@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-from nlp_core.cli.output import add_json, print_json, show_log
+from nlp_core.cli.output import print_json, show_log
 from nlp_core.cli.trained_argument import add_trained
 from nlp_core.config.params import Variant
 from nlp_core.export.bundle import export_model
@@ -21,6 +21,7 @@ from nlp_core.prediction.trained_model import TrainedModel
 
 GROUP = "export and serve"
 PLACE = 1
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for int8: the largest allowed drop of the task's first metric",
     )
     add("--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ Examples:
 import argparse
 from pathlib import Path
 
-from nlp_core.cli.output import add_json, print_json
+from nlp_core.cli.output import print_json
 from nlp_core.config.base import check_known
 from nlp_core.config.params import read_params
 from nlp_core.errors import ConfigError
@@ -21,6 +21,7 @@ from nlp_core.report.forecast import select_needed
 
 GROUP = "reproduce tables"
 PLACE = 11
+HAS_JSON = True
 CACHED = ("data/", "artifacts/")
 """Outputs that DVC's cache has; the others are in Git."""
 
@@ -30,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "cells", metavar="CELL", nargs="*", help="its cells (default: all that its report needs)"
     )
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -10,16 +10,15 @@ Examples:
 import argparse
 
 from nlp_core.cli.blocks import print_parts
-from nlp_core.cli.output import add_json
 from nlp_core.heads import HEADS
 
 GROUP = "look things up"
 PLACE = 5
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="a head; without it, list all")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -11,22 +11,33 @@ Examples:
 import argparse
 import json
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli.output import open_console
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.config.model import find_line, format_model, parse_model
-from nlp_core.data.guess import Guess, count_rows, guess_data
+from nlp_core.data.guess import count_rows, guess_data
 from nlp_core.data.user_task import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 from nlp_core.files import write_text
 from nlp_core.training.user_model import check_model
 
 GROUP = "train on your own file"
 PLACE = 1
+HAS_JSON = True
+
+
+class Guessed(NamedTuple):
+    """A key of the `data` section, on its line of the model file."""
+
+    line: int
+    key: str
+    value: Any  # Any: JSON
+    reason: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     output: Path = options.output
     if output.exists() and not options.force:
-        raise ConfigError(f"{output}: the file exists; name another one, or use --force.")
+        raise UsageError(f"{output}: the file exists; name another one, or use --force.")
     has_choices = options.template == MULTIPLE_CHOICE
     guess = guess_data(options.train, TEMPLATES[options.template], has_choices=has_choices)
     rows = count_rows(options.train, guess.data)
@@ -55,17 +66,21 @@ def run(options: argparse.Namespace) -> None:
         check_form(options.dev, guess.data)
     text = format_model(model)
     write_text(output, text)
-    _show(output, text, guess)
     dev = f" --dev {options.dev}" if options.dev else ""
     dev += f" --init {options.encoder}" if options.encoder else ""
-    print(f"\nNext: reglue train {output} --train {options.train}{dev}")
-
-
-def _show(output: Path, text: str, guess: Guess) -> None:
+    guesses = [
+        Guessed(find_line(text, "data", key), key, value, guess.explain(key))
+        for key, value in guess.section.items()
+    ]
+    train = f"reglue train {output} --train {options.train}{dev}"
+    if options.json:
+        print_json({"model": str(output), "data": guesses, "next": train})
+        return
     table = Table("line", "data.", "guessed", "because", box=None)
-    for key, value in guess.section.items():
-        shown = Text(json.dumps(value, ensure_ascii=False))
-        table.add_row(str(find_line(text, "data", key)), key, shown, Text(guess.explain(key)))
+    for item in guesses:
+        shown = Text(json.dumps(item.value, ensure_ascii=False))
+        table.add_row(str(item.line), item.key, shown, Text(item.reason))
     console = open_console()
     console.print(f"{output}: written. Edit the lines below if a guess is wrong:")
     console.print(table)
+    print(f"\nNext: {train}")

@@ -32,10 +32,6 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
 def show_log(level: str = "INFO") -> None:
     """Send log lines, as they are, to standard error."""
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr, force=True)

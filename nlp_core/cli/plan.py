@@ -15,12 +15,12 @@ from pathlib import Path
 from rich import box
 from rich.table import Column, Table
 
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.config.base import check_known
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params, read_params
 from nlp_core.data.source import Available, Places, find_available
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.report.cost import read_costs
 from nlp_core.report.forecast import (
     Duration,
@@ -36,13 +36,13 @@ MOST_REASONS = 2
 IN_REMOTE = "not built here, but in the remote"
 GROUP = "reproduce tables"
 PLACE = 4
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="a name in the tables of params.yaml")
     cores = os.cpu_count() or 1
     parser.add_argument("--cores", type=int, default=cores, help="stages that run at a time")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     params = read_params(root / "params.yaml")
     check_known("params.yaml", "table", options.table, params.tables, ConfigError)
     if options.cores < 1:
-        raise ConfigError(f"--cores: found {options.cores}, expected at least 1.")
+        raise UsageError(f"--cores: found {options.cores}, expected at least 1.")
     plan = make_plan(options.table, params, root, cores=options.cores)
     if options.json:
         print_json(_describe(plan))

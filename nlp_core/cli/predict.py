@@ -9,14 +9,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from nlp_core.cli.output import add_set, show_log
+from nlp_core.cli.output import add_set, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, open_predictor
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.prediction.file_prediction import describe_prediction, predict_file
 from nlp_core.prediction.predictor import Predictor
 
 GROUP = "train on your own file"
 PLACE = 4
+HAS_JSON = True
 END = "exit"
 
 
@@ -38,21 +39,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
     if (options.data is None) != (options.output is None):
-        raise ConfigError("predict: found one of --data and -o, expected both or neither.")
+        raise UsageError("predict: found one of --data and -o, expected both or neither.")
     if options.data is None and not sys.stdin.isatty():
-        raise ConfigError(
+        raise UsageError(
             "predict: standard input is no terminal, and no file was given; give --data FILE and "
             "-o FILE, or type inputs on a terminal."
         )
+    if options.data is None and options.json:
+        raise UsageError("predict: found --json without a file, expected --data FILE and -o FILE.")
     predictor = open_predictor(options)
     if options.data is None:
         predictor.require_texts_alone()
         _ask(predictor, options.confidence_of)
         return
     if options.output.resolve() == options.data.resolve():
-        raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
+        raise UsageError(f"{options.output}: -o names the file that is read; name another one.")
     rows = predict_file(predictor, options.data, options.output, options.confidence_of)
-    print(f"{options.output}: {rows} rows")
+    if options.json:
+        print_json({"output": str(options.output), "rows": rows})
+    else:
+        print(f"{options.output}: {rows} rows")
 
 
 def _ask(predictor: Predictor, confidence_of: list[str]) -> None:

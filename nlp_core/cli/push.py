@@ -16,6 +16,7 @@ from nlp_core.cli.output import print_json
 
 GROUP = "reproduce tables"
 PLACE = 12
+HAS_JSON = True
 add_arguments = fetch.add_arguments
 
 

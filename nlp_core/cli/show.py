@@ -14,7 +14,7 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.config.model import ModelConfig, read_model
 from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import plan_model
@@ -22,13 +22,13 @@ from nlp_core.models.plan import plan_model
 LETTERS = "B examples, T tokens, C characters; '-': depends on the data's words or labels."
 GROUP = "look things up"
 PLACE = 3
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
     add("--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from nlp_core.cli.output import add_json, open_console, print_json, show_log
+from nlp_core.cli.output import open_console, print_json, show_log
 from nlp_core.config.params import read_params
 from nlp_core.errors import DataError
 from nlp_core.report.submission import write_submission
 
 GROUP = "reproduce tables"
 PLACE = 10
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["majority"],
         help="predict the most frequent training label for tasks without a cell",
     )
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

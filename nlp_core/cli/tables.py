@@ -17,7 +17,7 @@ from rich.text import Text
 from nlp_core.cli.output import open_console
 from nlp_core.config.base import check_known
 from nlp_core.config.published import read_published
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.files import replacing
 from nlp_core.report.comparison import Comparison, is_measured, list_tables, read_comparison
 from nlp_core.report.markdown import build_grid, render_notes, summarise_outcomes
@@ -55,13 +55,13 @@ def run(options: argparse.Namespace) -> None:
     root = Path()
     names = list_tables(root)
     if not names:
-        raise ConfigError(
+        raise UsageError(
             f"{root.resolve()}: found no reports/published/, expected the root of a project with "
             "tables; go there first."
         )
     check_known("reports/published", "table", options.name, names, ConfigError)
     if (options.format or options.figure) and options.name is None:
-        raise ConfigError("reglue tables: --format and --figure need the NAME of a table.")
+        raise UsageError("reglue tables: --format and --figure need the NAME of a table.")
     if options.figure is not None:
         _write_figure(options.figure, options.name, root)
     if options.format is not None:
@@ -84,7 +84,7 @@ def _write_figure(path: Path, name: str, root: Path) -> None:
     from nlp_core.report.figure import draw_figure  # a second of matplotlib
 
     if path.suffix != ".pdf":
-        raise ConfigError(f"--figure {path}: expected the name of a PDF file, such as {name}.pdf.")
+        raise UsageError(f"--figure {path}: expected the name of a PDF file, such as {name}.pdf.")
     with replacing(path) as temporary:
         temporary.write_bytes(draw_figure(read_comparison(name, root), file_format="pdf"))
     print(f"{path}: written")

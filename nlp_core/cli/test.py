@@ -8,19 +8,19 @@ Examples:
 import argparse
 from pathlib import Path
 
-from nlp_core.cli.output import add_json, add_set, print_json, show_log, show_metrics
+from nlp_core.cli.output import add_set, print_json, show_log, show_metrics
 from nlp_core.cli.trained_argument import add_trained, open_predictor
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 from nlp_core.kinds import KINDS
 
 GROUP = "train on your own file"
 PLACE = 3
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", type=Path, required=True, help="labelled data file")
-    add_json(parser)
     add("--confusion", action="store_true", help="also print the confusion matrix")
     add_trained(parser)
     add_set(parser)
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
     predictor = open_predictor(options)
     if options.confusion and not predictor.data.kind.has_confusion:
         fitting = [name for name in KINDS.names() if KINDS.get(name).has_confusion]
-        raise ConfigError(
+        raise UsageError(
             f"--confusion: found a model of the kind {predictor.data.kind}, expected one that "
             f"gives each row one label: {' or '.join(fitting)}."
         )

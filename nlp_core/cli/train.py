@@ -11,13 +11,13 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from nlp_core.cli.output import add_json, add_plugin, add_set, print_json, show_log, show_metrics
+from nlp_core.cli.output import add_plugin, add_set, print_json, show_log, show_metrics
 from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.config.model import parse_model, set_value
 from nlp_core.data.guess import guess_data
 from nlp_core.data.user_task import list_words
 from nlp_core.encoders.folder import find_encoder
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.files import check_replaceable
 from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.plan import ModelPlan, plan_model
@@ -37,6 +37,7 @@ SHORTHANDS = {
 
 GROUP = "train on your own file"
 PLACE = 2
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +75,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=int, help="examples per step (default: the model file's)")
     add("--lr", type=float, help="peak learning rate (default: the model file's)")
     add_control(parser)
-    add_json(parser)
     add_set(parser)
     add_plugin(parser)
 
@@ -85,11 +85,11 @@ def run(options: argparse.Namespace) -> None:
     output = options.output or DEFAULT_FOLDER / options.model.stem
     check_replaceable(output, marker=RUN, name="trained model", option="-o", force=options.force)
     if not 0 <= options.seed <= LAST_SEED:
-        raise ConfigError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
+        raise UsageError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
     if options.max_vectors is not None and options.max_vectors < 1:
-        raise ConfigError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
+        raise UsageError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
     if options.max_vectors is not None and (options.vectors is None or options.vectors.is_dir()):
-        raise ConfigError(
+        raise UsageError(
             "--max-vectors: found no file of vectors that it could cut; add --vectors."
         )
     plugins = load_plugins(options.plugin)
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
     for assignment in [*options.set, *shorthands]:
         set_value(model, assignment)
     if options.init and options.vectors:
-        raise ConfigError("train: found --init and --vectors, expected one of them.")
+        raise UsageError("train: found --init and --vectors, expected one of them.")
     start = find_start(options.init, options.plugin) if options.init else None
     init = find_encoder(options.init) if options.init and start is None else None
     files = {"train": options.train, "dev": options.dev, "test": options.test}

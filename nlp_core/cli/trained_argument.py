@@ -7,7 +7,7 @@ from nlp_core.cli.output import add_plugin
 from nlp_core.config.base import parse_config
 from nlp_core.config.model import set_value
 from nlp_core.config.user_data import DataConfig
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 from nlp_core.kinds import Kind
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
@@ -51,14 +51,14 @@ def build_predictor(trained: TrainedModel, options: argparse.Namespace) -> Predi
     read = {"data": usual.model_dump(mode="json")}
     for assignment in options.set:
         if not assignment.startswith("data."):
-            raise ConfigError(
+            raise UsageError(
                 f"--set {assignment}: the model is trained; only data, which says how files are "
                 "read, can still be changed."
             )
         set_value(read, assignment)
     data = parse_config(read["data"], DataConfig, where=f"{options.folder} with --set: data")
     if _list_shape(data) != _list_shape(usual):
-        raise ConfigError(
+        raise UsageError(
             "--set: found another kind of data than the model was trained for; only where and how "
             "files hold it can be changed, such as data.label or data.separator."
         )

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from nlp_core.cli.output import add_json, open_console, print_json, show_log
+from nlp_core.cli.output import open_console, print_json, show_log
 from nlp_core.config.params import read_params
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from nlp_core.report.verification import SeedVerdict
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 EXIT_DIFFERENT = 1
 GROUP = "reproduce tables"
 PLACE = 2
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,12 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # instead of the option of all commands, which would drop the verdicts
     add("--quiet", dest="only_verdicts", action="store_true", help="print only the verdicts")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     if (options.table is None) == (options.draw is None):
-        raise ConfigError("reglue verify: expected either a table or --draw COUNT.")
+        raise UsageError("reglue verify: expected either a table or --draw COUNT.")
     # two seconds of torch, after the command line has been checked
     from nlp_core.report.verification import (
         draw_places,

@@ -11,18 +11,18 @@ from pathlib import Path
 from rich import box
 from rich.table import Column, Table
 
-from nlp_core.cli.output import add_json, open_console, print_json
+from nlp_core.cli.output import open_console, print_json
 from nlp_core.files import write_text
 from nlp_core.report.zoo import list_zoo, render_zoo
 
 README = Path("zoo") / "README.md"
 GROUP = "look things up"
 PLACE = 2
+HAS_JSON = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--readme", action="store_true", help=f"write {README} instead")
-    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:

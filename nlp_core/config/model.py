@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from nlp_core.config.base import ClosedModel, Name, Positive, join_keys, parse_config, read_mapping
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig, TrainingConfig
-from nlp_core.errors import ConfigError, suggest
+from nlp_core.errors import ConfigError, UsageError, suggest
 
 TOKENS = ("tokens", "tokens_a", "tokens_b")
 COLUMNS = (
@@ -139,7 +139,7 @@ def set_value(model: dict[str, Any], assignment: str) -> None:
     path, sign, text = assignment.partition("=")
     keys = path.strip().split(".")
     if not sign or not all(keys):
-        raise ConfigError(
+        raise UsageError(
             f"--set {assignment}: expected a path of keys, = and a value, such as "
             "training.optimizer.lr=0.01 or layers.lstm.hidden_dim=64."
         )

@@ -16,11 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Literal, NamedTuple
 
 import requests
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from nlp_core.errors import DownloadError
+from nlp_core.progress import show_progress
 
 log = logging.getLogger(__name__)
 
@@ -105,17 +104,16 @@ def _write_body(response: requests.Response, part: Path, have: int, max_bytes: i
     """Append the body to the first `have` bytes; requests raises if it breaks off."""
     length = response.headers.get("Content-Length")
     total = have + int(length) if length else None
-    columns = (TextColumn(part.stem), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    console = Console(stderr=True)
-    drawing = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with drawing as progress, part.open("ab" if have else "wb") as file:
-        task = progress.add_task(part.stem, total=total, completed=have)
+    with (
+        show_progress(part.stem, total, is_bytes=True) as bar,
+        part.open("ab" if have else "wb") as file,
+    ):
         for chunk in response.iter_content(CHUNK):
             have += len(chunk)
             if have > max_bytes:
                 break
             file.write(chunk)
-            progress.advance(task, len(chunk))
+            bar.reach(have)
     if have > max_bytes:
         part.unlink()
         raise DownloadError(

@@ -11,6 +11,7 @@ from nlp_core.data.cache import keep
 from nlp_core.data.pieces import WEIGHTS, count_positions
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import digest_file, digest_json, write_text
+from nlp_core.progress import has_progress
 
 ENCODER_FILES = ("config.json", WEIGHTS, "tokenizer.json")
 TOKENIZER = "tokenizer.json"
@@ -113,7 +114,10 @@ def _fetch(name: str) -> Path:
     # A library of transformers, which only models with a pretrained encoder need.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
+    if not has_progress():
+        disable_progress_bars()
     hint = "Name a folder with its files instead"
     try:
         return Path(snapshot_download(name, allow_patterns=list(ENCODER_FILES)))

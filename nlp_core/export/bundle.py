@@ -9,7 +9,7 @@ from pathlib import Path
 from nlp_core.config.base import CELL, name_folder, read_mapping
 from nlp_core.config.params import ExportConfig, Variant
 from nlp_core.data.task import Split
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 from nlp_core.export.card import README, format_card
 from nlp_core.export.graph import build_graph, quantize
 from nlp_core.export.inputs import plan_inputs
@@ -99,4 +99,4 @@ def _check_drop(variant: Variant, max_drop: float | None) -> None:
         expected = "none, since it predicts the same as the trained model"
         if variant not in EXACT:
             expected = "by how much the task's first metric may be worse, such as 0.3"
-        raise ConfigError(f"--max-drop: found {found} with {variant}, expected {expected}.")
+        raise UsageError(f"--max-drop: found {found} with {variant}, expected {expected}.")

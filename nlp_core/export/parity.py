@@ -27,6 +27,7 @@ from nlp_core.prediction.split_prediction import (
     score_predictions,
 )
 from nlp_core.prediction.trained_model import TrainedModel
+from nlp_core.progress import show_progress
 from reglue_runtime import Bundle
 
 NUM_EXAMPLES = 500
@@ -57,11 +58,14 @@ Answers = dict[str, ModelAnswer]
 def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) -> list[Answers]:
     trained.model.eval()
     found: list[Answers] = [{} for _ in rows]
-    for part in order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH):
-        batch = encoded.batch(rows[part])
-        named = name_scores(trained, trained.model(batch), encoded.split, rows[part])
-        for place, answers in zip(part, named, strict=True):
-            found[place] = answers
+    batches = order_evaluation_batches(encoded.lengths[rows], batch_size=EVALUATION_BATCH)
+    with show_progress("trained model", len(rows)) as bar:
+        for part in batches:
+            batch = encoded.batch(rows[part])
+            named = name_scores(trained, trained.model(batch), encoded.split, rows[part])
+            for place, answers in zip(part, named, strict=True):
+                found[place] = answers
+            bar.advance(len(part))
     return found
 
 
@@ -219,7 +223,9 @@ def compare(
 def _ask_bundle(
     trained: TrainedModel, examples: Split, bundle: Bundle, rows: np.ndarray
 ) -> list[Answers]:
-    predictions = bundle.predict(list_examples(trained, examples, rows))
+    with show_progress("exported model", len(rows)) as bar:
+        given = list_examples(trained, examples, rows)
+        predictions = bundle.predict(given, advance=bar.advance)
     return read_predictions(predictions, trained.featurizer.targets)
 
 
@@ -243,7 +249,8 @@ def _measure(
 def measure_trained(trained: TrainedModel, examples: Split) -> dict[str, float]:
     """Return the trained model's metrics on all examples."""
     encoded = trained.featurizer.encode(examples)
-    predictions = predict(trained.model, encoded, trained.featurizer.targets)
+    with show_progress("scores", len(examples)) as bar:
+        predictions = predict(trained.model, encoded, trained.featurizer.targets, bar.advance)
     return score_predictions(trained.task, predictions)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from nlp_core.config.column import SYMBOLS
 from nlp_core.data.task import Split
 from nlp_core.data.user_task import read_user_split
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.trained_model import TrainedModel
 
@@ -23,7 +23,7 @@ def read_examples(trained: TrainedModel, file: Path | None = None) -> Split:
     """
     if trained.data is None:
         if file is not None:
-            raise ConfigError(
+            raise UsageError(
                 f"--data: '{trained.folder}' is a cell, whose own report split is read."
             )
         return trained.task.read_split(trained.task.report_split)

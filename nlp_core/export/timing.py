@@ -14,7 +14,7 @@ from nlp_core.config.params import EAGER, TEACHER, Params
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.export.latency import Subject, Timing, describe_hardware, time_models
 from nlp_core.export.parity import Answers, name_scores
 from nlp_core.export.program import load_any
@@ -35,7 +35,7 @@ class TorchSubject:
 
     def __init__(self, trained: TrainedModel, *, compiled: bool) -> None:
         if trained.task.kind.has_passages:
-            raise ConfigError(
+            raise UsageError(
                 "--against: found a model of kind span, which cannot be timed in torch."
             )
         self._trained = trained

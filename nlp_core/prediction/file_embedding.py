@@ -15,14 +15,15 @@ from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import build_user_task
 from nlp_core.encoders.folder import read_size
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.files import replacing
 from nlp_core.kinds import CLASSIFICATION, LABEL
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
 from nlp_core.models.plan import plan_model
-from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken
+from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken, show_rows
 from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.split_prediction import Advance
 from nlp_core.prediction.trained_model import TrainedModel
 
 EMBEDDING = "embedding"
@@ -80,20 +81,21 @@ def embed_file(
     """
     if target.suffix not in FORMS:
         raise ConfigError(f"{target}: expected a name that ends in {' or '.join(FORMS)}.")
-    rows = _embed_rows(predictor, source, predictor.find_layer(layer))
+    layer = predictor.find_layer(layer)
     write = _write_matrix if target.suffix == ".npy" else _write_lines
-    with replacing(target) as temporary:
-        number, width = write(rows, temporary)
+    with show_rows(predictor, source) as bar, replacing(target) as temporary:
+        number, width = write(_embed_rows(predictor, source, layer, bar.advance), temporary)
         if not number:
             raise DataError(f"{source}: found nothing to embed, expected one row at least.")
     return number, width
 
 
 def _embed_rows(
-    predictor: Predictor, source: Path, layer: str
+    predictor: Predictor, source: Path, layer: str, advance: Advance
 ) -> Iterator[tuple[FileRecord, np.ndarray]]:
     for records, examples in read_chunks(predictor, source):
-        for record, value in zip(records, predictor.embed_examples(examples, layer), strict=True):
+        vectors = predictor.embed_examples(examples, layer, advance)
+        for record, value in zip(records, vectors, strict=True):
             refuse_taken([EMBEDDING], record, source)
             yield record, value
 
@@ -115,7 +117,7 @@ def _write_matrix(rows: Iterator[tuple[FileRecord, np.ndarray]], target: Path) -
     with TemporaryFile(dir=target.parent) as body, target.open("wb") as file:
         for _, value in rows:
             if value.ndim > 1:
-                raise ConfigError(
+                raise UsageError(
                     "embed: found a layer that has a vector for each place of a text, expected one "
                     "that has one for the whole; write .jsonl, or name another one with --layer."
                 )

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,13 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
+from nlp_core.data.guess import count_rows
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.records import FileRecord, read_records, refuse
 from nlp_core.data.readers.user import UserExample, parse_record
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.files import replacing, write_text
 from nlp_core.prediction.prediction import Prediction
 from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.split_prediction import Advance
+from nlp_core.progress import Bar, has_progress, show_progress
 
 ROWS_A_CHUNK = 1024
 PLACES = 4
@@ -47,15 +51,15 @@ def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of
         DataError: the source is malformed, or has a column that is to be written.
     """
     if confidence_of and predictor.data.has_spans and not predictor.data.kind.has_label:
-        raise ConfigError(
+        raise UsageError(
             "--confidence-of: found a model of entities in texts, whose tags belong to tokens that "
             "the file does not have; leave it out."
         )
     places = predictor.find_places(confidence_of)
     if predictor.data.format == "squad":
         return _answer_file(predictor, source, target, places)
-    rows = _predict_rows(predictor, source, places)
-    with replacing(target) as temporary:
+    with show_rows(predictor, source) as bar, replacing(target) as temporary:
+        rows = _predict_rows(predictor, source, places, bar.advance)
         if predictor.data.format == "parquet":
             item = ENTITY if predictor.data.has_spans else TEXT
             number = _write_parquet(rows, source, temporary, item)
@@ -87,9 +91,11 @@ def describe_prediction(prediction: Prediction, places: dict[str, int]) -> Colum
 def _answer_file(predictor: Predictor, source: Path, target: Path, places: dict[str, int]) -> int:
     """Write a document of questions with an answer to each, by its id."""
     questions = read_questions(source, predictor.data, labelled=False)
+    with show_progress(source.name, len(questions)) as bar:
+        predictions = predictor.answer(questions, bar.advance)
     by_question = {
         question.key: describe_prediction(prediction, places)
-        for question, prediction in zip(questions, predictor.answer(questions), strict=True)
+        for question, prediction in zip(questions, predictions, strict=True)
     }
     document = json.loads(source.read_text(encoding="utf-8-sig"))
     for article in document["data"]:
@@ -106,9 +112,19 @@ def _answer_file(predictor: Predictor, source: Path, target: Path, places: dict[
     return len(questions)
 
 
-def _predict_rows(predictor: Predictor, source: Path, places: dict[str, int]) -> Iterator[Row]:
+@contextmanager
+def show_rows(predictor: Predictor, source: Path) -> Iterator[Bar]:
+    """Yield the bar of a file's rows, counted only where it is drawn."""
+    total = count_rows(source, predictor.data) if has_progress() else None
+    with show_progress(source.name, total) as bar:
+        yield bar
+
+
+def _predict_rows(
+    predictor: Predictor, source: Path, places: dict[str, int], advance: Advance
+) -> Iterator[Row]:
     for records, examples in read_chunks(predictor, source):
-        predictions = predictor.predict_examples(examples)
+        predictions = predictor.predict_examples(examples, advance)
         for record, prediction in zip(records, predictions, strict=True):
             columns = describe_prediction(prediction, places)
             refuse_taken(columns, record, source)

@@ -17,7 +17,7 @@ from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.user import UserExample, list_candidates
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_task import build_user_task, read_user_split
-from nlp_core.errors import ConfigError, suggest
+from nlp_core.errors import UsageError, suggest
 from nlp_core.metrics import Confusion, count_confusions, measure
 from nlp_core.models.batch import Batch
 from nlp_core.models.features import list_piece_columns
@@ -33,8 +33,10 @@ from nlp_core.prediction.prediction import (
 )
 from nlp_core.prediction.split_prediction import (
     EVALUATION_BATCH,
+    Advance,
     describe_predictions,
     encode_alone,
+    ignore,
     predict,
 )
 from nlp_core.prediction.trained_model import TrainedModel
@@ -79,13 +81,15 @@ class Predictor:
     def require_texts_alone(self) -> None:
         """Raise ConfigError if the model also reads columns that only a file can have."""
         if self.data.extras:
-            raise ConfigError(
+            raise UsageError(
                 f"predict: found a model that reads {' and '.join(self.data.extras)} in addition "
                 "to the text, expected one that reads only texts; predict a file that has them."
             )
 
-    def predict_examples(self, examples: Sequence[UserExample]) -> list[Prediction]:
-        """Predict examples whose texts are tokens already."""
+    def predict_examples(
+        self, examples: Sequence[UserExample], advance: Advance = ignore
+    ) -> list[Prediction]:
+        """Predict examples whose texts are tokens already; `advance` gets the number predicted."""
         if self.data.kind.is_searched:
             raise ConfigError(
                 "predict: found a model for retrieval, expected one that predicts each input by "
@@ -95,17 +99,25 @@ class Predictor:
         if not examples:
             return []
         if self.data.kind.has_passages:
-            return self.answer([read_question(example, self.data) for example in examples])
+            questions = [read_question(example, self.data) for example in examples]
+            return self.answer(questions, advance)
         if self.data.choices:
-            return self._choose_candidates(examples)
-        found = self._predict_all(examples)
+            return self._choose_candidates(examples, advance)
+        found = self._predict_all(examples, advance)
         if self.data.has_spans:
             return [cut_entities(*item) for item in zip(found, examples, strict=True)]
         return found
 
-    def _choose_candidates(self, examples: Sequence[UserExample]) -> list[Prediction]:
+    def _choose_candidates(
+        self, examples: Sequence[UserExample], advance: Advance
+    ) -> list[Prediction]:
         candidates = [list(list_candidates(example, self.data)) for example in examples]
-        predicted = iter(self._predict_all(list(chain.from_iterable(candidates))))
+        share = 1 / len(candidates[0])
+        predicted = iter(
+            self._predict_all(
+                list(chain.from_iterable(candidates)), lambda number: advance(number * share)
+            )
+        )
         found = []
         for own in candidates:
             chances = np.array([next(predicted).probability for _ in own], dtype=np.float64)
@@ -115,12 +127,15 @@ class Predictor:
             found.append(choose_labels(np.array(best), odds / odds.sum(), None, self.labels))
         return found
 
-    def _predict_all(self, examples: Sequence[UserExample]) -> list[Prediction]:
+    def _predict_all(self, examples: Sequence[UserExample], advance: Advance) -> list[Prediction]:
         compute = partial(predict_batch, self._model, targets=self._featurizer.targets)
-        return self._map_batches(examples, compute)
+        return self._map_batches(examples, compute, advance)
 
     def _map_batches(
-        self, examples: Sequence[UserExample], compute: Callable[[Batch], list[Value]]
+        self,
+        examples: Sequence[UserExample],
+        compute: Callable[[Batch], list[Value]],
+        advance: Advance,
     ) -> list[Value]:
         """Return what is computed for each example, in batches of like lengths."""
         found: dict[int, Value] = {}
@@ -128,6 +143,7 @@ class Predictor:
         encoded = self._featurizer.encode(split)
         for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
             found |= dict(zip(rows.tolist(), compute(encoded.batch(rows)), strict=True))
+            advance(len(rows))
         return [found[row] for row in range(len(examples))]
 
     def embed(self, inputs: Sequence[Input], layer: str | None = None) -> list[np.ndarray]:
@@ -141,11 +157,13 @@ class Predictor:
         """
         return self.embed_examples(self._read_all(inputs), self.find_layer(layer))
 
-    def embed_examples(self, examples: Sequence[UserExample], layer: str) -> list[np.ndarray]:
-        """Embed examples whose texts are tokens already; see `embed`."""
+    def embed_examples(
+        self, examples: Sequence[UserExample], layer: str, advance: Advance = ignore
+    ) -> list[np.ndarray]:
+        """Embed examples whose texts are tokens already; see `embed` and `predict_examples`."""
         if not examples:
             return []
-        return self._map_batches(examples, partial(self._embed_batch, layer=layer))
+        return self._map_batches(examples, partial(self._embed_batch, layer=layer), advance)
 
     def find_layer(self, name: str | None = None) -> str:
         """Return the layer whose output is wanted; None: the one that the first head reads.
@@ -155,7 +173,7 @@ class Predictor:
                 the model's: it reads passages or candidates.
         """
         if self.data.kind.has_passages or self.data.choices:
-            raise ConfigError(
+            raise UsageError(
                 "embed: found a model that chooses among candidates or finds answers in contexts, "
                 "expected one whose input is a text or a pair of texts."
             )
@@ -166,14 +184,14 @@ class Predictor:
         if ranks.get(name) not in FLAT_RANKS:
             found = "a layer of grids" if name in ranks else "no layer of the model"
             fitting = [layer for layer, rank in ranks.items() if rank in FLAT_RANKS]
-            raise ConfigError(f"--layer: found '{name}', {found}. {suggest(name, fitting)}")
+            raise UsageError(f"--layer: found '{name}', {found}. {suggest(name, fitting)}")
         return name
 
     def find_places(self, labels: Sequence[str]) -> dict[str, int]:
         """Return by new column the place of its label among the probabilities."""
         for label in labels:
             if label not in self.labels:
-                raise ConfigError(
+                raise UsageError(
                     f"--confidence-of: found '{label}', which is no label of the model. "
                     f"{suggest(label, self.labels)}"
                 )
@@ -196,14 +214,14 @@ class Predictor:
     def _read_all(self, inputs: Sequence[Input]) -> list[UserExample]:
         self.require_texts_alone()
         if isinstance(inputs, str):
-            raise ConfigError("predict: found a text, expected a list of inputs: [text].")
+            raise UsageError("predict: found a text, expected a list of inputs: [text].")
         return [read_input(item, idx, self.data, self.tokenize) for idx, item in enumerate(inputs)]
 
-    def answer(self, questions: Sequence[Question]) -> list[Prediction]:
+    def answer(self, questions: Sequence[Question], advance: Advance = ignore) -> list[Prediction]:
         """Answer questions on passages; the answer that there is none is an empty text."""
         split = build_question_split("input", questions, self.data)
         encoded, targets = self._featurizer.encode(split), self._featurizer.targets
-        found = predict(self._model, encoded, targets)
+        found = predict(self._model, encoded, targets, advance)
         assert found.score is not None, targets
         rows = zip(found.prediction, found.score, strict=True)
         return [

@@ -1,9 +1,9 @@
 """The predictions of a split: to choose the epoch, as a file for evaluation, or to teach."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from nlp_core.models.retrieval_split import RetrievalSplit, encode_retrieval
 from nlp_core.prediction.search import rank_passages
 
 EVALUATION_BATCH = 128
+Advance: TypeAlias = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,23 @@ def encode_alone(featurizer: Featurizer, split: Split, kind: Kind) -> EncodedSpl
     return encode_retrieval(featurizer, {split.name: split}, shared=False)[split.name]
 
 
+def ignore(number: float) -> None:
+    """Take a number of predicted examples where no bar shows it."""
+
+
 @torch.no_grad()
 def predict(
-    model: GraphModel, encoded: EncodedSplit, targets: Mapping[str, list[str]]
+    model: GraphModel,
+    encoded: EncodedSplit,
+    targets: Mapping[str, list[str]],
+    advance: Advance = ignore,
 ) -> SplitPredictions:
-    """Predict a split; `targets` has by column (label, tags) all labels that can be predicted."""
+    """Predict a split.
+
+    Args:
+        targets: by column (label, tags) all labels that can be predicted.
+        advance: called after each batch with its number of examples.
+    """
     model.eval()
     if isinstance(encoded, RetrievalSplit):
         return SplitPredictions(encoded.split, {LABEL: rank_passages(model, encoded)}, None)
@@ -83,6 +96,7 @@ def predict(
                     answers[target][row] = encoded.split.passages.cut(row, *value)
                 else:
                     answers[target][row] = _name(value, targets[target], length)
+        advance(len(rows))
     return SplitPredictions(encoded.split, answers, score)
 
 

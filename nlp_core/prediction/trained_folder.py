@@ -11,7 +11,7 @@ from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.config.ensemble import Combination
 from nlp_core.config.model import read_model
 from nlp_core.config.user_data import DataConfig
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.kinds import KINDS, Kind
 from nlp_core.models.ensemble import MemberModel, join_members
 from nlp_core.models.features import Featurizer
@@ -120,7 +120,7 @@ def _read_user_folder(folder: Path, plugins: Sequence[Path]) -> TrainedFolder:
 def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:
     if not (folder / CELL).is_file():
         if seed is not None:
-            raise ConfigError(f"--seed: '{folder}' is the folder of one seed; leave it out.")
+            raise UsageError(f"--seed: '{folder}' is the folder of one seed; leave it out.")
         seed, folder = int(folder.name.removeprefix(SEED)), folder.parent
     note = read_mapping(folder / CELL)
     seed = note["seeds"][0] if seed is None else seed

@@ -14,7 +14,7 @@ from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import GRID, Params
 from nlp_core.data.corpus import CORPUS
 from nlp_core.data.task import Task, read_task
-from nlp_core.errors import ConfigError, DataError, suggest
+from nlp_core.errors import ConfigError, DataError, UsageError, suggest
 from nlp_core.files import replacing
 from nlp_core.prediction.split_prediction import predict
 from nlp_core.prediction.trained_model import TrainedModel
@@ -156,12 +156,12 @@ def _check_wanted(
     for task in wanted:
         if task not in members:
             found = f"no cell that was named has the task '{task}' among others"
-            raise ConfigError(f"--task: {found}. {suggest(task, sorted(members & {*tasks}))}")
+            raise UsageError(f"--task: {found}. {suggest(task, sorted(members & {*tasks}))}")
         if task not in tasks:
             manifest = Path("data/processed") / task / "manifest.json"
             is_corpus = manifest.is_file() and read_mapping(manifest)["kind"] == CORPUS
             why = "a corpus, of which nothing is predicted" if is_corpus else "no task of GLUE"
-            raise ConfigError(f"--task: found '{task}', {why}; expected one of {', '.join(tasks)}.")
+            raise UsageError(f"--task: found '{task}', {why}; expected one of {', '.join(tasks)}.")
 
 
 def format_answer(answer: str | float, answers: tuple[str, ...]) -> str:
@@ -196,7 +196,7 @@ def _check_cell(name: str, params: Params, seed: int | None, task: str) -> tuple
     """Return a cell whose training is finished, and its seed; check that its rows are there."""
     seeds = params.experiments[name].seeds
     if seed is not None and seed not in seeds:
-        raise ConfigError(f"--seed: found {seed}, but the cell '{name}' has the seeds {seeds}.")
+        raise UsageError(f"--seed: found {seed}, but the cell '{name}' has the seeds {seeds}.")
     read_trained(name, params.experiments[name], params, Path())
     cell = read_cell(name, params)
     for sheet in SHEETS:

@@ -87,15 +87,14 @@ class Trainer:
         self.model = model.to(self.processes.device)
         self.tasks = {item.task.name: item for item in tasks}
         main = [name for name, item in self.tasks.items() if not item.task.kind.is_auxiliary]
-        self.main_tasks = main or list(self.tasks)
+        self.main_tasks = main or [*self.tasks]
         self.recipe = recipe
         self.seed = seed
         self.checkpoint = checkpoint
         self.max_steps = max_steps
         self.validate_every = validate_every
         self.order = BatchOrder(self.tasks, recipe, seed)
-        if recipe.frozen:
-            freeze_weights(model, recipe.frozen)
+        freeze_weights(model, recipe.frozen or [])
         self.optimizer = build_optimizer(recipe.optimizer, model)
         if (recipe.accumulate or 1) * self.processes.count > 1:
             refuse_parts(model)
@@ -107,8 +106,7 @@ class Trainer:
             max_steps,
             recipe.swa,
         )
-        swa_start = self.learning_rate.swa_start
-        self.average = build_average(recipe, model, self.optimizer, swa_start)
+        self.average = build_average(recipe, model, self.optimizer, self.learning_rate.swa_start)
         method = recipe.adversarial or recipe.augmentation
         for name in self.main_tasks:
             check_model(method, self.tasks[name].trained_model)
@@ -141,8 +139,7 @@ class Trainer:
     def run(self, on_step: Callable[[int], None] = lambda step: None) -> Trained:
         """Train to the last epoch, or until patience ends, and return the best weights.
 
-        Args:
-            on_step: called after each step with the steps done.
+        `on_step` is called after each step with the steps done.
 
         Raises:
             TrainingError: a loss is not finite, or a task got no step.

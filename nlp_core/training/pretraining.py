@@ -25,6 +25,7 @@ from nlp_core.files import (
 from nlp_core.kinds import MASKED_LANGUAGE_MODEL
 from nlp_core.models.pretraining import PretrainingModel
 from nlp_core.models.saving import WEIGHTS
+from nlp_core.progress import show_progress
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.pretraining_run import (
@@ -33,7 +34,7 @@ from nlp_core.training.pretraining_run import (
     name_checkpoint,
     summarise_history,
 )
-from nlp_core.training.work import locked, show_progress, start_run, write_run_note
+from nlp_core.training.work import locked, start_run, write_run_note
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ def pretrain_encoder(
         seed_everything(plan.config.seed)
         run = Pretraining(plan, tokenizer, work)
         total = sum(phase.steps for phase, _ in plan.config.list_trainings())
-        with show_progress(plan.name, total) as on_step:
-            events = list(run.train(on_step))
+        with show_progress(plan.name, total) as bar:
+            events = list(run.train(bar.reach))
         with replacing_folder(target) as folder:
             _write_encoder(folder, plan, run.model, tokenizer)
             write_text(folder / "history.jsonl", "".join(map(format_line, events)))

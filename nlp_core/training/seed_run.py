@@ -6,13 +6,13 @@ from nlp_core.files import format_line, replacing_folder, write_text
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import save_model
 from nlp_core.prediction.split_prediction import SplitPredictions, predict
+from nlp_core.progress import show_progress
 from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trained, Trainer
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import FinishedSeed, Run, prepare_tasks
 from nlp_core.training.task_run import HONEST, TaskRun
-from nlp_core.training.work import show_progress
 
 
 def train_run(
@@ -48,8 +48,8 @@ def train_run(
         control=control,
     )
     title = f"{run.name} seed {seed}"
-    with show_progress(title, trainer.num_steps, shown=processes.is_first) as on_step:
-        trained = trainer.run(on_step)
+    with show_progress(title, trainer.num_steps, shown=processes.is_first) as bar:
+        trained = trainer.run(bar.reach)
     if not processes.is_first:
         return
     with replacing_folder(target) as folder:

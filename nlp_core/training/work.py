@@ -1,4 +1,4 @@
-"""What surrounds a training: a locked work folder, a progress bar and a note of what it took."""
+"""What surrounds a training: a locked work folder and a note of its time and memory."""
 
 import fcntl
 import os
@@ -7,13 +7,10 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nlp_core.errors import TrainingError
 from nlp_core.files import write_json
@@ -40,19 +37,6 @@ def locked(work: Path, what: str) -> Iterator[None]:
                 f"{work}: another process trains this {what}; wait for it to end, or stop it."
             ) from err
         yield
-
-
-@contextmanager
-def show_progress(title: str, total: int, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the steps done; it draws a bar on a terminal."""
-    if not shown or not sys.stderr.isatty():
-        yield lambda step: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        bar = progress.add_task(title, total=total)
-        yield lambda step: progress.update(bar, completed=step)
 
 
 class RunStart(NamedTuple):
