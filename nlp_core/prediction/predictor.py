@@ -17,7 +17,7 @@ from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.user import UserExample, list_candidates
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_task import build_user_task, read_user_split
-from nlp_core.errors import UsageError, suggest
+from nlp_core.errors import ConfigError, UsageError, suggest
 from nlp_core.metrics import Confusion, count_confusions, measure
 from nlp_core.models.batch import Batch
 from nlp_core.models.features import list_piece_columns

@@ -94,7 +94,8 @@ class Trainer:
         self.max_steps = max_steps
         self.validate_every = validate_every
         self.order = BatchOrder(self.tasks, recipe, seed)
-        freeze_weights(model, recipe.frozen or [])
+        if recipe.frozen:
+            freeze_weights(model, recipe.frozen)
         self.optimizer = build_optimizer(recipe.optimizer, model)
         if (recipe.accumulate or 1) * self.processes.count > 1:
             refuse_parts(model)
@@ -137,9 +138,7 @@ class Trainer:
         return self.learning_rate.num_steps
 
     def run(self, on_step: Callable[[int], None] = lambda step: None) -> Trained:
-        """Train to the last epoch, or until patience ends, and return the best weights.
-
-        `on_step` is called after each step with the steps done.
+        """Train and return the best weights; after each step `on_step` gets the steps done.
 
         Raises:
             TrainingError: a loss is not finite, or a task got no step.
