@@ -18,15 +18,13 @@ from nlp_core.data.guess import guess_data
 from nlp_core.data.user_task import list_words
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError, UsageError
-from nlp_core.files import check_replaceable
 from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
-from nlp_core.prediction.trained_folder import RUN
 from nlp_core.training.control import add_control, read_control
 from nlp_core.training.start import find_start, start_from_vectors
 from nlp_core.training.user_model import read_user_run
-from nlp_core.training.user_run import train_user_run
+from nlp_core.training.user_run import check_output, train_user_run
 
 DEFAULT_FOLDER = Path("artifacts/train")
 SHORTHANDS = {
@@ -83,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     show_log()
     control = read_control(options)
     output = options.output or DEFAULT_FOLDER / options.model.stem
-    check_replaceable(output, marker=RUN, name="trained model", option="-o", force=options.force)
+    check_output(output, force=options.force)
     if not 0 <= options.seed <= LAST_SEED:
         raise UsageError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
     if options.max_vectors is not None and options.max_vectors < 1:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.augmentation import EdaConfig
-from nlp_core.config.recipe import AlterationConfig
+from nlp_core.config.recipe import AlterationConfig, RecipeConfig
 from nlp_core.data.soft_labels import TRAIN
 from nlp_core.data.split_column import RawText, TextColumn
-from nlp_core.data.task import Split, Task
+from nlp_core.data.task import Split, Task, draw_share
 from nlp_core.errors import DataError
 from nlp_core.kinds import GROUP, LABEL, LABELS
 
@@ -25,6 +25,15 @@ LONGEST_CUT = 5
 TEXTS = {"tokens", "tokens_a", "tokens_b"}
 
 Rows = list[list[str]]
+
+
+def choose_train(train: Split, recipe: RecipeConfig, seed: int) -> Split:
+    """Return what a seed trains on of a training split, with altered copies, if there are any."""
+    if recipe.train_share:
+        train = draw_share(train, recipe.train_share, seed)
+    if isinstance(recipe.augmentation, EdaConfig):
+        train = augment_split(train, recipe.augmentation, seed)
+    return train
 
 
 def alter_split(split: Split, config: AlterationConfig) -> Split:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -23,7 +23,6 @@ from nlp_core.models.graph import build_model
 from nlp_core.models.plan import plan_model
 from nlp_core.prediction.file_prediction import DIGITS, read_chunks, refuse_taken, show_rows
 from nlp_core.prediction.predictor import Predictor
-from nlp_core.prediction.split_prediction import Advance
 from nlp_core.prediction.trained_model import TrainedModel
 
 EMBEDDING = "embedding"
@@ -91,7 +90,7 @@ def embed_file(
 
 
 def _embed_rows(
-    predictor: Predictor, source: Path, layer: str, advance: Advance
+    predictor: Predictor, source: Path, layer: str, advance: Callable[[float], None]
 ) -> Iterator[tuple[FileRecord, np.ndarray]]:
     for records, examples in read_chunks(predictor, source):
         vectors = predictor.embed_examples(examples, layer, advance)

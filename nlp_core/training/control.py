@@ -45,8 +45,8 @@ def add_control(parser: argparse.ArgumentParser) -> None:
         "--time-limit",
         type=float,
         metavar="MINUTES",
-        help="stop at a checkpoint after so many minutes, with exit code 75; the same command "
-        "resumes the run",
+        help="stop at a checkpoint after MINUTES, with exit code 75; the same command resumes the "
+        "run",
     )
     parser.add_argument(
         "--profile",

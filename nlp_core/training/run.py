@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from nlp_core.config.augmentation import EdaConfig
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.data.augmentation import augment_split
-from nlp_core.data.task import Split, Task, draw_share
-from nlp_core.models.batch import EncodedSplit
+from nlp_core.data.augmentation import choose_train
+from nlp_core.data.task import Task
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model, count_parameters
-from nlp_core.models.masked_split import encode_split
 from nlp_core.models.plan import ModelPlan
-from nlp_core.models.retrieval_split import encode_retrieval
+from nlp_core.models.retrieval_split import encode_splits
 from nlp_core.models.saving import load_pretrained_head
 from nlp_core.prediction.split_prediction import SplitPredictions
 from nlp_core.training.checkpoint import Progress
@@ -72,24 +69,6 @@ class Run(ABC):
         """Write predictions or metrics, and the description, next to the model and its history."""
 
 
-def _choose_texts(train: Split, run: Run, seed: int) -> Split:
-    """Return what a seed trains on of a training split, with altered copies, if there are any."""
-    recipe = run.recipe
-    if recipe.train_share:
-        train = draw_share(train, recipe.train_share, seed)
-    if isinstance(recipe.augmentation, EdaConfig):
-        train = augment_split(train, recipe.augmentation, seed)
-    return train
-
-
-def _encode_splits(featurizer: Featurizer, task: Task, train: Split) -> dict[str, EncodedSplit]:
-    names = dict.fromkeys((task.select_split, *task.report_splits))
-    read = {"train": train, **{name: task.read_split(name) for name in names}}
-    if task.kind.is_searched:
-        return {**encode_retrieval(featurizer, read, shared=task.searched != "split")}
-    return {name: encode_split(featurizer, split) for name, split in read.items()}
-
-
 def prepare_tasks(
     run: Run, seed: int = 1
 ) -> tuple[GraphModel, dict[str, Featurizer], list[TaskRun]]:
@@ -99,7 +78,7 @@ def prepare_tasks(
     """
     taught = [read_lesson(task, run.recipe.distillation) for task in run.tasks]
     trained = [
-        (task, item.train if task.kind.is_auxiliary else _choose_texts(item.train, run, seed))
+        (task, item.train if task.kind.is_auxiliary else choose_train(item.train, run.recipe, seed))
         for task, item in zip(run.tasks, taught, strict=True)
     ]
     known = run.start.read_vocabularies(run.plan, seed) if run.start else {}
@@ -116,7 +95,7 @@ def prepare_tasks(
     runs = []
     for (task, train), item in zip(trained, taught, strict=True):
         featurizer = featurizers[task.name]
-        splits = _encode_splits(featurizer, task, train)
+        splits = encode_splits(featurizer, task, train)
         for layer, vocabulary in featurizer.vocabularies.items():
             log.info("finetune vocabulary layer=%s size=%d", layer, len(vocabulary))
         for name, encoded in splits.items():

@@ -15,7 +15,7 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import format_model
-from nlp_core.files import digest_file, digest_json, write_json, write_text
+from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import score_predictions
@@ -32,6 +32,11 @@ from nlp_core.training.work import locked
 log = logging.getLogger(__name__)
 
 METRICS = "metrics.json"
+
+
+def check_output(folder: Path, *, force: bool) -> None:
+    """Raise ConfigError if the folder holds something that training must not replace."""
+    check_replaceable(folder, marker=RUN, name="trained model", option="-o", force=force)
 
 
 @dataclass(frozen=True, kw_only=True)
