@@ -256,7 +256,7 @@ def test_tables_shows_published_ours_and_verdict(
     assert lines[-1] == "Trial (later): not measured; `reglue tables later` shows it."
     main(["tables", "later"])
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert any(line.endswith("not run: no experiment has that cell") for line in lines)
+    assert any(line.endswith("not run: that cell is not measured") for line in lines)
     with pytest.raises(SystemExit) as caught:
         main(["tables", "trail"])
     assert caught.value.code == 2

@@ -327,7 +327,7 @@ class _Place:
             return Verdict("reference", "for reference")
         if self.row.table is not None:
             return Verdict("reference", f"see table {self.row.table}")
-        return Verdict("open", "not run: no experiment has that cell")
+        return Verdict("open", "not run: that cell is not measured")
 
 
 def _compare_part(part: PartConfig, results: Results) -> list[Entry]:
