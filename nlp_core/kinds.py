@@ -12,6 +12,7 @@ LABEL = "label"
 LABELS = "labels"
 TAGS = "tags"
 NEXT_WORD = "next_word"
+TREE = "tree"
 ANSWERS = "answers"
 MASKED = "masked"
 GROUP = "group"
@@ -140,6 +141,15 @@ class Kind:
     def has_passages(self) -> bool:
         """Whether answers are spans of a passage, the second text."""
         return ANSWERS in self.target_names
+
+    @property
+    def has_tree(self) -> bool:
+        return TREE in self.target_names
+
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether files have the tokens of an example, not its text."""
+        return self.has_tags or self.has_tree
 
     @property
     def predicts_words(self) -> bool:
@@ -275,6 +285,18 @@ INTENT_SLOTS = register(
             texts=("tokens",),
             tags=TAGS,
             plain_metrics=("frame_accuracy", "intent_accuracy"),
+        ),
+    )
+)
+
+PARSING = register(
+    Kind(
+        name="parsing",
+        columns=(Column("id", "count"), Column("tokens", "texts"), Column(TREE, "texts")),
+        targets=(Target(TREE, "texts", "texts"),),
+        cuts=ROW_CUTS,
+        user_file=UserFile(
+            ("exact_match", "bracket_f1", "validity"), texts=("tokens",), label=TREE
         ),
     )
 )

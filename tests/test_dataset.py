@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "sources"
 BIOMEDICAL = ["bc5cdr_chem", "bc5cdr_disease", "gad", "ncbi_disease"]
 GLUE = ["ax", "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
-SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_vectors"]
+SAMPLES = ["sample_answer", "sample_ner", "sample_sentence", "sample_trees", "sample_vectors"]
 SLU = ["atis", "snips"]
 SQUAD = ["squad", "squad2"]
 RETRIEVAL = ["squad_retrieval", "wikiqa_retrieval"]
@@ -53,6 +53,7 @@ def test_registry_holds_every_source() -> None:
     others += ["minilm_words", "neuronblocks_query"]
     others += ["anli", "anli_dev", "ax_categories", "fever", "scitail", "snli", "trec", "xnli"]
     others += ["sample_languages", "boolq", "cb", "copa", "multirc", "record", "wic", "wsc"]
+    others += ["atis_trees", "snips_trees"]
     corpora = ["classic_books", "enwiki"]
     names = sorted([*BIOMEDICAL, *GLUE, *RETRIEVAL, *SAMPLES, *SLU, *SQUAD, *corpora, *others])
     assert sorted(read_registry(SOURCES)) == names

@@ -112,6 +112,7 @@ def test_each_kind_of_a_source_has_a_format() -> None:
         "multi_label": ["tsv"],
         "pair_classification": ["jsonl", "mrpc", "tsv", "wic", "wsc"],
         "pair_regression": ["jsonl", "tsv"],
+        "parsing": ["parallel", "trees"],
         "ranking": ["copa", "multirc", "record", "tsv", "wikiqa"],
         "regression": ["jsonl", "tsv"],
         "retrieval": ["squad_paragraphs", "tsv", "wikiqa"],

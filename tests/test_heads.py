@@ -13,6 +13,7 @@ from nlp_core.blocks.option import check_options
 from nlp_core.errors import ConfigError
 from nlp_core.heads import HEADS, Decoded, Head
 from nlp_core.heads.language_model import MaskedLanguageModelHead
+from nlp_core.heads.parsing import WritingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.stochastic_answer import StochasticAnswerHead
@@ -27,12 +28,23 @@ KINDS = {
     "multi_label",
     "pair_classification",
     "pair_regression",
+    "parsing",
     "ranking",
     "regression",
     "retrieval",
     "span",
     "tagging",
 }
+
+
+TREES = torch.tensor(
+    [
+        [2, 0, 3, 0, 4, 0, 1, 1, 0, 0, 1],
+        [2, 0, 1, -1, -1, -1, -1, -1, -1, -1, -1],
+        [3, 0, 2, 0, 1, 0, 1, -1, -1, -1, -1],
+    ]
+)
+"""Actions that write a tree over each of the sentences, LENGTHS."""
 
 
 class Row(NamedTuple):
@@ -55,6 +67,11 @@ ROWS = [
     Row("pairwise_ranking", {"hidden_dims": [5], "activation": "tanh"}),
     Row("pairwise_ranking", {"loss": {"name": "logistic"}}),
     Row("listwise_ranking", {"hidden_dims": [5]}),
+    Row("rnng", {"hidden_dim": 6, "action_dim": 3}),
+    Row("rnng", {"composition": "sum", "experts": 2, "beam": 2}),
+    Row("rnng", {"parts": ["stack"], "constraints": "brackets"}),
+    Row("seq2seq_parsing", {"hidden_dim": 6, "symbol_dim": 3}),
+    Row("seq2seq_parsing", {"experts": 2, "beam": 3, "constraints": "none", "max_open": 2}),
     Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
     Row("regression", {"output": "sigmoid", "low": 0.0, "high": 5.0}),
     Row("retrieval", {}, num_labels=2),
@@ -132,7 +149,7 @@ class Batch(NamedTuple):
     @property
     def targets(self) -> dict[str, Tensor]:
         return dict.fromkeys(
-            ("label", "labels", "tags", "next_word", "answers", "masked"), self.target
+            ("label", "labels", "tags", "next_word", "answers", "masked", "tree"), self.target
         )
 
 
@@ -150,6 +167,8 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
         target = torch.full((3, time), -1)
         target[:, : max(LENGTHS)] = torch.arange(15).view(3, 5) % LABELS
         x = x.masked_fill(~mask.unsqueeze(-1), 50.0)
+        if isinstance(head, WritingHead):
+            return Batch(x.requires_grad_(), TREES, mask)
         if isinstance(head, SpanHead):
             second = -1 if head.has_none else 0
             ends = torch.tensor([[1, 2], [second, second], [0, 2]])
@@ -176,7 +195,7 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
 
 
 def score(head: Head, batch: Batch) -> Tensor:
-    more = list(head.read(batch, informed=False))
+    more = list(head.read(batch, informed=isinstance(head, WritingHead)))
     if isinstance(head, MaskedLanguageModelHead):
         more.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).to(batch.x))
     scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *more)
@@ -185,6 +204,8 @@ def score(head: Head, batch: Batch) -> Tensor:
 
 def decode(head: Head, scores: Tensor, batch: Batch) -> Decoded:
     more = [batch.target] if head.decodes_target else []
+    if isinstance(head, WritingHead):
+        scores = head(batch.x.detach(), batch.mask)
     return head.decode(scores, batch.mask, *more)
 
 
@@ -209,7 +230,7 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
         if (
             not is_language_model(head)
             and not isinstance(head, SpanHead)
-            and not isinstance(head, StochasticAnswerHead)
+            and not isinstance(head, StochasticAnswerHead | WritingHead)
         ):
             assert (prediction[~batch.mask] == -1).all()
             prediction = prediction[:, : max(LENGTHS)]
@@ -246,6 +267,11 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         is_masked = isinstance(head, MaskedLanguageModelHead)
         assert scores.shape == ((num_masked, LABELS) if is_masked else batch.target.shape)
         assert decoded.prediction.shape == (3,)
+        return
+    if isinstance(head, WritingHead):
+        assert scores.shape == (*TREES.shape, len(head.experts))
+        assert decoded.probability is not None
+        assert (len(decoded.prediction), *decoded.probability.shape) == (3, 3, 1)
         return
     assert decoded.prediction.shape == batch.target.shape
     if isinstance(head, SpanHead):

@@ -119,9 +119,14 @@ class GeneratorConfig(ClosedModel):
     """A seeded generator of ours that writes the members instead of a download."""
 
     name: Literal[
-        "sample_sentence", "sample_ner", "sample_answer", "sample_vectors", "sample_languages"
+        "sample_sentence",
+        "sample_ner",
+        "sample_answer",
+        "sample_trees",
+        "sample_vectors",
+        "sample_languages",
     ]
-    """A function of nlp_core/data/sample.py."""
+    """A function of nlp_core/data/sample.py or of a file of nlp_core/data/generators/."""
     seed: Whole
     sizes: dict[FileName, Count]
     """Sentences, questions or dimensions of each member."""
@@ -165,8 +170,9 @@ class TaskConfig(ClosedModel):
     nfc, nfkc, or width (full-width letters, half-width katakana). The kind span needs substrings of
     the text, so neither words nor steps."""
     labels: list[str]
-    """All labels, sorted; entity types for tagging; empty for regression and language_model; for
-    span `answerable` and, if some questions have no answer, `unanswerable`."""
+    """All labels, sorted; entity types for tagging; IN:INTENT and SL:SLOT for parsing; empty for
+    regression and language_model; for span `answerable` and, if some questions have no answer,
+    `unanswerable`."""
     slots: list[str] | None = None
     """All slot types, sorted; only for intent_slots, whose labels are the intents."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from nlp_core.data.readers.entities import EntityError, parse_entities
 from nlp_core.data.readers.lines import parse_number
 from nlp_core.kinds import Kind
+from reglue_runtime.tree import list_leaves, opens
 
 PAIR_NAMES = (
     "sentence1 sentence2 sentence_a sentence_b text1 text2 text_a text_b premise hypothesis "
@@ -92,6 +93,8 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         )
     if kind.has_tags:
         return _assign_tags(columns, kind)
+    if kind.has_tree:
+        return _assign_tree(columns)
     looks = {name: Look(values) for name, values in columns.items()}
     group = find_name(GROUP_NAMES, columns) if kind.is_grouped else None
     rest = [name for name in columns if name != group]
@@ -181,12 +184,30 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     return Roles([text], label, tags)
 
 
+def _assign_tree(columns: dict[str, list[Any]]) -> Roles:
+    names = list(columns)
+    trees = [name for name in names if all(opens(cell) for cell in map(_join, columns[name]))]
+    if not trees:
+        raise GuessError(
+            f"found no column of trees among {', '.join(names)}, expected one such as "
+            "[IN:GET_TIME what time [SL:PLACE here ] ]"
+        )
+    leaves = [list_leaves(_split(cell)) for cell in columns[trees[0]]]
+    fitting = [name for name in names if [_split(cell) for cell in columns[name]] == leaves]
+    others = [name for name in names if name not in trees]
+    return Roles([(fitting or others)[0]], trees[0])
+
+
 def _find_fewest(columns: dict[str, list[Any]], names: list[str]) -> str:
     return min(names, key=lambda name: Look(columns[name]).distinct)
 
 
 def _split(value: Any) -> list[str]:  # Any: a cell of JSON
     return [str(item) for item in value] if isinstance(value, list) else str(value).split()
+
+
+def _join(value: Any) -> str:  # Any: a cell of JSON
+    return " ".join(_split(value))
 
 
 def _choose_label(

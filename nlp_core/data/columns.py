@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from nlp_core.config.column import SYMBOLS
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
-from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, Form, Kind
+from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, TREE, Form, Kind
 
 # Fixed, because the size of a row group shows in the bytes and bounds the memory.
 ROWS_A_GROUP = 16384
@@ -85,7 +85,7 @@ def _build_rows(
                 tokens = [passage.text[start:end] for start, end in bounds]
             yield {"id": number, **_build_question(row, tokens, tokenize)}
         elif isinstance(row, Sentence):
-            found = {"tokens": row.tokens, TAGS: row.tags, LABEL: row.label}
+            found = {"tokens": row.tokens, TAGS: row.tags, LABEL: row.label, TREE: row.tree}
             yield {"id": number, **found, **row.extras}
         else:
             yield {"id": number, **_build_example(row, kind, tokenize), **row.extras}

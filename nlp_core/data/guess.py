@@ -374,4 +374,6 @@ def _explain(
 def _build(kind: Kind, values: dict[str, Any]) -> DataConfig:
     if kind.has_tags:
         values = {"tokens": "spaces", "scheme": "plain", **values}
+    if kind.has_tree:
+        values = {"tokens": "spaces", **values}
     return DataConfig.model_validate({"kind": kind, **values})

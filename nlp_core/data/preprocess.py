@@ -19,6 +19,7 @@ from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.readers.lines import refuse
 from nlp_core.data.source import read_members
+from nlp_core.data.split_column import list_openers
 from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.data.token_pool import prepare_tokenizer
 from nlp_core.data.tokenization import TOKENIZERS
@@ -249,7 +250,7 @@ def _count_labels(rows: Rows, task: TaskConfig) -> dict[str, int]:
             counts.update([] if row.answers is None else [SPAN_LABELS[not row.answers]])
             continue
         if isinstance(row, Sentence):
-            counts.update(row.tags)
+            counts.update([*row.tags, *list_openers(row.tree)])
         elif row.labels is not None:
             counts.update(row.labels)
         if row.label is not None:

@@ -74,7 +74,7 @@ FUNCTION_WORDS = _split(
 )
 
 Writer = Callable[["Dice", int], str]
-GENERATORS: Registry[Writer] = Registry("generator")
+GENERATORS: Registry[Writer] = Registry("generator", package="nlp_core.data.generators")
 
 
 class Dice:

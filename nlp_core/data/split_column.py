@@ -1,7 +1,7 @@
 """The columns of a split: the tokens, texts and numbers that a model can read, and the labels."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -13,7 +13,8 @@ import numpy as np
 from nlp_core.config.column import NUMBERS, SINGLE_TEXTS, TEXTS
 from nlp_core.data.batching import LookedUp, Ragged
 from nlp_core.errors import DataError, suggest
-from nlp_core.kinds import LABEL, LABELS
+from nlp_core.kinds import LABEL, LABELS, TREE
+from reglue_runtime.tree import OPEN, REDUCE, SHIFT, opens
 
 ROWS_A_CHUNK = 1 << 14
 Encode = Callable[[list[str]], np.ndarray]
@@ -204,10 +205,10 @@ Column = TextColumn | NumberColumn | RawText | WordText
 
 @dataclass(frozen=True)
 class LabelColumn(Sequence[Any]):
-    """The labels of each example; an item is a label, a tuple of labels or a list of tags.
+    """The labels of each example: a label, a tuple of labels, or a list of tags or symbols.
 
     Attributes:
-        target: label, labels or tags.
+        target: label, labels, tags or tree.
         where: the file, for error messages.
         lines: first line of each label in the user's file.
     """
@@ -241,11 +242,18 @@ class LabelColumn(Sequence[Any]):
         return tuple(found) if self.target == LABELS else found
 
     def encode(self, labels: list[str]) -> Ragged | Rows:
-        """Return label ids, or of several labels 1 at each; an unknown label is a DataError."""
+        """Return ids of labels or actions, or of several labels 1 at each.
+
+        Raises:
+            DataError: a label is unknown.
+        """
         number = {label: idx for idx, label in enumerate(labels)}
-        for label in self.words.lexicon:
+        is_tree = self.target == TREE
+        for label in list_openers(self.words.lexicon) if is_tree else self.words.lexicon:
             if label not in number:
                 raise self._refuse(label, labels)
+        if is_tree:
+            return self.words.look_up(lambda symbols: _number_actions(symbols, number))
         ids = self.words.look_up(lambda words: np.array([number.get(word, -1) for word in words]))
         if self.target == LABEL:
             return RowMaker(lambda rows: ids.take(rows)[:, 0])
@@ -268,3 +276,14 @@ class LabelColumn(Sequence[Any]):
         else:
             place, other = f"{self.where}: line {line}", "the training file does not have"
         return DataError(f"{place}: found the label '{label}', which {other}. {hint}")
+
+
+def list_openers(symbols: Iterable[str]) -> list[str]:
+    """Return the labels of the constituents that symbols of a tree open."""
+    return [symbol[1:] for symbol in symbols if opens(symbol)]
+
+
+def _number_actions(symbols: list[str], number: Mapping[str, int]) -> np.ndarray:
+    """Return the action that writes each symbol of a tree."""
+    actions = {"]": REDUCE} | {f"[{label}": OPEN + idx for label, idx in number.items()}
+    return np.array([actions.get(symbol, SHIFT) for symbol in symbols], dtype=np.int64)

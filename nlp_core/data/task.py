@@ -26,7 +26,8 @@ from nlp_core.data.split_column import (
 from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import digest_json
-from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, Kind
+from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, TREE, Kind
+from reglue_runtime.tree import write_tree
 
 DIGESTED = (
     "further_report_splits",
@@ -56,8 +57,8 @@ class Split:
             token: features.pos and the like.
         targets: by column (label, labels, tags, answers) what is to be predicted of each example: a
             label (text), value, several labels (a tuple), tags (a list) or right answers (a list of
-            texts, of which one is to be found); None where the split has none. Of next_word, which
-            is no column, how many words are predicted.
+            texts, of which one is to be found), or the symbols of a tree; None where the split has
+            none. Of next_word, which is no column, how many words are predicted.
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
         passages: what the answers are cut out of; None when the kind has no such answers.
@@ -117,6 +118,18 @@ class Split:
             return answers.astype(np.float32)
         assert not answers or None in answers, (self.name, name)
         return None
+
+    def write_answer(self, name: str, row: int, ids: list[int], labels: list[str]) -> Any:
+        """Return what a model found for a target that is not named by one label or each token.
+
+        Args:
+            ids: first and last token of an answer; the actions of a tree, then numbers below 0.
+        """
+        if name == TREE:
+            actions = [action for action in ids if action >= 0]
+            return write_tree(actions, labels, self.texts["tokens"].row(row))
+        assert self.passages is not None, self.name
+        return self.passages.cut(row, *ids)
 
     def subset(self, name: str, rows: np.ndarray) -> "Split":
         """Return some of the examples as a split."""

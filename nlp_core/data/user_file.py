@@ -17,13 +17,13 @@ from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.records import check_file, refuse
 from nlp_core.data.readers.user import READ_SCHEME, UserExample, read_examples
 from nlp_core.data.scheme_detection import suggest_scheme
-from nlp_core.data.split_column import LabelColumn
+from nlp_core.data.split_column import LabelColumn, list_openers
 from nlp_core.data.tagging_scheme import TagError, convert_tags
 from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json, write_json
-from nlp_core.kinds import GROUP, LABEL, TAGS
+from nlp_core.kinds import GROUP, LABEL, TAGS, TREE
 
 log = logging.getLogger(__name__)
 
@@ -152,9 +152,10 @@ class _FileRows:
         if self._data.kind.is_number:
             return float(words[0])  # the reader has checked it
         labels = self._convert(example, words) if name == TAGS else words
-        self.counts.update(labels)
+        counted = list_openers(words) if name == TREE else labels
+        self.counts.update(counted)
         lines = self.lines[name]
-        for idx, label in enumerate(labels):
+        for idx, label in enumerate(counted):
             if label not in lines:
                 lines[label] = example.line(idx)
                 if len(lines) > MOST_LABELS:

@@ -38,6 +38,10 @@ REFUSED = {
     **dict.fromkeys(
         ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"
     ),
+    **dict.fromkeys(
+        ("RNNGHead", "SequenceParsingHead"),
+        "writes a tree step by step, which no graph can express",
+    ),
     "LanguageModelHead": "scores given texts and predicts nothing",
     "EncoderDecoderTaggingHead": "predicts tags one by one, which a graph cannot express",
 }

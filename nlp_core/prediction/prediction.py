@@ -30,8 +30,8 @@ class Prediction(NamedTuple):
     """What a model predicts for one input.
 
     Attributes:
-        prediction: the label, the labels, the number, a tag for each token, or the text of an
-            answer, empty where there is none.
+        prediction: the label, the labels, the number, a tag for each token, the symbols of a tree,
+            or the text of an answer, empty where there is none.
         confidence: probability of the prediction, or of each label or tag; None for a number.
         probability: of each label, in the order of `Predictor.labels`: [L], or [T, L] for tags;
             None for a number.
@@ -112,7 +112,7 @@ def read_input(
     texts = [item] if isinstance(item, str) else list(item)
     if data.has_spans and isinstance(item, str):
         return locate_text([idx], item, data)
-    if data.kind.has_tags:
+    if data.kind.reads_tokens:
         tokens = tokenize(item) if isinstance(item, str) else texts
         return UserExample([idx], [tokens or [EMPTY_TOKEN]], {})
     names = data.input_columns

@@ -19,7 +19,7 @@ from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_task import build_user_task, read_user_split
 from nlp_core.errors import ConfigError, UsageError, suggest
 from nlp_core.metrics import Confusion, count_confusions, measure
-from nlp_core.models.batch import Batch
+from nlp_core.models.batch import Batch, EncodedSplit
 from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.prediction import (
     Input,
@@ -103,6 +103,9 @@ class Predictor:
             return self.answer(questions, advance)
         if self.data.choices:
             return self._choose_candidates(examples, advance)
+        if self.data.kind.has_tree:
+            split = build_split(examples, self.data, self._featurizer.targets)
+            return self._write(self._featurizer.encode(split), advance)
         found = self._predict_all(examples, advance)
         if self.data.has_spans:
             return [cut_entities(*item) for item in zip(found, examples, strict=True)]
@@ -189,6 +192,11 @@ class Predictor:
 
     def find_places(self, labels: Sequence[str]) -> dict[str, int]:
         """Return by new column the place of its label among the probabilities."""
+        if labels and self.data.kind.has_tree:
+            raise ConfigError(
+                "--confidence-of: found a model whose answer is a whole tree, which has one "
+                "confidence; leave it out."
+            )
         for label in labels:
             if label not in self.labels:
                 raise UsageError(
@@ -220,9 +228,12 @@ class Predictor:
     def answer(self, questions: Sequence[Question], advance: Advance = ignore) -> list[Prediction]:
         """Answer questions on passages; the answer that there is none is an empty text."""
         split = build_question_split("input", questions, self.data)
-        encoded, targets = self._featurizer.encode(split), self._featurizer.targets
-        found = predict(self._model, encoded, targets, advance)
-        assert found.score is not None, targets
+        return self._write(self._featurizer.encode(split), advance)
+
+    def _write(self, encoded: EncodedSplit, advance: Advance) -> list[Prediction]:
+        """Return answers that are made of texts, with their probabilities or that of no answer."""
+        found = predict(self._model, encoded, self._featurizer.targets, advance)
+        assert found.score is not None, encoded.split.name
         rows = zip(found.prediction, found.score, strict=True)
         return [
             Prediction(text, float(chances[0 if text else -1]), chances) for text, chances in rows

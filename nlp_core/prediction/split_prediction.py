@@ -17,7 +17,7 @@ from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.heads.base import Head
 from nlp_core.heads.span import SpanHead
-from nlp_core.kinds import ANSWERS, LABEL, TAGS, Kind
+from nlp_core.kinds import ANSWERS, LABEL, TAGS, TREE, Kind
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import compare_words, score_answer
 from nlp_core.models.batch import EncodedSplit
@@ -28,6 +28,8 @@ from nlp_core.prediction.search import rank_passages
 
 EVALUATION_BATCH = 128
 Advance: TypeAlias = Callable[[float], None]
+WRITTEN = (ANSWERS, TREE)
+"""The targets whose answers are made of an example's texts."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,9 @@ class SplitPredictions:
     """The predictions of a split, in the order of its examples.
 
     Attributes:
-        answers: by target a label, a value, tags, several labels, a text or a rank for each.
-        score: probability of each label, [N, L], or of an answer and of none.
+        answers: by target a label, a value, tags, several labels, a text, a rank or symbols of a
+            tree for each.
+        score: probability of each label, [N, L], or of an answer and of none, or of a tree.
     """
 
     split: Split
@@ -91,11 +94,12 @@ def predict(
                 score[rows] = decoded.probability.double().cpu().numpy()
             found = zip(rows, decoded.prediction.tolist(), lengths, strict=True)
             for row, value, length in found:
-                if target == ANSWERS:
-                    assert encoded.split.passages is not None, encoded.split.name
-                    answers[target][row] = encoded.split.passages.cut(row, *value)
-                else:
-                    answers[target][row] = _name(value, targets[target], length)
+                labels = targets[target]
+                answers[target][row] = (
+                    encoded.split.write_answer(target, row, value, labels)
+                    if target in WRITTEN
+                    else _name(value, labels, length)
+                )
         advance(len(rows))
     return SplitPredictions(encoded.split, answers, score)
 

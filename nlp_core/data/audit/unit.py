@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.user import read_examples
-from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, Kind
+from nlp_core.data.split_column import list_openers
+from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, TREE, Kind
 
 ROWS_A_BATCH = 4096
 
@@ -101,7 +102,7 @@ def list_sorts(kind: Kind) -> list[str]:
         return ["questions", "contexts"]
     if kind.is_grouped:
         return ["questions", "candidates"]
-    if kind.has_tags:
+    if kind.reads_tokens:
         return ["sentences"]
     return ["pairs" if kind.num_texts > 1 else "texts"]
 
@@ -141,8 +142,9 @@ def _label(kind: Kind, sort: str, row: Row) -> Unit:
     if ANSWERS in targets:
         classes = ["answerable" if given[0] else "unanswerable"]
     else:
-        named = (targets.get(name) for name in (LABEL, LABELS, TAGS))
+        named = (targets.get(name) for name in (LABEL, LABELS, TAGS, TREE))
         classes = next(values for values in named if values is not None)
+        classes = list_openers(classes) if TREE in targets else classes
     # Neither the order of several labels nor that of several right answers means anything.
     is_set = kind.has_several_labels or kind.has_passages
     label = "\x1e".join("\x1f".join(sorted({*item}) if is_set else item) for item in given)

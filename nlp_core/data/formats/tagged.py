@@ -22,6 +22,7 @@ from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import Line, read_lines, refuse
 from nlp_core.data.tagging_scheme import OUTSIDE, PREFIXES, TagError, convert_tags, list_tags
 from nlp_core.kinds import Kind
+from reglue_runtime.tree import INTENT, SLOT, nest_tags
 
 DOCUMENT_START = "-DOCSTART-"
 SEPARATORS: Mapping[str, str] = MappingProxyType({"space": " ", "tab": "\t"})
@@ -151,7 +152,10 @@ def _require_all(lines: tuple[Line | None, ...], paths: tuple[Path, ...]) -> lis
 
 @READERS.register("parallel")
 class ParallelReader(SourceReader):
-    """Three files, line by line: words, their tags, and the label of the sentence."""
+    """Three files, line by line: words, their tags, and the label of the sentence.
+
+    As trees, the label is the intent `IN:LABEL` of the root, and each slot a child `SL:TYPE`.
+    """
 
     name: Literal["parallel"]
     scheme: EntityScheme
@@ -160,15 +164,28 @@ class ParallelReader(SourceReader):
 
     @classmethod
     def serves(cls, kind: Kind) -> bool:
-        return kind.has_tags and kind.has_label
+        return kind.has_tree or (kind.has_tags and kind.has_label)
 
     def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
-        split = task.splits[name]
-        assert task.scheme is not None
+        if not task.kind.has_tree:
+            return self._read(task, task.labels, task.slots or [], name, path)
+        intents, slots = (
+            [label.removeprefix(start) for label in task.labels if label.startswith(start)]
+            for start in (INTENT, SLOT)
+        )
+        return [
+            row._replace(tags=[], label=None, tree=nest_tags(row.label or "", row.tags, row.tokens))
+            for row in self._read(task, intents, slots, name, path)
+        ]
+
+    def _read(
+        self, task: ReadTask, labels: list[str], slots: list[str], name: str, path: Path
+    ) -> list[Sentence]:
+        split, scheme = task.splits[name], task.scheme or "BIO"
         assert split.tags_file is not None
         assert split.label_file is not None
         tags_path, label_path = path.with_name(split.tags_file), path.with_name(split.label_file)
-        tags = set(list_tags(task.slots or [], task.scheme))
+        tags = set(list_tags(slots, scheme))
         paths = (path, tags_path, label_path)
         sentences: list[Sentence] = []
         for lines in zip_longest(*(read_lines(item) for item in paths)):
@@ -183,11 +200,11 @@ class ParallelReader(SourceReader):
                     f"found {len(found)} tags, expected {len(words)}, one for each word of {path}"
                 )
                 raise refuse(tags_path, number, message)
-            if label not in task.labels:
-                expected = ", ".join(f"'{known}'" for known in task.labels)
+            if label not in labels:
+                expected = ", ".join(f"'{known}'" for known in labels)
                 raise refuse(label_path, number, f"found the label '{label}', expected {expected}")
             try:
-                converted = convert_tags(found, self.scheme, task.scheme)
+                converted = convert_tags(found, self.scheme, scheme)
             except TagError as err:
                 raise refuse(tags_path, number, f"tag {err.index + 1}: {err}") from err
             if strange := [tag for tag in converted if tag not in tags]:

@@ -34,12 +34,13 @@ class Example(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """One tagged sentence.
+    """One tagged sentence, or one with a tree.
 
     Attributes:
         line: of its first token in the file, from 1.
         label: the intent of the sentence.
         extras: a symbol per word.
+        tree: the symbols of its tree, see reglue_runtime/tree.py.
     """
 
     line: int
@@ -47,6 +48,7 @@ class Sentence(NamedTuple):
     tags: list[str]
     label: str | None = None
     extras: Extras = NOTHING
+    tree: Sequence[str] = ()
 
 
 class Passage(NamedTuple):

@@ -14,8 +14,9 @@ from nlp_core.data.readers.lines import parse_number
 from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
-from nlp_core.kinds import LABEL, LABELS, TAGS
+from nlp_core.kinds import LABEL, LABELS, TAGS, TREE
 from reglue_runtime.text import EMPTY_TOKEN, Offsets
+from reglue_runtime.tree import TreeError, list_constituents, list_leaves
 
 RIGHT = "1"
 """The label of a passage in a file without labels."""
@@ -29,7 +30,7 @@ class UserExample(NamedTuple):
     Attributes:
         lines: line of the row; of each token in a column file.
         texts: the tokens of each text; for multiple choice of the question and each candidate.
-        targets: strings by target (label, labels, tags); empty if they are not read.
+        targets: strings by target (label, labels, tags, tree); empty if they are not read.
         group: id of the question of a candidate; None elsewhere.
         raw: the texts before tokenization; empty if the file contains tokens.
         extras: by input name (features.pos) a symbol or number per token, or the row's numbers.
@@ -98,7 +99,7 @@ def parse_record(
     columns = data.input_columns
     if data.has_spans:
         found = locate_text(record.lines, record.get_text(columns[0]), data)
-    elif data.kind.has_tags:
+    elif data.kind.reads_tokens:
         found = UserExample(record.lines, [record.get_list(columns[0])], {})
     else:
         texts = [record.get_text(column) for column in columns]
@@ -162,7 +163,22 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
             found = f"found {size} tokens in '{data.texts[0]}' and {len(tags)} tags in"
             raise record.refuse(f"{found} '{data.tag_column}', expected a tag for each token")
         targets[TAGS] = add_type(tags, data.entity_type) if data.entity_type else tags
+    if data.kind.has_tree:
+        targets[TREE] = _read_tree(example.texts[0], record, data.label)
     return example._replace(targets=targets)
+
+
+def _read_tree(tokens: list[str], record: FileRecord, column: str) -> list[str]:
+    """Return the symbols of a tree in brackets over the tokens."""
+    symbols = record.get_list(column)
+    try:
+        list_constituents(symbols)
+    except TreeError as err:
+        raise record.refuse(f"'{column}': {err}") from err
+    if (leaves := list_leaves(symbols)) != tokens:
+        found = f"found the tokens '{' '.join(tokens)}' and in '{column}' '{' '.join(leaves)}'"
+        raise record.refuse(f"{found}, expected the same")
+    return symbols
 
 
 def _find_entities(

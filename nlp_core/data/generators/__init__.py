@@ -1,0 +1,1 @@
+"""Further generators of sample data, a file for each; see nlp_core/data/sample.py."""

@@ -1,0 +1,108 @@
+"""A decoder that writes symbols of its own, or copies from what it reads.
+
+p(y_t) = g_t softmax(V m_t + b)(y_t) + (1 - g_t) sum over j with source_j = y_t of a_tj, where s_t
+is the state of an LSTM over the symbols before, a_t = softmax_j(x_j . W s_t) its attention, c_t =
+sum_j a_tj x_j, m_t = tanh(M [s_t; c_t]) and g_t = sigmoid(u . [s_t; c_t]).
+
+Shape letters: B batch, T tokens, S steps, D width of a token, H width of the decoder, V symbols of
+its own. An id below V is a symbol, and V + j the token at place j.
+
+Source: Luong et al. 2015 (attention), section 3.1, general score; See et al. 2017
+    (pointer-generator networks), section 2.2.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nlp_core.blocks.masking import zero_padding
+from nlp_core.heads.base import hide_classes
+from nlp_core.heads.rnng import take_rows
+
+State = tuple[Tensor, Tensor]
+"""State of the LSTM, [1, B, H] each."""
+
+
+class Odds(NamedTuple):
+    """Log probabilities of the symbols [B, S, V], and of a copy of each token [B, S, T]."""
+
+    symbol: Tensor
+    copy: Tensor
+
+
+class PointerDecoder(nn.Module):
+    """See the module.
+
+    Args:
+        in_dim: width D of a token.
+        num_symbols: V.
+        hidden_dim: width H of the decoder.
+        symbol_dim: width of the embedding of the symbol before.
+        dropout: probability of a zero in the decoder's inputs and in m.
+    """
+
+    def __init__(
+        self, in_dim: int, num_symbols: int, *, hidden_dim: int, symbol_dim: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.symbol = nn.Embedding(num_symbols + 1, symbol_dim)  # the last row: the start
+        self.copied = nn.Linear(in_dim, symbol_dim)
+        self.first = nn.Linear(in_dim, 2 * hidden_dim)
+        self.lstm = nn.LSTM(symbol_dim, hidden_dim)
+        self.query = nn.Linear(hidden_dim, in_dim, bias=False)
+        self.mix = nn.Linear(hidden_dim + in_dim, hidden_dim)
+        self.gate = nn.Linear(hidden_dim + in_dim, 1)
+        self.out = nn.Linear(hidden_dim, num_symbols)
+        self.num_symbols = num_symbols
+        self.dropout = dropout
+
+    def start(self, x_BTD: Tensor, mask_BT: Tensor) -> State:
+        """Return the first state, made of the first token's vector."""
+        both_BH = torch.tanh(self.first(zero_padding(x_BTD, mask_BT)[:, 0])).unsqueeze(0)
+        hidden, memory = both_BH.chunk(2, -1)
+        return hidden.contiguous(), memory.contiguous()
+
+    def read(self, before_BS: Tensor, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return the states [B, S, H] after ids were read, -1 for the start, and the last one."""
+        is_copy = before_BS >= self.num_symbols
+        symbol_BS = before_BS.masked_fill(is_copy | (before_BS < 0), self.num_symbols)
+        place_BS = (before_BS - self.num_symbols).clamp(min=0)
+        copied_BSE = take_rows(self.copied(x_BTD), place_BS)
+        x_BSE = torch.where(is_copy.unsqueeze(-1), copied_BSE, self.symbol(symbol_BS))
+        states_SBH, state = self.lstm(self._drop(x_BSE).transpose(0, 1), state)
+        return states_SBH.transpose(0, 1), state
+
+    def rate(self, states_BSH: Tensor, x_BTD: Tensor, mask_BT: Tensor) -> Odds:
+        energy_BST = torch.bmm(self.query(states_BSH), x_BTD.transpose(1, 2))
+        copy_BST = hide_classes(energy_BST, mask_BT.unsqueeze(1)).log_softmax(-1)
+        context_BSD = torch.bmm(copy_BST.exp(), x_BTD)
+        both = torch.cat([states_BSH, context_BSD], -1)
+        symbol_BSV = self.out(self._drop(torch.tanh(self.mix(both)))).log_softmax(-1)
+        gate_BS1 = self.gate(both)
+        writes, copies = -functional.softplus(-gate_BS1), -functional.softplus(gate_BS1)
+        return Odds(symbol_BSV + writes, hide_classes(copy_BST + copies, mask_BT.unsqueeze(1)))
+
+    def forward(
+        self, x_BTD: Tensor, mask_BT: Tensor, target_BS: Tensor, source_BT: Tensor
+    ) -> Tensor:
+        """Return the log probability of each right id, 0 at padding (-1), [B, S].
+
+        Args:
+            source_BT: the id that a copy of each token writes.
+        """
+        x_BTD = self._drop(zero_padding(x_BTD, mask_BT))
+        before_BS = functional.pad(target_BS[:, :-1], (1, 0), value=-1)
+        states_BSH, _ = self.read(before_BS, x_BTD, self.start(x_BTD, mask_BT))
+        odds = self.rate(states_BSH, x_BTD, mask_BT)
+        own_BS = target_BS.clamp(0, self.num_symbols - 1).unsqueeze(-1)
+        is_own_BS = (target_BS >= 0) & (target_BS < self.num_symbols)
+        symbol_BS = hide_classes(odds.symbol.gather(-1, own_BS).squeeze(-1), is_own_BS)
+        fits_BST = target_BS.unsqueeze(-1) == source_BT.unsqueeze(1)
+        copy_BST = hide_classes(odds.copy, fits_BST)
+        both = torch.cat([symbol_BS.unsqueeze(-1), copy_BST], -1)
+        return both.logsumexp(-1).masked_fill(target_BS < 0, 0.0)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.dropout, self.training)
