@@ -12,6 +12,7 @@ from nlp_core.kinds import (
     MULTI_LABEL,
     PAIR_CLASSIFICATION,
     PAIR_REGRESSION,
+    PARSING,
     RANKING,
     REGRESSION,
     RETRIEVAL,
@@ -31,6 +32,7 @@ TEMPLATES = {
     "retrieval": RETRIEVAL,
     "tagging": TAGGING,
     "intent_slots": INTENT_SLOTS,
+    "parsing": PARSING,
     "reading": SPAN,
 }
 """The kind of data of each template."""
@@ -45,6 +47,7 @@ LEARNT = {
     MULTIPLE_CHOICE: "The candidate of a row that answers its question",
     "tagging": "A tag per word",
     "intent_slots": "A label per sentence and a tag per word",
+    "parsing": "The tree of intents and slots of a sentence",
     "reading": "The answer to a question, as a span of a context",
 }
 NOTES = [
@@ -67,6 +70,7 @@ HEAD_OF = {
     MULTIPLE_CHOICE: "listwise_ranking",
 }
 """The head of a template; classification of all others."""
+TREE = {"tree": {"head": "rnng", "inputs": ["out"], "dropout": 0.3}}
 TOWERS = {"label": {"head": "retrieval", "inputs": ["query", "passage"]}}
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """Minimum of rows for each batch size."""
@@ -138,6 +142,8 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     heads: dict[str, Any] = {"label": label}
     if name == "reading":
         heads = {"answer": {"head": "span", "inputs": ["out", "out"]}}
+    elif name == "parsing":
+        heads = TREE
     elif has_words:
         heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
     return {"inputs": {"texts": column}, "layers": layers}, heads
@@ -175,8 +181,8 @@ def fit_training(rows: int) -> dict[str, int]:
 
 def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
     tags = {"tags": {"head": "crf_tagging", "inputs": ["out"]}}
-    if name == "tagging":
-        return "tokens", tags
+    if name in ("tagging", "parsing"):
+        return "tokens", tags if name == "tagging" else TREE
     if name == "intent_slots":
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
         return "tokens", {"label": label, **tags}

@@ -5,7 +5,7 @@ Shape letters: B batch, T tokens, S steps, E experts, D width of the input, R hy
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -231,6 +231,7 @@ class RNNGHead(ParsingHead):
         composition: bilstm, or sum: c = tanh(C (label + sum of the parts) + d).
         parts: what the next action is scored from.
         dropout: probability of a zero in the inputs of the stack and of the hidden layer.
+        constraints: grammar or brackets; this parser can only write trees.
 
     Shape: [B, T, D], right actions [B, S] to log probabilities [B, S, E].
 
@@ -252,12 +253,14 @@ class RNNGHead(ParsingHead):
         composition: Composition = "bilstm",
         parts: Parts = ("stack", "buffer", "actions"),  # type: ignore[assignment]  # immutable
         dropout: Probability = 0.0,
+        constraints: Literal["grammar", "brackets"] = "grammar",
         **options: Any,  # Any: those of the base classes
     ) -> None:
         own: dict[str, Any] = {
             "hidden_dim": hidden_dim,
             "action_dim": action_dim,
             "composition": composition,
+            "constraints": constraints,
         }
         super().__init__(in_dim, num_labels, parts=parts, dropout=dropout, **own, **options)
 

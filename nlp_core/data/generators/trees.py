@@ -32,16 +32,16 @@ def write_requests(dice: Dice, size: int) -> str:
 
 
 def _write_request(dice: Dice) -> str:
-    kind = dice.number(1, 6)
-    if kind == 1:
+    choice = dice.number(1, 6)
+    if choice == 1:
         return _ask_way(dice)
-    if kind == 2:
+    if choice == 2:
         return _ask_time(dice)
-    if kind == 3:
+    if choice == 3:
         return _find_event(dice, dice.pick(VERBS) + " what")
-    if kind == 4:
+    if choice == 4:
         return _remind(dice)
-    return _send(dice) if kind == 5 else _ask_weather(dice)
+    return _send(dice) if choice == 5 else _ask_weather(dice)
 
 
 def _slot(name: str, words: str) -> str:
@@ -97,10 +97,10 @@ def _find_event(dice: Dice, words: str) -> str:
 def _place(dice: Dice) -> str:
     if not dice.chance(NESTED_PROB):
         return f"the {dice.pick(THINGS)}" if dice.chance(0.3) else _town(dice)
-    kind = dice.number(1, 3)
-    if kind == 1:
+    choice = dice.number(1, 3)
+    if choice == 1:
         return _find_event(dice, "the")
-    if kind == 2:
+    if choice == 2:
         near = f" in {_slot('PLACE', _town(dice))}" if dice.chance(0.6) else ""
         return f"[IN:FIND_PLACE the nearest {_slot('SORT', dice.pick(THINGS))}{near} ]"
     return f"[IN:GET_HOME the house of {_slot('PERSON', _person(dice))} ]"
