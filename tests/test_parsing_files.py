@@ -96,6 +96,7 @@ def write_trees(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_trees_of_a_file_are_learnt(place: Path) -> None:
     metrics = learn("parsing", write_trees(place / "a.tsv"), *TINY, "--epochs", "12")
     assert metrics["exact_match"] > 90

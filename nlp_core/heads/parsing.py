@@ -321,7 +321,7 @@ class SequenceParsingHead(ParsingHead):
 
     Source: See et al. 2017 (pointer-generator networks), section 2.2; trees as its output: Rongali
         et al. 2020, section 3.
-    Note: the attention is Luong's, computed from the state alone.
+    Note: the attention is Luong's, computed only from the state.
     """
 
     def __init__(
