@@ -25,7 +25,7 @@ class CandidateReader(SourceReader):
 
     @classmethod
     def serves(cls, kind: Kind) -> bool:
-        return kind.is_grouped
+        return kind.is_grouped and not kind.is_searched
 
     def check(self, task: ReadTask) -> None:
         if task.labels != ["0", "1"]:
