@@ -112,7 +112,8 @@ def evaluate_table(
             )
     kept = {name: item for name, item in items.items() if name not in only}
     cells = _read_kept(table, kept, params, root) if only else {}
-    curves = read_results(table, root).curves if kept and only else {}
+    is_kept = bool(kept and only) and find_results(table, root).exists()
+    curves = read_results(table, root).curves if is_kept else {}
     curves = {name: lines for name, lines in curves.items() if name in kept}
     for name in only or items:
         log.info("evaluate cell=%s", name)
@@ -243,19 +244,19 @@ def _read_kept(
 ) -> dict[str, CellResult]:
     """Return the earlier results of cells, current or of an older `numerics`.
 
-    The report names the older ones: they stay until they are retrained.
+    The report names the older ones: they stay until they are retrained. Cells that were never
+    measured are left out, and the report says so.
     """
-    measured = read_results(table, root).cells if items else {}
+    is_measured = find_results(table, root).exists()
+    measured = read_results(table, root).cells if items and is_measured else {}
+    if absent := [name for name in items if name not in measured]:
+        log.warning("evaluate left out cells that were never measured: %s", ", ".join(absent))
+    items = {name: item for name, item in items.items() if name in measured}
     older = [n for n in items if n in measured and measured[n].numerics < params.numerics]
     if older:
         log.warning("evaluate kept cells of older numerics: %s", ", ".join(older))
     for name in (name for name in items if name not in older):
-        difference = (
-            find_difference(measured[name], items[name], params)
-            if name in measured
-            else "found nothing of this cell, which the grid has"
-        )
-        if difference:
+        if difference := find_difference(measured[name], items[name], params):
             raise DataError(
                 f"{find_results(table, root)}: {name}: {difference}; train the cell as it is "
                 f"described now and measure it as well, with `--cell {name}`."
