@@ -51,7 +51,7 @@ def measure(folder: Path, rows: int, words: int, steps: int) -> float:
     started = time.perf_counter()
     options = ["--set", f"training.max_steps={steps}", "--set", "data.tokens=spaces"]
     said = run(folder, "train", model, "--train", str(path), "-o", str(folder / "out"), *options)
-    # The maximum over the children that have ended; making the file was no child.
+    # The maximum over the children that have ended; the file was made in this process.
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / KIB_A_GIB
     seconds = time.perf_counter() - started
     print("\n".join(line for line in said.split("\n") if "rows" in line or "validate" in line))

@@ -2,7 +2,7 @@
 
 torch computes matrix products and some functions with MKL, and MKL chooses its kernels by the
 processor's vendor: AMD and Intel machines get different last bits, and training amplifies them.
-`install` replaces torch's CPU kernels for these operations. No replacement asks for the vendor.
+`install` replaces torch's CPU kernels for these operations. No replacement depends on the vendor.
 
 - Products go to OpenBLAS through NumPy. `nlp_core` pins OpenBLAS to its Haswell kernels, and the
   lock file pins NumPy, which carries OpenBLAS. `alpha` and `beta` are applied after the product.
@@ -57,8 +57,8 @@ def install() -> None:
     if IMPORTED_TOO_EARLY:
         warnings.warn(
             f"{' and '.join(IMPORTED_TOO_EARLY)} was imported before nlp_core, so it uses the "
-            "kernels of this processor, and other processors will give other numbers. Import "
-            "nlp_core first.",
+            "kernels of this processor, and other processors will compute different numbers. "
+            "Import nlp_core first.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,8 +1,8 @@
 """Measure the trained cells of a table: `python -m stages.evaluate <table>`.
 
-Reads artifacts/cells/<table>/, writes results/<table>.json. `--cell <cell>` measures that cell
-alone and keeps the numbers that the file has of the others, so one cell can be trained again and
-compared without the rest. Exports are timed: nothing else should run on the machine then.
+Reads artifacts/cells/<table>/, writes results/<table>.json. `--cell <cell>` measures only
+that cell and keeps the numbers of the others, so one cell can be retrained and compared without
+the rest. Exports are timed: nothing else should run on the machine then.
 """
 
 import argparse

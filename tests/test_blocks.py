@@ -325,7 +325,7 @@ def test_output_has_the_inferred_shape(row: Row) -> None:
 def test_padding_changes_no_output_and_no_gradient(row: Row, extra: int) -> None:
     plain = run(build(row), row)
     padded = run(build(row), row, extra=extra)
-    assert_same(plain, padded, 1e-10)  # sums of another length are rounded otherwise
+    assert_same(plain, padded, 1e-10)  # sums of another length are rounded differently
 
 
 @each_padded_row

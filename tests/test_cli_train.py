@@ -407,7 +407,7 @@ PAIRS += ["--set", "data.label=other"]
         ([*TRAIN, "--set", "heads.labl.dropout=0.1"], "head 'labl'"),
         ([*TRAIN, "--set", "trainings.epochs=1"], "Did you mean 'training'"),
         ([*TRAIN, "--set", "training.epoch=1"], "Did you mean 'epochs'"),
-        ([*TRAIN, "--set", "training.epochs.x=1"], "training.epochs has no keys of its own"),
+        ([*TRAIN, "--set", "training.epochs.x=1"], "training.epochs has no keys"),
         ([*TRAIN, "--set", "data.texts.3=a"], "data.texts has none named '3'"),
         ([*TRAIN, "--set", "data.label=labl"], "Did you mean 'label'"),
         ([*TRAIN, "--set", "data.kind=regression"], "serves"),

@@ -123,4 +123,4 @@ def test_it_learns_what_no_token_alone_can_tell() -> None:
         optimiser.step()
     assert head.decode(head(x, mask), mask).prediction.tolist() == target.tolist()
     loss = head.loss(head(x, mask, target), target, mask) / 6
-    assert float(loss.detach()) < math.log(2.0) / 4  # log 2: what a token alone can do
+    assert float(loss.detach()) < math.log(2.0) / 4  # log 2: what a single token can do

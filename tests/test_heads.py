@@ -300,7 +300,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
 @pytest.mark.parametrize("extra", [1, 6])
 def test_padding_changes_no_loss_prediction_or_gradient(row: Row, extra: int) -> None:
     plain, padded = run(build(row)), run(build(row), extra=extra)
-    # sums of another length are rounded otherwise
+    # sums of another length are rounded differently
     torch.testing.assert_close(plain._asdict(), padded._asdict(), rtol=1e-10, atol=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""A bundle is judged by what it says: worse scores, scores that are no numbers, short texts."""
+"""A bundle is judged by what it says: worse scores, scores that are not numbers, short texts."""
 
 from types import SimpleNamespace
 from typing import Any, cast

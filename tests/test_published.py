@@ -73,7 +73,7 @@ def test_each_cell_of_several_tasks_says_the_task_of_each_number() -> None:
         numbers = rows[name].numbers
         assert {column: number.task for column, number in numbers.items()} == tasks
         assert rows[name].cell == cell
-    # three cells of the plain names are teachers, trained otherwise
+    # three cells of the plain names are teachers, trained differently
     plain = dict.fromkeys(tasks.values(), "") | dict.fromkeys(["sst2", "mrpc", "rte"], "_last")
     adversarial = dict.fromkeys(tasks.values(), "_adv")
     for name, suffixes in (("MiniLM", plain), ("MiniLM+AdvTrain", adversarial)):

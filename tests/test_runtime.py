@@ -1,4 +1,4 @@
-"""The runtime cuts long lists in parts, blames the right example, and refuses what is no number."""
+"""The runtime cuts long lists in parts, names the wrong example, and rejects non-numbers."""
 
 from collections.abc import Sequence
 from pathlib import Path

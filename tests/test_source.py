@@ -164,7 +164,7 @@ def test_source_without_network_names_all_a_user_needs(data_dir: Path) -> None:
 
 
 def test_source_refuses_a_mirror_that_is_no_folder(tmp_path: Path, data_dir: Path) -> None:
-    with pytest.raises(DownloadError, match=r"REGLUE_MIRROR: .* is no folder"):
+    with pytest.raises(DownloadError, match=r"REGLUE_MIRROR: .* is neither a folder"):
         obtain_source("d", build(plain()), Places(data_dir, str(tmp_path / "none"), QUICK))
 
 

@@ -217,8 +217,8 @@ def test_heads_to_keep_that_are_not_there_are_an_error(project: Path) -> None:
         ({"init": "artifacts/cells/other/all"}, "that cell is of the table sample"),
         ({"seeds": [1, 3]}, "'all' is not trained with the seed 3"),
         ({"init_seed": 4}, "'all' is not trained with the seed 4"),
-        ({"init": "data/processed/tiny_vectors", "init_seed": 1}, "init is no trained cell"),
-        ({"init": "data/processed/tiny_vectors", "keep_heads": True}, "init is no trained cell"),
+        ({"init": "data/processed/tiny_vectors", "init_seed": 1}, "init is not a trained cell"),
+        ({"init": "data/processed/tiny_vectors", "keep_heads": True}, "init is not a trained cell"),
     ],
 )
 def test_params_that_start_from_nowhere(changes: dict[str, Any], message: str) -> None:

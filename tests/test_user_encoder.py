@@ -205,7 +205,7 @@ def test_what_does_not_fit_an_encoder_is_refused(
     files = ["--train", "a.jsonl", "-o", "out"]
     assert "none was given. Give --init FOLDER" in fail(capsys, "train", "m.json", *files)
     with_init = [*files, "--init", "encoder"]
-    assert "none of the block pretrained_encoder" in fail(capsys, "train", "w.json", *with_init)
+    assert "no layer of the block pretrained_encoder" in fail(capsys, "train", "w.json", *with_init)
     cut = [*with_init, "--set", "data.max_tokens=3"]
     assert "layers.encoder.max_length" in fail(capsys, "train", "m.json", *cut)
     wide = [*with_init, "--set", "layers.encoder.dim=9"]

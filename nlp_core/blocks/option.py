@@ -36,7 +36,8 @@ def build_activation(name: Activation) -> nn.Module:
 def list_options(owner: type) -> dict[str, inspect.Parameter]:
     """Return the options of a block or head: the keyword-only arguments of its `__init__`.
 
-    An `__init__` that takes `**options` has those of the next class in the inheritance order, too.
+    An `__init__` that takes `**options` also has the options of the next class in the
+    inheritance order.
     """
     found: dict[str, inspect.Parameter] = {}
     for base in owner.__mro__:

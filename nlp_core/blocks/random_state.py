@@ -11,7 +11,7 @@ def get_random_state() -> Tensor:
 
 
 def set_random_state(state: Tensor) -> None:
-    """Restore a state; one without a GPU's leaves the GPU's generator unchanged."""
+    """Restore a state; if it has none of a GPU, the GPU's generator stays unchanged."""
     size = len(torch.get_rng_state())
     torch.set_rng_state(state[:size].clone())
     if _has_gpu() and len(state) > size:

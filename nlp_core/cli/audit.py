@@ -78,8 +78,8 @@ def run(options: argparse.Namespace) -> None:
 def _find_task(path: Path) -> Path:
     if path.is_file():
         raise UsageError(
-            f"{path}: found a file, but neither --kind nor --model, one of which says how it is "
-            "read; --kind is what `reglue new` would be given, such as classification."
+            f"{path}: found a file, but neither --kind nor --model. Add one of them: --kind "
+            "takes a template of `reglue new`, such as classification."
         )
     if not (PROCESSED / path).is_dir():
         raise UsageError(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEADER = ["table", "cell", "metric", "before", "after", "difference", "95 % interval"]
 EXIT_MOVED = 1
 WIDTH = 160
-"""Columns of the table where the output is no terminal."""
+"""Columns of the table where the output is not a terminal."""
 GROUP = "reproduce tables"
 PLACE = 6
 HAS_JSON = True

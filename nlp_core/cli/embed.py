@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         for name in ("task", "seed"):
             if getattr(options, name) is not None:
-                raise UsageError(f"--{name}: '{folder}' is no trained cell; leave it out.")
+                raise UsageError(f"--{name}: '{folder}' is not a trained cell; leave it out.")
         layer = layer or POOLS[0]
         encoder = build_encoder_model(find_encoder(str(folder)), options.data)
         predictor = build_predictor(encoder, options)

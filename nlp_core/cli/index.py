@@ -46,7 +46,7 @@ def open_retriever(options: argparse.Namespace) -> Retriever:
         trained = TrainedModel.open(options.folder, seed=options.seed, plugins=options.plugin)
         return Retriever.of_trained(trained)
     if options.seed is not None:
-        raise ConfigError(f"--seed: '{options.folder}' is no trained cell; leave it out.")
+        raise ConfigError(f"--seed: '{options.folder}' is not a trained cell; leave it out.")
     return Retriever.of_encoder(find_encoder(str(options.folder)))
 
 

@@ -38,7 +38,7 @@ def show_log(level: str = "INFO") -> None:
 
 
 def open_console(width: int | None = None) -> Console:
-    """Return a console that prints texts as they are, `width` columns wide if it is no terminal."""
+    """Return a console that prints texts unchanged; `width` is used if it is not a terminal."""
     width = None if sys.stdout.isatty() else width
     return Console(markup=False, highlight=False, width=width)
 

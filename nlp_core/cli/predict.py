@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("predict: found one of --data and -o, expected both or neither.")
     if options.data is None and not sys.stdin.isatty():
         raise UsageError(
-            "predict: standard input is no terminal, and no file was given; give --data FILE and "
-            "-o FILE, or type inputs on a terminal."
+            "predict: standard input is not a terminal, and no file was given; give --data FILE "
+            "and -o FILE, or type inputs on a terminal."
         )
     if options.data is None and options.json:
         raise UsageError("predict: found --json without a file, expected --data FILE and -o FILE.")

@@ -30,7 +30,7 @@ def open_predictor(options: argparse.Namespace) -> Predictor:
 
     Raises:
         ConfigError: a plug-in, a task or a seed is missing, or an override is wrong.
-        DataError: the folder is no trained model, or not a whole one.
+        DataError: the folder is not a trained model, or not a whole one.
     """
     trained = TrainedModel.open(
         options.folder, seed=options.seed, task=options.task, plugins=options.plugin

@@ -281,7 +281,7 @@ class TaskConfig(ClosedModel):
 
 
 class CorpusHeldOutConfig(ClosedModel):
-    """The documents that measure encoders and that none is trained on."""
+    """The documents that evaluate encoders; no encoder is trained on them."""
 
     share: Part
     """Share of the documents, each chosen by the hash of its id."""

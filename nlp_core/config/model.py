@@ -134,7 +134,7 @@ def set_value(model: dict[str, Any], assignment: str) -> None:
             parsed, except in place of a text.
 
     Raises:
-        ConfigError: there is no `=`, or the path leads nowhere.
+        ConfigError: there is no `=`, or the path does not exist.
     """
     path, sign, text = assignment.partition("=")
     keys = path.strip().split(".")
@@ -186,7 +186,7 @@ def _find(place: Any, key: str, where: str) -> Any:  # Any: JSON holds anything
     if isinstance(place, dict):
         return key
     if not isinstance(place, list):
-        raise ConfigError(f"{where} has no keys of its own.")
+        raise ConfigError(f"{where} has no keys.")
     names = [item.get("name") if isinstance(item, dict) else None for item in place]
     if key in names:
         return names.index(key)

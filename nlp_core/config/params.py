@@ -233,7 +233,7 @@ class Params(ClosedModel):
             for key in ("init_seed", "keep_heads"):
                 if getattr(experiment, key) not in (None, False):
                     raise ValueError(
-                        f"{where}.{key}: found a value, but init is no trained cell; remove it."
+                        f"{where}.{key}: found a value, but init is not a trained cell; remove it."
                     )
             return None
         check_known(f"{where}.init", "cell", name, [*self.experiments, *self.encoders])
@@ -374,7 +374,7 @@ def read_params(path: Path) -> Params:
 
 
 def _read_table(path: Path) -> dict[str, Any]:  # Any: YAML holds anything
-    """Return a table's file as plain data that was checked."""
+    """Return the checked content of a table's file as plain data."""
     plain = read_mapping(path)
     config = parse_config(plain, TableConfig, where=str(path))
     for section in STAGES:

@@ -31,7 +31,7 @@ class MaskingConfig(ClosedModel):
     hidden_prob: Probability = 0.8
     """Probability that the mask replaces a masked piece."""
     random_prob: Probability = 0.1
-    """Probability that a random piece replaces it; otherwise it stays."""
+    """Probability that a random piece replaces it; else it stays."""
     whole_words: bool = False
     """Whether all pieces of a word are masked together."""
 

@@ -305,7 +305,7 @@ def check_schedule(optimizer: OptimizerConfig, schedule: Schedule) -> None:
 
 
 def drop_null(values: dict[str, Any], keep: Collection[str] = ()) -> dict[str, Any]:  # Any: JSON
-    """Return the values without those that are null, except some."""
+    """Return the values that are not null; those of `keep` stay even if they are."""
     return {key: value for key, value in values.items() if value is not None or key in keep}
 
 

@@ -42,7 +42,7 @@ class Conversion:
     In `conll2003` files a line has four columns separated by one space; in `columns` files two or
     more, separated by tabs or spaces. The last one is the tag. Blank lines, -DOCSTART- lines and
     comments are kept; a comment begins with #, is before the first token of its sentence and does
-    not end in a tag, so a token # is no comment. In `tsv` files a line is a sentence: words
+    not end in a tag, so a token # is not a comment. In `tsv` files a line is a sentence: words
     separated by one space, a tab, tags separated by one space.
     """
 
@@ -88,7 +88,7 @@ class Conversion:
         yield from self._finish(rows, path)
 
     def _is_kept(self, text: str, *, is_inside: bool) -> bool:
-        """Return whether a line is no token: blank, the start of a document, or a comment."""
+        """Return whether a line is not a token: blank, the start of a document, or a comment."""
         words = text.split()
         if not words or words[0] == DOCUMENT_START:
             return True

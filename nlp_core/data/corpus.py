@@ -60,8 +60,8 @@ def write_corpus(config: CorpusConfig, raw_dir: Path, folder: Path) -> dict[str,
         What the manifest says of the splits.
 
     Raises:
-        DataError: a line is no document, a part stays empty, or there are more or fewer documents
-            than the official number.
+        DataError: a line is not a document, a part stays empty, or there are more or fewer
+            documents than the official number.
     """
     missing, found = set(config.left_out), 0
     with _ShardWriter(folder, TRAIN) as train, _ShardWriter(folder, HELD_OUT) as held_out:

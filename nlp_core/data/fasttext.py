@@ -24,7 +24,7 @@ ARGUMENTS = (
     *("loss", "model", "bucket", "min_n", "max_n", "lr_update_rate"),
 )
 WORD = 0
-"""The type of an entry that is no label."""
+"""The type of an entry that is not a label."""
 BEGIN, END = "<", ">"
 LINE_END = "</s>"
 """The one word that has no parts."""

@@ -201,7 +201,7 @@ def _write_sentence(dice: Dice) -> list[_Piece]:
 
 
 def _subject(dice: Dice) -> _Piece:
-    """Return a person, a team, a place or a company; a team is called by its town."""
+    """Return a person, a team, a place or a company; a team has the name of its town."""
     kind = dice.number(1, 6)
     if kind <= 2:
         return _Piece(_surname(dice), "PER")

@@ -231,7 +231,9 @@ class _Search:
         if self._places.has_remote_mirror:
             return self._fetch(f"{mirror.rstrip('/')}/{file.mirror}", file)
         if not Path(mirror).is_dir():
-            raise DownloadError(f"REGLUE_MIRROR: {mirror} is no folder and no http(s) address.")
+            raise DownloadError(
+                f"REGLUE_MIRROR: {mirror} is neither a folder nor an http(s) address."
+            )
         return _find_file(Path(mirror) / file.mirror)
 
     def _find_official(self, file: FileConfig) -> Path | None:

@@ -33,7 +33,7 @@ DROPPED_WORD = "\0"
 
 
 def view_numbers(numbers: pa.Array) -> np.ndarray:
-    """Return an array's numbers; its to_numpy imports pandas, half a second of a start-up."""
+    """Return an array's numbers without to_numpy, which imports pandas for half a second."""
     dtype = numbers.type.to_pandas_dtype()
     if not len(numbers):
         return np.empty(0, dtype)

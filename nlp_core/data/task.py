@@ -58,7 +58,7 @@ class Split:
         targets: by column (label, labels, tags, answers) what is to be predicted of each example: a
             label (text), value, several labels (a tuple), tags (a list) or right answers (a list of
             texts, of which one is to be found), or the symbols of a tree; None where the split has
-            none. Of next_word, which is no column, how many words are predicted.
+            none. Of next_word, which is not a column, how many words are predicted.
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
         passages: what the answers are cut out of; None when the kind has no such answers.
@@ -282,7 +282,7 @@ def list_targets(kind: Kind, note: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def join_answers(answers: Mapping[str, list[Any]]) -> list[Any]:
-    """Return one answer an example: that of the one target, or a record {target: answer}."""
+    """Return an answer for each example: that of the only target, or a record {target: answer}."""
     if len(answers) == 1:
         return next(iter(answers.values()))
     return [dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True)]
@@ -292,7 +292,7 @@ def read_task(folder: Path) -> Task:
     """Read the manifest of a processed task.
 
     Raises:
-        DataError: the task has not been processed, or is no task with examples.
+        DataError: the task has not been processed, or is not a task with examples.
     """
     path = folder / "manifest.json"
     if not path.exists():

@@ -102,7 +102,7 @@ class _FileRows:
     """The examples of a file as rows of a parquet file, and what needs all rows to be known.
 
     Attributes:
-        borders: how entities fit the tokens; None if they are no spans.
+        borders: how entities fit the tokens; None if they are not spans.
         lines: by target the first line of each label.
         counts: of all labels.
     """

@@ -64,9 +64,9 @@ def learn_word_pieces(
 ) -> "Tokenizer":
     """Learn a WordPiece tokenizer: special pieces, letters, and frequent combinations of pieces.
 
-    The rarest letters, together one character in ten thousand, are unknown. A small corpus gives
-    fewer pieces than `vocab_size`. `texts` restarts the texts, which are read twice; `where` begins
-    an error message.
+    The rarest letters, together one character in ten thousand, are unknown. A small
+    corpus yields fewer pieces than `vocab_size`. `texts` restarts the texts, which are read twice;
+    `where` begins an error message.
 
     Raises:
         ConfigError: there are more letters than `vocab_size` allows.

@@ -59,7 +59,7 @@ def _list_cell_data(note: Note) -> Iterator[str]:
     starts = [note["init"]] if note["init"] else [member["init"] for member in members]
     read = note["data"] | {Path(start["path"]).name: start["sha256"] for start in starts}
     for name, digest in read.items():
-        is_known = Path(f"sources/{name}.yaml").is_file()  # a taught task or a cell is no source
+        is_known = Path(f"sources/{name}.yaml").is_file()  # a taught task or a cell is not a source
         licence = f"; licence: {read_dataset(name).licence}" if is_known else ""
         yield f"{name}, {digest}{licence}"
 

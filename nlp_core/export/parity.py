@@ -210,7 +210,7 @@ def compare(
     both = [_measure(trained, examples, answers, metric) for answers in (right, found)]
     parity = parity._replace(metric=metric, trained=both[0], exported=both[1])
     drop = both[1] - both[0] if is_lower_better(metric) else both[0] - both[1]
-    if not drop <= max_drop:  # a nan is no better than a large one
+    if not drop <= max_drop:  # a nan is as bad as a large one
         raise ExportError(
             f"{trained.name}: {bundle.manifest.variant}: found {metric} {both[1]:.2f} over {size} "
             f"examples, {drop:.2f} worse than the trained model's {both[0]:.2f}, "

@@ -52,7 +52,7 @@ class LanguageModelHead(WordHead):
 
     loss = -sum of log p over all words that have one before them / their number. E has a row for
     each word of a word_embedding layer, and is that layer's own table where the weights are tied.
-    No layer below may look at words after t; otherwise planning raises ConfigError.
+    No layer below may look at words after t; planning raises ConfigError if one does.
 
     Args:
         in_dim: width D of the input; with tied weights that of the embedding.
@@ -161,7 +161,7 @@ class MaskedLanguageModelHead(WordHead):
     Shape: [B, T, D] and masked pieces [B, T] (-1 where none is) to the logits [M, V].
 
     Raises:
-        ConfigError: the probabilities are more than 1 together.
+        ConfigError: the probabilities add up to more than 1.
 
     Source: Devlin et al. 2019 (BERT), section 3.1 and appendix A.1; Press and Wolf 2017, section 3,
         for the tied weights.

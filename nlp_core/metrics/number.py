@@ -42,7 +42,7 @@ def measure_error(error: str, predictions: Predictions) -> float:
 
 @register(f"auc{THRESHOLD}", *KINDS)
 def measure_auc(predictions: Predictions, threshold: float) -> float:
-    """Return the area under the ROC curve of the decision: is the target at least a threshold?"""
+    """Return the area under the ROC curve of the decision: the target is at least a threshold."""
     target, prediction = _numbers(predictions)
     return compute_auc(Decision(f"at least {threshold:g}", target >= threshold, prediction))
 

@@ -25,7 +25,7 @@ def measure_entities(
 
     Args:
         label: the entity type to count; None: all.
-        strict: whether a sequence that breaks the rules of the scheme is no entity.
+        strict: whether a sequence that breaks the rules of the scheme is not an entity.
 
     Source: Tjong Kim Sang and De Meulder 2003 (CoNLL-2003 shared task), its program conlleval.
     """

@@ -294,7 +294,7 @@ def _plan_head(
 
 
 def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> None:
-    """Raise if a layer below a head looks ahead, or its `vocabulary` is no table of its width."""
+    """Raise if a layer below a head looks ahead, or its `vocabulary` has another width."""
     waiting, seen = list(head.inputs), set()
     while waiting:
         name = waiting.pop()

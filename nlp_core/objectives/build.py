@@ -86,7 +86,7 @@ def check_model(config: AdversarialConfig | AugmentationConfig | None, model: Gr
     for name, plan in model.plan.heads.items():
         if not plan.head.comparable:
             raise ConfigError(
-                f"{where}head '{name}': found {plan.head.__name__}, which gives no outputs that "
+                f"{where}head '{name}': found {plan.head.__name__}, which has no outputs that "
                 f"two passes could be compared by, as the recipe's adversarial method "
                 f"{config.name} does; take freelb or fgm, or a recipe without adversarial."
             )

@@ -31,7 +31,7 @@ from nlp_core.objectives.divergence import kl
 class Matching:
     """The encoder of a teacher, in evaluation mode, and what the student's learns from it.
 
-    It is no module, so that the teacher's weights are not among those of the student.
+    It is not a module, so that the teacher's weights are not among those of the student.
     """
 
     config: MatchingConfig
@@ -59,7 +59,7 @@ class Matching:
         return len(batch.features[self.config.layer][2])
 
     def compare(self, plan: ModelPlan, batch: Batch, passes: list[Recorded]) -> Tensor:
-        """Return what the layers of a pass, recorded by `watch`, add to its loss."""
+        """Return the loss terms of the layers that `watch` recorded in a pass."""
         layers = {layer.name: layer for layer in plan.layers}
         own = layers[self.config.layer]
         sharing = [layer.name for layer in plan.layers if layer.owner == own.owner]

@@ -153,7 +153,7 @@ class PassageIndex:
         """Open a folder that `write_index` made.
 
         Raises:
-            ConfigError: the vectors are those of another model.
+            ConfigError: the vectors come from another model.
             DataError: the folder has no index, or not a whole one.
         """
         if not (folder / NOTE).is_file():

@@ -73,8 +73,8 @@ class Predictor:
                 or, where each token gets a tag, texts or lists of tokens.
 
         Raises:
-            ConfigError: the inputs are no list, one has not as many texts as the model reads, or a
-                context has no words.
+            ConfigError: the inputs are not a list, one has more or fewer texts than the model
+                reads, or a context has no words.
         """
         return self.predict_examples(self._read_all(inputs))
 
@@ -191,7 +191,7 @@ class Predictor:
         return name
 
     def find_places(self, labels: Sequence[str]) -> dict[str, int]:
-        """Return by new column the place of its label among the probabilities."""
+        """Return the index of each label's probability, by the name of its new column."""
         if labels and self.data.kind.has_tree:
             raise ConfigError(
                 "--confidence-of: found a model whose answer is a whole tree, which has one "
@@ -200,7 +200,7 @@ class Predictor:
         for label in labels:
             if label not in self.labels:
                 raise UsageError(
-                    f"--confidence-of: found '{label}', which is no label of the model. "
+                    f"--confidence-of: found '{label}', which is not a label of the model. "
                     f"{suggest(label, self.labels)}"
                 )
         return {f"confidence_of_{label}": self.labels.index(label) for label in labels}

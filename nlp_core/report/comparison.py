@@ -35,7 +35,7 @@ SHOWN: Mapping[str, list[Selection]] = {
 
 
 class Verdict(NamedTuple):
-    """How our number compares with the published one, and what the report says of it.
+    """How our number compares with the published one, and what the report says about it.
 
     `reproduced`: one more run of ours is expected to reach the published number; `above` and
     `below`: it is expected to be better or worse, also where lower is better; `no verdict`: ours is

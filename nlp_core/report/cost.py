@@ -42,7 +42,7 @@ class RunNote(Record):
 
     @property
     def core_seconds(self) -> float:
-        """Seconds of one core; the clock's where no others were measured."""
+        """Seconds of one core; wall-clock seconds if nothing else was measured."""
         return self.processes * (self.seconds if self.cpu_seconds is None else self.cpu_seconds)
 
 
@@ -97,7 +97,7 @@ def estimate_watt_hours(core_seconds: float) -> float:
     """Return core hours x watts of a core x power usage effectiveness.
 
     Source: Lannelongue et al. 2021 (Green Algorithms), https://doi.org/10.1002/advs.202100707.
-    Note: Without the power of memory; a core is counted as fully used while it computes.
+    Note: The power of memory is not counted; a core is counted as fully used while it computes.
     """
     return core_seconds / 3600 * WATTS_PER_CORE * POWER_USAGE_EFFECTIVENESS
 

@@ -157,7 +157,7 @@ class _Crate:
     def _add_parameters(
         self, sort: str, parameters: Iterable[tuple[str, str, list[Entity]]]
     ) -> list[Entity]:
-        """Add parameters of the workflow that have files, and name them in these files."""
+        """Add the workflow's parameters that have files, and refer to each from its files."""
         references = []
         for name, text, files in parameters:
             if not files:

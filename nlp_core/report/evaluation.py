@@ -52,7 +52,7 @@ MEGABYTE = 1e6
 
 
 class Times(Protocol):
-    """What a run measured of one way of running a model; `whole` includes featurising.
+    """What a run measured for one runtime of a model; `whole` includes featurising.
 
     Times are milliseconds a sentence at batch 1 by percentile; rates are sentences a second in
     batches.

@@ -177,7 +177,7 @@ def fill_markers(text: str, headline: Headline, *, where: str) -> str:
     if len(BLOCK.findall(text)) != text.count("<!-- generated:"):
         raise DataError(
             f"{where}: found a marker '<!-- generated:NAME -->' without its '<!-- /generated -->', "
-            "or not alone on its line; expected each marker on a line of its own, in pairs."
+            "or with other text on its line; expected each marker on a line of its own, in pairs."
         )
 
     def write(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The section of pretrained cells: their curves, and what a report shows of them."""
+"""The section of a report on pretrained cells, with their curves."""
 
 from collections.abc import Mapping, Sequence
 

@@ -165,7 +165,7 @@ def _check_wanted(
 
 
 def format_answer(answer: str | float, answers: tuple[str, ...]) -> str:
-    """Return a prediction as the site takes it: a label as it is, a number within its range.
+    """Return a prediction in the form of the site: a label unchanged, a number cut to its range.
 
     Raises:
         DataError: the label is not one of the site's.

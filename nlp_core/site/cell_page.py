@@ -59,7 +59,7 @@ class CellPage(NamedTuple):
         runs: what its values are over: names of seeds, or runs.
         curves: held-out perplexity of an encoder by text, or the metric that chooses a trained
             cell's epoch by seed.
-        model: None for what is no model file, such as a released encoder.
+        model: None for what is not a model file, such as a released encoder.
         facts: as `reglue explain` shows them.
     """
 

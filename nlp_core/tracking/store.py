@@ -87,8 +87,9 @@ class TrackedCell:
 def import_runs(root: Path, database: Path) -> Counter[str]:
     """Import the runs of a project and return how many cells were added, replaced and kept.
 
-    A cell is one run with one nested run a seed, in an experiment named like its table. A cell
-    whose files changed since replaces the older runs, which MLflow keeps as deleted.
+    A cell is one run with one nested run a seed, in an experiment named like its table.
+    If the files of a cell have changed, its new runs replace the older ones, which MLflow keeps as
+    deleted.
 
     Args:
         database: MLflow's SQLite file, created if missing.
@@ -222,7 +223,7 @@ def collect_cells(root: Path) -> Iterator[TrackedCell]:
     for path in sorted(root.glob("artifacts/cells/*/*/cell.json")):
         note = _read_json(path)
         if "bundles" in note:
-            continue  # an export: it is no run
+            continue  # an export: it is not a run
         is_encoder = "metrics" in note
         sort = "encoders" if is_encoder else "recipes"
         stage = lock.get(f"{'pretrain' if is_encoder else 'finetune'}@{note['cell']}", {})

@@ -60,7 +60,7 @@ def read_control(arguments: argparse.Namespace) -> RunControl:
     """Return the options of `add_control`; the time limit counts from now.
 
     Raises:
-        ConfigError: the time limit is no time.
+        ConfigError: the time limit is not a duration.
     """
     minutes = arguments.time_limit
     if minutes is None:

@@ -110,7 +110,7 @@ def find_teacher(folder: Path) -> tuple[Path, int]:
         raise DataError(
             f"{folder}: found soft labels of {len(found)} teachers ({members}), expected those of "
             "one seed of one cell, since the recipe's distillation.matching lets layers learn from "
-            "those of one model; let one alone teach a task, or take a recipe without matching."
+            "those of one model; let one teacher label a task, or take a recipe without matching."
         )
     (one,) = found
     if digest_json(describe_teacher(one.cell, one.seed)) != one.digest:

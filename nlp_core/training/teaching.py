@@ -83,7 +83,7 @@ def read_teacher(name: str, params: Params) -> Teacher:
     """Read and check all that a taught task is made of, before any work starts.
 
     Raises:
-        ConfigError: no taught task has that name; a head gives no outputs that could be compared.
+        ConfigError: no taught task has that name; a head has no outputs that could be compared.
         DataError: the cell is not trained, or the task is not processed yet.
     """
     if name not in params.taught:

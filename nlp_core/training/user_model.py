@@ -136,7 +136,7 @@ def _check_encoder(
         )
     if is_given and not layers:
         raise ConfigError(
-            f"{plan.where}: layers: found none of the block pretrained_encoder, so that the "
+            f"{plan.where}: layers: found no layer of the block pretrained_encoder, so that the "
             f"encoder {init} would not be read; leave --init out, or see reglue new --encoder."
         )
     if {*WHOLE_TEXTS} & {*plan.inputs.values()} and data.max_tokens is not None:

@@ -129,7 +129,7 @@ class Batcher:
         try:
             found = self._predict(examples)
         # any error is the answer to its request, and the thread has to live; a panic of the
-        # tokenizers' Rust code is no Exception
+        # tokenizers' Rust code is not an Exception
         except BaseException as err:
             if len(jobs) == 1:
                 if isinstance(err, Exception):

@@ -23,8 +23,8 @@ async def read_request(http: HttpRequest, settings: Settings) -> schema.Request:
     """Return a parsed request.
 
     Raises:
-        ProblemError: it is no JSON (415, 422), too large (413), too slow (408) or not of the
-            schema's form (422).
+        ProblemError: it is not JSON (415, 422), too large (413), too slow (408) or does not
+            match the schema (422).
     """
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON or "content-encoding" in http.headers:

@@ -18,7 +18,7 @@ REFUSALS = {
     404: "There is no such bundle.",
     408: "The request arrived too slowly.",
     413: "The request is too large.",
-    415: "The request is no JSON.",
+    415: "The request is not JSON.",
     422: "The request is not of this form, or an example is not what the model reads.",
     429: "Too many examples wait; come back after the seconds of Retry-After.",
     503: "The service shuts down, or found no time; come back after the seconds of Retry-After.",

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     at once.
 
     Raises:
-        BundleError: a folder is no bundle, two have one name, or the address cannot be bound.
+        BundleError: a folder is not a bundle, two have one name, or the address cannot be bound.
     """
     logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("uvicorn").setLevel("WARNING")

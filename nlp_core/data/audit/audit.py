@@ -72,7 +72,7 @@ def audit_task(folder: Path, *, shown: int = 0) -> Audit:
     """Audit a processed task, and keep `shown` examples of each fault.
 
     Raises:
-        DataError: it is not processed yet, or is no task with examples.
+        DataError: it is not processed yet, or is not a task with examples.
     """
     task = read_task(folder)
     names = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["splits"]

@@ -209,7 +209,7 @@ class NgramIndex:
         self._found = np.full(len(self._known), -1, dtype=np.int64)
 
     def look_up_split(self, split: str) -> None:
-        """Count a split that was added as a part of train from now on."""
+        """Count an added split as a part of train from now on."""
         for keys in self._keys.get(split, []):
             self.look_up(keys)
 

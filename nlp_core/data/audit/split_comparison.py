@@ -145,7 +145,7 @@ class SplitComparison:
     def _pair(
         self, fault: Fault, mask: Mask, most: int, *, is_conflict: bool = False
     ) -> Iterator[Finding]:
-        """Yield units with the first unit of the split that makes them faults."""
+        """Yield faulty units, each with the first of the split that it repeats or contradicts."""
         keys, labels = self.keys.normalised, self.keys.labels
         units = np.flatnonzero(mask).tolist()
         found = 0

@@ -59,7 +59,7 @@ def read_json_lines(path: Path) -> Iterator[JsonLine]:
     """Yield the objects of a file; blank lines are skipped.
 
     Raises:
-        DataError: a line is no JSON object; the line is named.
+        DataError: a line is not a JSON object; the message names the line.
     """
     for line in read_lines(path):
         if not line.text.strip():

@@ -71,7 +71,7 @@ def parse_json(text: str) -> Any:  # Any: JSON holds anything
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is no JSON, or has a lone surrogate, a number of thousands of digits, or too
+        ValueError: it is not JSON, or has a lone surrogate, a number of thousands of digits, or too
             deep nesting. The message says which, and where.
     """
     try:
@@ -84,7 +84,7 @@ def parse_json(text: str) -> Any:  # Any: JSON holds anything
         raise ValueError(f"{err.msg} at {place}") from err
     except UnicodeEncodeError as err:
         half = err.object[err.start : err.end].encode("ascii", "backslashreplace").decode()
-        raise ValueError(f"half a character, {half}, which is no Unicode text") from err
+        raise ValueError(f"half a character, {half}, which is not Unicode text") from err
     except RecursionError as err:
         raise ValueError("lists or objects in one another too deep to be read") from err
     return value

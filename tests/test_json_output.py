@@ -1,0 +1,55 @@
+"""`--json` of the commands that write a file or check the machine."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core import probe
+from nlp_core.cli import main
+from tests.user_files import QUICK, write_tsv
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:  # Any: JSON
+    """Run a command, whose standard output must be JSON and nothing else."""
+    main([*arguments, "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_model_from_file_to_vectors(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tsv(place / "a.tsv", rows=40, header="text\tlabel")
+    made = read(capsys, "new", "classification", "--train", "a.tsv", "-o", "m.json")
+    assert made["model"] == "m.json"
+    assert made["next"] == "reglue train m.json --train a.tsv"
+    label = next(item for item in made["data"] if item["key"] == "label")
+    assert label["value"] == "label"
+    assert '"label"' in Path("m.json").read_text().split("\n")[label["line"] - 1]
+    files = ["--train", "a.tsv", "--dev", "a.tsv", "-o", "out"]
+    assert "accuracy" in read(capsys, "train", "m.json", *files, *QUICK)["dev"]
+    found = read(capsys, "predict", "out", "--data", "a.tsv", "-o", "p.tsv")
+    assert found == {"output": "p.tsv", "rows": 40}
+    found = read(capsys, "embed", "out", "--data", "a.tsv", "-o", "v.npy")
+    assert found["rows"] == 40
+    assert found["width"] > 0
+    with pytest.raises(SystemExit):
+        main(["predict", "out", "--json"])
+    assert "give --data FILE" in capsys.readouterr().err
+
+
+def test_the_doctor_names_what_differs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    committed = json.loads(Path("reports/probe.json").read_text())["operations"]
+    changed = probe.Probe({**committed, "gelu": "0"}, "0")
+    monkeypatch.setattr(probe, "run_probe", lambda: changed)
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor", "--json"])
+    assert caught.value.code == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["different"] == ["gelu"]
+    assert found["operations"] == len(committed)
+    assert found["fingerprint"]["device"] == "cpu"
