@@ -52,7 +52,7 @@ def list_constituents(symbols: Sequence[str]) -> list[Constituent]:
     """Return the constituents of a tree in the order in which they close.
 
     Raises:
-        TreeError: the symbols are no tree with one root, or a constituent has no token.
+        TreeError: the symbols do not form a tree with one root, or a constituent has no token.
     """
     found: list[Constituent] = []
     opened: list[tuple[str, int]] = []
