@@ -18,7 +18,8 @@ from reglue_runtime.tree import TreeError, is_tree, list_constituents, list_leav
 def count_brackets(target: Sequence[str], prediction: Sequence[str]) -> tuple[int, int, int]:
     """Return how many constituents both trees, the predicted and the right tree have.
 
-    A constituent counts with its label, first and last token; symbols that do not form a tree have none.
+    A constituent counts with its label, first and last token. Symbols that do not form a tree have
+    none.
     """
     right, found = (_list_brackets(symbols) for symbols in (target, prediction))
     return (right & found).total(), found.total(), right.total()
