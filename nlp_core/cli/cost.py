@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="first copy the costs of the measured seeds from runs/ to results/cost/TABLE.json, and "
-        "write the report",
+        help="first copy the costs of the measured seeds from runs/ to results/cost/TABLE.json, "
+        "and write the report",
     )
 
 
