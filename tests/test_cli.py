@@ -192,7 +192,8 @@ def test_an_unknown_command_gets_the_nearest_one(
         main(["sho"])
     assert caught.value.code == 2
     message = capsys.readouterr().err
-    assert message == "error: reglue: unknown command 'sho'. Did you mean 'show'?\n"
+    said = "error: reglue: unknown command 'sho'. Did you mean 'show'? See docs/command-line.md.\n"
+    assert message == said
 
 
 def test_only_the_command_that_is_asked_for_is_imported() -> None:

@@ -51,7 +51,8 @@ def test_user_error_is_one_paragraph_and_exit_2(
     with pytest.raises(SystemExit) as stopped:
         run_stage(fail, parser())
     assert stopped.value.code == 2
-    assert capsys.readouterr().err == "error: sources/cola.yaml: no 'members'. Add them.\n"
+    see = "See docs/command-line.md#train-on-your-own-data.\n"
+    assert capsys.readouterr().err == f"error: sources/cola.yaml: no 'members'. Add them. {see}"
 
 
 def test_interrupt_is_exit_130(
@@ -122,4 +123,4 @@ def test_process_writes_no_traceback_and_nothing_to_standard_output(tmp_path: Pa
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: params.yaml: unknown key 'lr2'.\n"
+    assert done.stderr == "error: params.yaml: unknown key 'lr2'. See docs/params.md.\n"

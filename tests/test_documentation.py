@@ -99,7 +99,7 @@ def test_one_block_is_shown_with_all_there_is(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["blocks", "bilstn"], "error: unknown block 'bilstn'. Did you mean 'bilstm'?\n"),
+        (["blocks", "bilstn"], "error: unknown block 'bilstn'. Did you mean 'bilstm'? See "),
         (["heads", "crf"], "error: unknown head 'crf'."),
     ],
 )

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="first take over what runs/ has of the measured seeds into results/cost/TABLE.json, "
+        help="first copy the costs of the measured seeds from runs/ to results/cost/TABLE.json, "
         "and write the report",
     )
 

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def make_plan(table: str, params: Params, root: Path, *, cores: int) -> Forecast:
-    """Return what building a table would do with stages side by side on `cores` cores."""
+    """Return the stages that building a table would run, at most `cores` at a time."""
     from nlp_core import dag  # seconds of DVC
 
     places = Places(root / "data", os.environ.get("REGLUE_MIRROR"))

@@ -203,7 +203,7 @@ def cut_text(
         short_prob: probability of a window of a random shorter length.
 
     Raises:
-        DataError: the documents give no window.
+        DataError: the documents are too short for a window.
     """
     generator = np.random.default_rng(seed)
     if pairs is None:

@@ -88,7 +88,7 @@ def load_model(
     Args:
         folder: of a seed of a finished cell.
         plan: of the model file that the cell was trained with.
-        kinds: kind of each task; the one task of a model whose heads name none is None.
+        kinds: kind of each task, by name; None is the task of a model whose heads name no task.
         init: folder of the vectors it started from.
 
     Raises:

@@ -29,7 +29,7 @@ from nlp_core.objectives.divergence import kl
 
 @dataclass(frozen=True)
 class Matching:
-    """The encoder of a teacher, in evaluation mode, and what the student's learns from it.
+    """A teacher's encoder, in evaluation mode, and the layers that the student learns from it.
 
     It is not a module, so that the teacher's weights are not among those of the student.
     """
