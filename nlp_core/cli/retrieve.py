@@ -15,7 +15,7 @@ from nlp_core.cli.output import show_log
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing
 from nlp_core.prediction.file_prediction import DIGITS, refuse_taken
-from nlp_core.prediction.passage_index import Found, PassageIndex, read_texts
+from nlp_core.prediction.passage_index import FoundPassage, PassageIndex, read_texts
 
 GROUP = "train on your own file"
 PLACE = 7
@@ -85,6 +85,6 @@ def _write(
     return rows
 
 
-def _describe(found: Found) -> dict[str, object]:
+def _describe(found: FoundPassage) -> dict[str, object]:
     score = float(f"{found.score:.{DIGITS}g}")
     return {"rank": found.rank, "score": score, "passage": found.cells}

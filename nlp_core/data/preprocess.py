@@ -22,7 +22,6 @@ from nlp_core.data.source import read_members
 from nlp_core.data.split_column import list_openers
 from nlp_core.data.tagging_scheme import list_tags
 from nlp_core.data.token_pool import prepare_tokenizer
-from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.word_vectors import read_glove, read_piece_vectors, write_table
 from nlp_core.errors import DataError
 from nlp_core.files import MANIFEST, digest_file, replacing_folder, write_json
@@ -148,9 +147,10 @@ def _check_rows(task: TaskConfig, name: str, rows: Rows, path: Path) -> None:
         for row in rows:
             if isinstance(row, Example):
                 _check_label(row, task, path)
+    tokenize = prepare_tokenizer(task.tokens, [], 1)
     for row in rows:
         if isinstance(row, Example) and row.extras:
-            _check_extras(row, TOKENIZERS.get(task.tokens)(row.text_a), path)
+            _check_extras(row, tokenize(row.text_a), path)
 
 
 def _fit_for_training(train: _Split, task: TaskConfig) -> _Split:

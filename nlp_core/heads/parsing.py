@@ -20,7 +20,7 @@ from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch, 
 from nlp_core.heads.grammar import Constraint, Derivation, Grammar, trace
 from nlp_core.heads.pointer import PointerDecoder
 from nlp_core.heads.rnng import Composition, Part, TreeNetwork, TreeScorer
-from nlp_core.heads.search import STAY, Found, search
+from nlp_core.heads.search import STAY, BestChoices, search
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT
 
 Parts = Annotated[list[Part], Field(min_length=1)]
@@ -69,7 +69,9 @@ class WritingHead(Head):
         """Return the log probability of each right step, 0 at padding, [B, S]."""
 
     @abstractmethod
-    def find(self, parts: Sequence[Tensor], mask_BT: Tensor, batch: Sequence[Tensor]) -> Found:
+    def find(
+        self, parts: Sequence[Tensor], mask_BT: Tensor, batch: Sequence[Tensor]
+    ) -> BestChoices:
         """Return the best answers; `parts` are the inputs of the experts."""
 
     def write(
@@ -204,7 +206,9 @@ class ParsingHead(WritingHead):
             self.grammar.learn(trace(target_BS).edges)
         return self.write(x_BTD, mask_BT, (target_BS,), right=True)
 
-    def find(self, parts: Sequence[Tensor], mask_BT: Tensor, batch: Sequence[Tensor]) -> Found:
+    def find(
+        self, parts: Sequence[Tensor], mask_BT: Tensor, batch: Sequence[Tensor]
+    ) -> BestChoices:
         mask_RT = mask_BT.repeat_interleave(self.beam, 0)
         max_steps = self.grammar.count_steps(int(count_tokens(mask_BT).max()))
         scorers = [

@@ -28,7 +28,7 @@ class Writer(Protocol):
         """Let each row go on from another one of its example, by a choice or STAY."""
 
 
-class Found(NamedTuple):
+class BestChoices(NamedTuple):
     """The best hypothesis of each example.
 
     Attributes:
@@ -41,7 +41,9 @@ class Found(NamedTuple):
 
 
 @torch.no_grad()
-def search(writer: Writer, *, batch: int, beam: int, max_steps: int, penalty: float = 0.0) -> Found:
+def search(
+    writer: Writer, *, batch: int, beam: int, max_steps: int, penalty: float = 0.0
+) -> BestChoices:
     """Return the likeliest answers that a beam search finds.
 
     Args:
@@ -79,4 +81,4 @@ def search(writer: Writer, *, batch: int, beam: int, max_steps: int, penalty: fl
     rank_BK = rank_BK.masked_fill(~done_BK & done_BK.any(1, keepdim=True), -torch.inf)
     best_B = rank_BK.argmax(1)
     rows_B = best_B + first_B1.squeeze(1)
-    return Found(written_RS[rows_B], total_BK.gather(1, best_B.unsqueeze(1)).squeeze(1))
+    return BestChoices(written_RS[rows_B], total_BK.gather(1, best_B.unsqueeze(1)).squeeze(1))

@@ -33,7 +33,7 @@ BREADTH = 128
 SCHEMA = pa.schema([("line", pa.int64()), ("text", pa.string()), ("cells", pa.string())])
 
 
-class Found(NamedTuple):
+class FoundPassage(NamedTuple):
     """A passage found for a query.
 
     Attributes:
@@ -184,7 +184,7 @@ class PassageIndex:
     def __len__(self) -> int:
         return int(self._index.ntotal)
 
-    def search(self, queries: Sequence[str], number: int) -> list[list[Found]]:
+    def search(self, queries: Sequence[str], number: int) -> list[list[FoundPassage]]:
         """Return for each query the most similar passages, the best first.
 
         Args:
@@ -199,7 +199,7 @@ class PassageIndex:
             rows = self._passages.take(np.array([place for _, place in pairs], np.int64))
             found.append(
                 [
-                    Found(rank, score, row["line"], row["text"], json.loads(row["cells"]))
+                    FoundPassage(rank, score, row["line"], row["text"], json.loads(row["cells"]))
                     for rank, ((score, _), row) in enumerate(
                         zip(pairs, rows.to_pylist(), strict=True), start=1
                     )
