@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH := torch==2.13.0+cpu
 JOBS ?= 2
-TABLES := $(basename $(notdir $(wildcard results/*.json)))
+TABLES := $(basename $(notdir $(wildcard grid/*.yaml)))
 SHORT_CELLS := wikiqa/cnn conll2003/wcnn glue/wnli_bilstm mtdnn/rte_minilm
 PORT ?= 5000
 BIN := .venv/bin

@@ -40,7 +40,7 @@ class Section(NamedTuple):
 
 def write_report(table: str, root: Path) -> None:
     """Write the markdown and the figure of a table, in sections by the sort of its cells."""
-    comparison = read_comparison(table, root)
+    comparison = read_comparison(table, root, allow_missing=True)
     params = read_params(root / "params.yaml")
     cells = comparison.results.cells
     parts = list(_list_sections(comparison, params))
