@@ -13,6 +13,7 @@ from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.readers.lines import Line, read_lines
 from nlp_core.data.word_vectors import read_glove
 from nlp_core.errors import DataError
+from nlp_core.kinds import INTENT_SLOTS
 
 HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 
@@ -27,7 +28,7 @@ def make_task(labels: list[str] | None = None, **split: Any) -> ReadTask:  # Any
     """Return what readers ask of a task, with equal splits."""
     splits = {name: SplitConfig(file="a.txt", rows=1, **split) for name in ("train", "dev", "test")}
     task = {"labels": labels or [], "slots": ["LOC", "PER"], "scheme": "BIOES", "splits": splits}
-    return cast(ReadTask, SimpleNamespace(**task))
+    return cast(ReadTask, SimpleNamespace(kind=INTENT_SLOTS, **task))
 
 
 def read_tsv(
