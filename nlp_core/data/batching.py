@@ -114,6 +114,12 @@ def order_training_batches(
     return batches
 
 
+def split_groups(group: np.ndarray) -> list[np.ndarray]:
+    """Return the rows of each group, in the order of the groups' numbers."""
+    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
+    return np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
+
+
 def order_training_groups(
     group: np.ndarray,
     lengths: np.ndarray,
@@ -129,8 +135,7 @@ def order_training_groups(
     The groups are ordered like examples in `order_training_batches`, with the length of their
     longest example. Rows with equal numbers in `group` [N] need not be neighbors.
     """
-    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
-    members = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
+    members = split_groups(group)
     batches = order_training_batches(
         np.array([lengths[rows].max() for rows in members]),
         batch_size=batch_size,
@@ -138,7 +143,7 @@ def order_training_groups(
         seed=seed,
         epoch=epoch,
         most_tokens=most_tokens,
-        sizes=counts,
+        sizes=np.array([len(rows) for rows in members]),
     )
     return [np.concatenate([members[idx] for idx in batch]) for batch in batches]
 

@@ -17,6 +17,7 @@ from nlp_core.data.batching import (
     draw_bootstrap,
     order_training_batches,
     order_training_groups,
+    split_groups,
 )
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
@@ -210,8 +211,7 @@ def _draw(item: TaskRun, seed: int, stream: int) -> _Resample:
     if item.group is None:
         rows = draw_bootstrap(len(item.train.split), seed=seed, stream=stream)
         return _Resample(rows, np.arange(len(rows)))
-    _, place, counts = np.unique(item.group, return_inverse=True, return_counts=True)
-    members = np.split(np.argsort(place, kind="stable"), np.cumsum(counts)[:-1])
+    members = split_groups(item.group)
     drawn = [members[idx] for idx in draw_bootstrap(len(members), seed=seed, stream=stream)]
     return _Resample(np.concatenate(drawn), np.repeat(np.arange(len(drawn)), [*map(len, drawn)]))
 
