@@ -1,4 +1,8 @@
-"""A Slurm cluster of two nodes on this machine, in network namespaces of its own."""
+"""A Slurm cluster of two nodes on this machine, in network namespaces of its own.
+
+The nodes state processors and memory that this machine may lack (`config_overrides`), so that a job
+never waits for more than it has.
+"""
 
 import os
 import shutil
@@ -37,6 +41,7 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
 SlurmdTimeout=10
+SlurmdParameters=config_overrides
 MinJobAge=300
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
@@ -44,8 +49,8 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
-NodeName=node1 NodeAddr={node1} CPUs=2 RealMemory={memory} State=UNKNOWN
-NodeName=node2 NodeAddr={node2} CPUs=2 RealMemory={memory} State=UNKNOWN
+NodeName=node1 NodeAddr={node1} CPUs=2 RealMemory=16000 State=UNKNOWN
+NodeName=node2 NodeAddr={node2} CPUs=2 RealMemory=16000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -76,6 +81,10 @@ class Cluster:
             self.wrap(*command), capture_output=True, text=True, check=True
         ).stdout
 
+    def describe(self) -> str:
+        """Return the state of nodes and jobs, for a message."""
+        return self.ask("sinfo", "-N", "-l") + self.ask("squeue", "-o", "%i %T %N %r")
+
     def find_busy_node(self) -> str | None:
         """Return a node that runs a job."""
         busy = self.ask("squeue", "--noheader", "--states=RUNNING", "--format=%N").split()
@@ -92,14 +101,12 @@ class Cluster:
 def run_cluster(folder: Path) -> Iterator[Cluster]:
     """Start munge, a controller and two nodes; end them and their namespaces afterwards."""
     cluster = Cluster(folder)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     (folder / "state").mkdir()
     (folder / "slurm.conf").write_text(
         CONFIG.format(
             folder=folder,
             host=socket.gethostname(),
             controller=CONTROLLER,
-            memory=memory - 1000,
             **NODES,
         )
     )

@@ -369,7 +369,7 @@ def test_predict_never_waits_for_an_input_that_is_no_terminal(
     with open("/dev/null") as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
         message = fail(capsys, "predict", str(trained / "out"))
-    assert "no terminal" in message
+    assert "not a terminal" in message
     assert "--data" in message
 
 

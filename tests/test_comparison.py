@@ -111,7 +111,7 @@ def test_both_ways_of_choosing_the_epoch_have_a_verdict(root: Path) -> None:
 def test_what_is_not_run_says_why(root: Path) -> None:
     comparison = read_comparison("trial", root)
     assert find(comparison, "Delta", "AUC").verdict.text == "not run [time]"
-    assert find(comparison, "Epsilon", "AUC").verdict.text.startswith("not run: no experiment")
+    assert find(comparison, "Epsilon", "AUC").verdict.text == "not run: that cell is not measured"
     assert find(comparison, "Reference", "AUC").verdict.outcome == "reference"
 
 

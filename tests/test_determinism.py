@@ -85,7 +85,10 @@ def test_slurm_writes_the_same_files_although_a_node_dies(by_dvc: Project, tmp_p
 
 def await_training(project: Project, cluster: Cluster, run: subprocess.Popen[bytes]) -> str:
     """Return a node that runs a job, as soon as a cell is in training."""
+    deadline = time.monotonic() + 600
     while run.poll() is None:
+        if time.monotonic() > deadline:
+            pytest.fail(f"no cell was in training after 600 s:\n{cluster.describe()}")
         node = cluster.find_busy_node()
         if node and list((project.root / "artifacts/cells").glob(f"{TABLE}/*/*")):
             return node

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fabricated import make_project, make_published
 
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import ConfigError
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.figure import draw_figure, split_panels
@@ -130,10 +130,13 @@ def test_a_long_title_wraps_beside_long_names(root: Path) -> None:
     assert max(map(len, found)) < 30
 
 
-def test_missing_files_say_what_to_run(root: Path) -> None:
+def test_a_table_without_results_is_not_run(root: Path) -> None:
     (root / "results" / "trial.json").unlink()
-    with pytest.raises(DataError, match=r"run `dvc repro evaluate@trial`"):
-        write_report("trial", root)
+    write_report("trial", root)
+    assert "not run: that cell is not measured" in (root / "reports/trial.md").read_text()
+
+
+def test_an_unknown_table_is_an_error(root: Path) -> None:
     (root / "reports" / "published" / "trial.yaml").unlink()
     with pytest.raises(ConfigError, match="no such file"):
         write_report("trial", root)

@@ -32,7 +32,8 @@ def _list_brackets(symbols: Sequence[str]) -> Counter[object]:
         return Counter()
 
 
-def _pair(predictions: Predictions) -> list[tuple[list[str], list[str]]]:
+def pair_trees(predictions: Predictions) -> list[tuple[list[str], list[str]]]:
+    """Return the right and the predicted symbols of each sentence."""
     answers = (cast(Sequence[Sequence[str]], predictions.target), predictions.prediction)
     target, prediction = ([list(cast(Sequence[str], row)) for row in rows] for rows in answers)
     return list(zip(target, prediction, strict=True))
@@ -40,19 +41,23 @@ def _pair(predictions: Predictions) -> list[tuple[list[str], list[str]]]:
 
 @register("exact_match", "parsing")
 def measure_exact_match(predictions: Predictions) -> float:
-    return float(np.mean([target == found for target, found in _pair(predictions)]))
+    return float(np.mean([target == found for target, found in pair_trees(predictions)]))
 
 
 @register("validity", "parsing")
 def measure_validity(predictions: Predictions) -> float:
     """Return the share of predictions that are trees over the tokens of their sentences."""
-    pairs = _pair(predictions)
-    return float(np.mean([is_tree(found, list_leaves(target)) for target, found in pairs]))
+    return float(np.mean([is_valid_tree(*pair) for pair in pair_trees(predictions)]))
+
+
+def is_valid_tree(target: Sequence[str], prediction: Sequence[str]) -> bool:
+    """Return whether the prediction is a tree over the tokens of the right one."""
+    return is_tree(prediction, list_leaves(target))
 
 
 def measure_brackets(score: str, predictions: Predictions) -> float:
     """Return precision, recall or F1 of constituents."""
-    counts = [count_brackets(*pair) for pair in _pair(predictions)]
+    counts = [count_brackets(*pair) for pair in pair_trees(predictions)]
     hits, found, right = (sum(column) for column in zip(*counts, strict=True))
     divisor = {"precision": found, "recall": right, "f1": (found + right) / 2}[score]
     return hits / divisor if divisor else 0.0

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
 
-from nlp_core.kinds import KINDS, TAGS
+from nlp_core.kinds import KINDS, TAGS, Kind
 from nlp_core.metrics import Predictions
+from nlp_core.metrics.parsing import count_brackets, is_valid_tree, pair_trees
 from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
 from nlp_core.metrics.retrieval import score_queries
 
@@ -112,7 +113,7 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
             return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
-    found = (TAG_SUMMANDS if KINDS.get(kind).has_tags else SUMMANDS).get(metric)
+    found = _choose_summands(KINDS.get(kind)).get(metric)
     if found is None:
         return None
     list_summands, combine = found
@@ -212,6 +213,14 @@ def _read_tags(answer: object) -> tuple[str, ...]:
     return tuple(answer[TAGS] if isinstance(answer, dict) else answer)  # type: ignore[arg-type]
 
 
+def _list_brackets(run: Predictions) -> list[list[float]]:
+    return [[float(count) for count in count_brackets(*pair)] for pair in pair_trees(run)]
+
+
+def _list_valid_trees(run: Predictions) -> list[list[float]]:
+    return [[float(is_valid_tree(*pair)), 1.0] for pair in pair_trees(run)]
+
+
 def _list_intents(run: Predictions) -> list[list[float]]:
     pairs = zip(run.target, run.prediction, strict=True)
     return [[float(right["label"] == found["label"]), 1.0] for right, found in pairs]  # type: ignore[index]
@@ -230,3 +239,14 @@ TAG_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
     "intent_accuracy": (_list_intents, _mean),
     "frame_accuracy": (_list_hits, _mean),
 }
+TREE_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
+    "exact_match": (_list_hits, _mean),
+    "bracket_f1": (_list_brackets, _f1),
+    "validity": (_list_valid_trees, _mean),
+}
+
+
+def _choose_summands(kind: Kind) -> dict[str, tuple[Summands, Combine]]:
+    if kind.has_tree:
+        return TREE_SUMMANDS
+    return TAG_SUMMANDS if kind.has_tags else SUMMANDS
