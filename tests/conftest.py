@@ -4,7 +4,9 @@ import nlp_core  # isort: skip  # noqa: F401  # pins the instruction set before 
 
 import logging
 import os
+import platform
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,14 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_SECONDS = 60
 
 install_import_hook(["nlp_core.blocks", "nlp_core.heads"], "beartype.beartype")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        return
+    for item in items:
+        if item.get_closest_marker("linux"):
+            item.add_marker(pytest.mark.skip(reason="needs Linux on an x86-64 processor"))
 
 
 @pytest.fixture

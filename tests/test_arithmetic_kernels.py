@@ -15,6 +15,8 @@ from nlp_core import arithmetic
 
 arithmetic.install()
 
+pytestmark = pytest.mark.linux
+
 FLOATS = [torch.float32, torch.float64]
 # one unit in the last place: exp, tanh, log and sqrt are rounded once in float32; in float64 they
 # and SciPy's functions may be off by a few

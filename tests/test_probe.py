@@ -9,6 +9,8 @@ import torch
 
 from nlp_core import probe
 
+pytestmark = pytest.mark.linux
+
 
 def test_two_processes_have_the_same_probe_within_the_time_of_its_bar() -> None:
     command = (

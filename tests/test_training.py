@@ -1,6 +1,5 @@
 """The loop, its checkpoints and the cell: what is kept, what is repeated, what comes out."""
 
-import fcntl
 import json
 import shutil
 from collections.abc import Callable
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from filelock import FileLock
 from pydantic import ValidationError
 
 from nlp_core.config.params import ExperimentConfig, Params
@@ -420,10 +420,8 @@ def test_work_folder_in_use_is_refused(project: Path) -> None:
     cell = make_cell(project, "classification")
     work = project / "artifacts/work/sample/tiny" / cell.key[:16]
     work.mkdir(parents=True)
-    with (work / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(TrainingError, match="another process trains this cell"):
-            train_cell(cell)
+    with FileLock(work / "lock"), pytest.raises(TrainingError, match="another process trains"):
+        train_cell(cell)
     assert not (project / "artifacts/cells").exists()
 
 

@@ -3,7 +3,6 @@
 MLflow takes seconds to import, so it is imported when a store is opened.
 """
 
-import fcntl
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import yaml
+from filelock import FileLock
 
 from nlp_core.config.params import GRID, read_params
 from nlp_core.files import digest_file, digest_json
@@ -179,8 +179,7 @@ def open_store(database: Path) -> Iterator[Store]:
     from mlflow.db import upgrade
 
     uri = f"sqlite:///{database}"
-    with database.with_name(f"{database.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(database.with_name(f"{database.name}.lock")):
         upgrade.main(args=[uri], standalone_mode=False)
         yield Store(MlflowClient(tracking_uri=uri))
 

@@ -1,9 +1,7 @@
 """What surrounds a training: a locked work folder and a note of its time and memory."""
 
-import fcntl
 import os
 import platform
-import resource
 import socket
 import sys
 import time
@@ -11,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from filelock import FileLock, Timeout
 
 from nlp_core.errors import TrainingError
 from nlp_core.files import write_json
@@ -29,13 +29,13 @@ def locked(work: Path, what: str) -> Iterator[None]:
         TrainingError: another process holds it.
     """
     work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as err:
-            raise TrainingError(
-                f"{work}: another process trains this {what}; wait for it to end, or stop it."
-            ) from err
+    try:
+        held = FileLock(work / "lock", blocking=False).acquire()
+    except Timeout as err:
+        raise TrainingError(
+            f"{work}: another process trains this {what}; wait for it to end, or stop it."
+        ) from err
+    with held:
         yield
 
 
@@ -64,14 +64,12 @@ def write_run_note(path: Path, start: RunStart, *, num_processes: int = 1) -> No
     Args:
         num_processes: how many trained together; time and memory are those of this one.
     """
-    # of the whole process; in bytes only on macOS
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     note = {
         "started": start.time,
         "seconds": time.time() - start.time,
         "cpu_seconds": time.process_time() - start.cpu_seconds,
         "is_resumed": start.is_resumed,
-        "peak_bytes": peak if sys.platform == "darwin" else peak * 1024,
+        "peak_bytes": measure_peak(),
         "processes": num_processes,
         "device": find_device().type,
         "processor": name_processor(),
@@ -80,3 +78,15 @@ def write_run_note(path: Path, start: RunStart, *, num_processes: int = 1) -> No
         "python": platform.python_version(),
     }
     write_json(path, note)
+
+
+def measure_peak() -> int:
+    """Return the most memory that this process has held, in bytes."""
+    if sys.platform == "win32":
+        import psutil
+
+        return psutil.Process().memory_info().peak_wset
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
