@@ -1,4 +1,4 @@
-"""The average of what several models predict, of which a head's decoding then makes a prediction.
+"""Average what several models predict. A head then decodes the average.
 
 Shape letters: B batch, T tokens, L labels.
 """

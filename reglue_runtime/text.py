@@ -75,7 +75,7 @@ def split_unicode_words(text: str) -> list[str]:
 
 
 def locate_unicode_words(text: str) -> list[Offsets]:
-    """Return the offsets of the tokens of `split_unicode_words`; none of an empty text."""
+    """Return the offsets of the tokens of `split_unicode_words`; an empty text has none."""
     return [Offsets(*found.span()) for found in _compile_unicode_word().finditer(text)]
 
 

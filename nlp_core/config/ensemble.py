@@ -98,7 +98,7 @@ class EnsembleConfig(ClosedModel):
         find_cell: Callable[[str, str], SeededCell],
         list_tasks: Callable[[str], list[str]],
     ) -> None:
-        """Raise ValueError unless all members have the seeds and one task in common.
+        """Raise ValueError unless every member has the seeds that it names, and all share one task.
 
         Args:
             find_cell: returns a trained cell of the grid, given a place and its folder.

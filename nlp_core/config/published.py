@@ -128,7 +128,7 @@ class PublishedTable(ClosedModel):
     description: Text
     """A paragraph."""
     measured_over: Literal["seeds", "runs"] | None = "seeds"
-    """What our means and deviations are over; null: each number is measured once."""
+    """What our means and standard deviations are computed over; null: one measurement each."""
     papers: dict[Name, PaperConfig] = Field(default_factory=dict)
     reasons: dict[Name, Text] = Field(default_factory=dict)
     """A sentence each."""

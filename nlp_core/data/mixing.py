@@ -51,7 +51,7 @@ def count_steps(mixing: Mixing | None, sizes: Mapping[str, int]) -> int:
 def draw_batches(
     order: Callable[[int], Batches], number: int, *, epoch: int, epochs: int
 ) -> Batches:
-    """Return `number` batches of a task, from one pass over its split or several.
+    """Return `number` batches of a task, from one or more passes over its split.
 
     Args:
         order: returns the batches of a pass, given its number from 1; no two passes are alike.

@@ -73,7 +73,7 @@ class Average:
             average.lerp_(current[name], 1 - momentum)
 
     def outputs(self, batch: Batch, random_state: Tensor) -> dict[str, Tensor]:
-        """Return the outputs for a batch, with the dropout masks of a pass that began so."""
+        """Return the outputs for a batch, with the dropout masks that this random state gives."""
         self.model.train()
         # no weight here needs a gradient; torch.no_grad would choose other kernels of the LSTM,
         # whose last bits differ from those of the model's own pass

@@ -46,7 +46,7 @@ class TaskSplits(Record):
 
 
 class RunDigests(Record):
-    """Digests of what one seed of a cell gave, to compare a second run with."""
+    """Digests of one seed's weights and predictions, to compare with a second run."""
 
     weights: str | None = None
     """sha256 of the chosen weights; null if the cell was trained before digests were kept."""

@@ -186,7 +186,7 @@ def _render_machines(cells: Mapping[str, CellResult]) -> str:
 def _render_commands(
     table: str, stages: Mapping[str, tuple[str, str]], *, is_timed: bool = False
 ) -> str:
-    """Return the commands that make the table, and each of its cells, again.
+    """Return the commands that regenerate the table and each of its cells.
 
     Args:
         stages: by cell: the stage that makes it, and its folder.

@@ -24,8 +24,8 @@ TENSOR_DIGITS = 4
 def find_device() -> torch.device:
     """Return the device that REGLUE_DEVICE names; the CPU where it names none.
 
-    A table must not depend on what happens to be in the machine, so a GPU is asked for by name. Of
-    several GPUs each process of `accelerate launch` has its own.
+    A table must not depend on the hardware of a machine, so only REGLUE_DEVICE chooses a GPU. Each
+    process of `accelerate launch` has its own GPU.
 
     Raises:
         ConfigError: the name is unknown, or there is no such device.

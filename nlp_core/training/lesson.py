@@ -1,4 +1,4 @@
-"""What a student trains on: the training split of a task, and what its teachers said of it."""
+"""What a student trains on: a task's training split and its teachers' predictions."""
 
 import logging
 from pathlib import Path

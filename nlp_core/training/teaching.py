@@ -1,8 +1,7 @@
 """Let a trained cell predict a task's training texts: a task with soft labels.
 
-A seed's answers are kept in a work folder under a digest of the seed and of the texts, so a killed
-run resumes at its seed, and a retrained seed, or changed texts, are scored again.
-The folder of the taught task appears whole, at the end.
+A work folder keeps a seed's answers under a digest of the seed and of the texts. A killed run
+resumes at its seed. A retrained seed, or changed texts, are scored again. The folder of the taught task appears whole, at the end.
 """
 
 import logging

@@ -134,7 +134,7 @@ class IntentSlots(Choice):
 
 
 class Answer(Form):
-    """The answer of a question; empty where the passage has none."""
+    """The answer to a question; empty if the passage has none."""
 
     answer: str
     first: Annotated[int | None, Field(description="Its first token in the passage, from 0.")]

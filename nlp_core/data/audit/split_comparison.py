@@ -84,8 +84,8 @@ class SplitComparison:
     """The units of one sort in one split, next to those of train.
 
     Attributes:
-        train: what it is compared with; None: the split is train.
-        shared: for each unit the first one of train with a 13-gram of it, or -1; [N].
+        train: the units of train; None: the split is train.
+        shared: for each unit, the first unit of train that shares a 13-gram with it, or -1; [N].
         is_long: whether a unit has a 13-gram, [N].
     """
 

@@ -1,4 +1,4 @@
-"""The natural units of a task's rows: what is compared, which may be several things of a row."""
+"""The units that an audit compares: whole rows, or several parts of a row."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -86,5 +86,5 @@ def parse_json(text: str) -> Any:  # Any: JSON holds anything
         half = err.object[err.start : err.end].encode("ascii", "backslashreplace").decode()
         raise ValueError(f"half a character, {half}, which is not Unicode text") from err
     except RecursionError as err:
-        raise ValueError("lists or objects in one another too deep to be read") from err
+        raise ValueError("lists or objects are nested too deeply") from err
     return value
