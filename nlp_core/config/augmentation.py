@@ -25,7 +25,7 @@ class EdaConfig(ClosedModel):
     insert_prob: Probability = 0.0
     """Of a token, to be followed by a word that follows it elsewhere."""
     swap_prob: Probability = 0.0
-    """Of a token, to change places with another one of the text."""
+    """That a token swaps places with another token of the text."""
     delete_prob: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Of a token, to be left out; a text keeps one at least."""
 

@@ -62,7 +62,7 @@ class TaughtBy(NamedTuple):
 
 @dataclass(frozen=True)
 class SoftLabels:
-    """What the manifest of a taught task says of its soft labels.
+    """The soft labels, as the manifest of a taught task describes them.
 
     Attributes:
         num_labelled: the first texts, which have labels as well.

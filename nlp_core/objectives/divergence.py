@@ -1,4 +1,4 @@
-"""How far two categorical distributions, given as logits, or two values lie apart.
+"""Divergences of two categorical distributions, given as logits, and of two values.
 
 Everything is computed from log-probabilities, and each sum is arranged so that equal inputs give
 exactly 0, with a gradient of exactly 0. A class that a row does not have (a padded place of an

@@ -60,7 +60,7 @@ def encode_alone(featurizer: Featurizer, split: Split, kind: Kind) -> EncodedSpl
 
 
 def ignore(number: float) -> None:
-    """Take a number of predicted examples where no bar shows it."""
+    """Accept the number of predicted examples and show nothing."""
 
 
 @torch.no_grad()

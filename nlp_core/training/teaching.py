@@ -1,7 +1,8 @@
 """Let a trained cell predict a task's training texts: a task with soft labels.
 
 A work folder keeps a seed's answers under a digest of the seed and of the texts. A killed run
-resumes at its seed. A retrained seed, or changed texts, are scored again. The folder of the taught task appears whole, at the end.
+resumes at its seed. A retrained seed, or changed texts, are scored again. The folder of the taught
+task appears whole, at the end.
 """
 
 import logging
