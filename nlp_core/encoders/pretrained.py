@@ -177,8 +177,8 @@ class PretrainedEncoder(Block):
     def count_layers_above(self) -> list[tuple[nn.Parameter, int]]:
         """Return each weight with its depth from the top.
 
-        The depth is 0 above all layers, 1 in the last layer, N in the first of N layers and N + 1 in
-        the embeddings. Layers that share their weights, as in ALBERT, are a ConfigError.
+        The depth is 0 above all layers, 1 in the last layer, N in the first of N layers and N + 1
+        in the embeddings. Layers that share their weights, as in ALBERT, are a ConfigError.
         """
         number, words = self.num_layers, {id(item) for item in self.find_word_table().parameters()}
         found, has_layers = [], False
