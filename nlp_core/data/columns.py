@@ -61,8 +61,8 @@ def write_rows(path: Path, kind: Kind, ids: Sequence[int], rows: Rows, tokenize:
     """Write what a reader of a source returns to a parquet file.
 
     The tokens of a language model begin and end with the boundary `<eos>`: what it reads before the
-    first word, and predicts after the last. For a question, `first` and `last` are the tokens of the
-    passage at the ends of the answer, both null if there is none.
+    first word, and predicts after the last. For a question, `first` and `last` are the tokens of
+    the passage at the ends of the answer, both null if there is none.
 
     Args:
         ids: row number of each row in its official file.
