@@ -23,6 +23,7 @@ from nlp_core.config.base import (
     Whole,
 )
 from nlp_core.config.optimizer import SCHEDULE_FREE, OptimizerConfig, SwaConfig
+from nlp_core.config.pruning import PruningConfig
 from nlp_core.config.schedule import (
     BatchGrowthConfig,
     ConstantSchedule,
@@ -223,6 +224,8 @@ class RecipeConfig(ClosedModel):
     """Weights that are not trained: patterns of their names, such as `encoder` for a layer,
     `encoder.*.layer.[0-5].*` for a part of it and `heads.out`. Their dropout stays on, and their
     batch normalisation keeps its statistics. null: none."""
+    pruning: PruningConfig | None = None
+    """Weights that become zero; null: none."""
     mixing: Mixing | None = None
     """null: there is one task."""
     task_weights: dict[Name, Positive] | None = None
@@ -273,6 +276,11 @@ class RecipeConfig(ClosedModel):
             raise ValueError(
                 f"found {' and '.join(found)}, expected one of them, since each averages the "
                 "weights."
+            )
+        if self.pruning and (found or self.kept_epoch != "last"):
+            raise ValueError(
+                f"found pruning with {found[0] if found else 'the best epoch kept'}, whose weights "
+                "have fewer zeros; set ema_decay and swa to null, and kept_epoch to last."
             )
         return self
 

@@ -32,6 +32,7 @@ from nlp_core.training.optimizer import (
     update_weights,
 )
 from nlp_core.training.processes import Processes
+from nlp_core.training.pruning import prune_weights
 from nlp_core.training.schedule import LearningRate
 from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun, refuse_parts
 
@@ -237,11 +238,9 @@ class Trainer:
 
     def _update(self, name: str) -> None:
         """Move the weights along the gradients of a task."""
-        weight = (self.recipe.task_weights or {}).get(name)
-        if weight is not None:
-            torch._foreach_mul_(
-                [p.grad for p in self.model.parameters() if p.grad is not None], weight
-            )
+        if (weight := (self.recipe.task_weights or {}).get(name)) is not None:
+            slopes = [p.grad for p in self.model.parameters() if p.grad is not None]
+            torch._foreach_mul_(slopes, weight)
         if self.recipe.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         if self.scaler is None:
@@ -249,6 +248,7 @@ class Trainer:
         else:
             self.scaler.step(self.optimizer)
             self.scaler.update()
+        prune_weights(self.model, self.recipe.pruning, (self.progress.step + 1) / self.num_steps)
 
     def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
         """Return this process's parts of a step's batch; a group of candidates stays whole."""
