@@ -18,16 +18,23 @@ OptimizerName = Literal[
     "adafactor",
     "lion",
     "adamw_schedule_free",
+    "rmsprop",
+    "adadelta",
+    "asgd",
+    "rprop",
+    "adabelief",
+    "madgrad",
 ]
-_ADAMS = ("adam", "adamw", "lamb", "radam", "nadam", "adamw_schedule_free")
+_ADAMS = ("adam", "adamw", "lamb", "radam", "nadam", "adamw_schedule_free", "adabelief")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "nesterov": ("sgd",),
-    "eps": (*_ADAMS, "adagrad"),
+    "eps": (*_ADAMS, "adagrad", "rmsprop", "adadelta", "madgrad"),
     "first_decay": (*_ADAMS, "adamax", "lion"),
     "second_decay": (*_ADAMS, "lion"),
     "decoupled": ("radam", "nadam"),
 }
 """The optimisers that have an option; any of them has an option that is not named here."""
+MOMENTA = ("sgd", "rmsprop", "madgrad")
 SCHEDULE_FREE = "adamw_schedule_free"
 
 
@@ -36,10 +43,10 @@ class OptimizerConfig(ClosedModel):
     lr: Positive
     """Highest learning rate of the schedule."""
     momentum: Share = 0.0
-    """Of sgd; the others have none."""
+    """Of sgd, rmsprop and madgrad; the others have none."""
     weight_decay: NonNegative = 0.0
-    """Decay per step, relative to the learning rate for adamw, lamb, lion, adafactor and
-    adamw_schedule_free, else as an L2 term."""
+    """Decay per step, relative to the learning rate for adamw, lamb, lion, adafactor, adabelief and
+    adamw_schedule_free, else as an L2 term. Not of rprop."""
     embedding_lr_scale: Positive = 1.0
     """Factor on the learning rate of word embeddings."""
     encoder_lr_scale: Positive | None = None
@@ -50,13 +57,15 @@ class OptimizerConfig(ClosedModel):
     decayed: Literal["matrices"] | None = None
     """matrices: weight_decay leaves out biases and normalisation weights; null: it has all."""
     eps: Positive | None = None
-    """Added to the root of the mean squared gradient; null: 1e-8, 1e-6 for lamb and 1e-10 for
-    adagrad. Not of sgd, adamax, adafactor and lion."""
+    """Added to the root of the mean squared gradient; null: 1e-8, 1e-6 for lamb, adadelta and
+    madgrad, 1e-10 for adagrad and 1e-16 for adabelief. Not of sgd, adamax, adafactor, lion, asgd
+    and rprop."""
     second_decay: Share | None = None
     """Decay per step of the mean squared gradient; of lion, of the mean gradient that is kept.
     null: 0.999, and 0.99 for lion."""
     first_decay: Share | None = None
-    """Decay per step of the mean gradient; null: 0.9. Not of sgd, adagrad and adafactor."""
+    """Decay per step of the mean gradient; null: 0.9. Not of sgd, adagrad, adafactor, rmsprop,
+    adadelta, asgd, rprop and madgrad."""
     nesterov: Literal[True] | None = None
     """true: sgd looks ahead along its momentum; null: it does not."""
     decoupled: Literal[True] | None = None
@@ -65,8 +74,12 @@ class OptimizerConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_options(self) -> "OptimizerConfig":
-        if self.momentum and self.name != "sgd":
-            raise ValueError(f"found momentum with {self.name}; only sgd has a momentum.")
+        if self.momentum and self.name not in MOMENTA:
+            raise ValueError(
+                f"found momentum with {self.name}; only {_join(MOMENTA)} have a momentum."
+            )
+        if self.weight_decay and self.name == "rprop":
+            raise ValueError("found weight_decay with rprop, which has none; set it to 0.")
         for key, names in OPTIONS.items():
             if getattr(self, key) is not None and self.name not in names:
                 verb = "has" if len(names) == 1 else "have"

@@ -9,13 +9,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.optim import SGD, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, Optimizer, RAdam
+from torch.optim import (
+    ASGD,
+    SGD,
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    NAdam,
+    Optimizer,
+    RAdam,
+    RMSprop,
+    Rprop,
+)
 
 from nlp_core.blocks.embedding import WordEmbedding
-from nlp_core.config.optimizer import OPTIONS, OptimizerConfig, OptimizerName
+from nlp_core.config.optimizer import MOMENTA, OPTIONS, OptimizerConfig, OptimizerName
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.graph import GraphModel
+from nlp_core.training.own_optimizer import AdaBelief, Madgrad
 
 Groups = list[dict[str, Any]]  # Any: weights and their options, as torch has it
 BLOCKS = "blocks."
@@ -61,7 +76,7 @@ def _list_options(config: OptimizerConfig) -> dict[str, Any]:
         )
     if "decoupled" in given:
         given["decoupled_weight_decay"] = given.pop("decoupled")
-    return given | ({"momentum": config.momentum} if config.name == "sgd" else {})
+    return given | ({"momentum": config.momentum} if config.name in MOMENTA else {})
 
 
 def _build_sgd(groups: Groups, *, momentum: float, **options: Any) -> Optimizer:  # Any: of torch
@@ -71,6 +86,11 @@ def _build_sgd(groups: Groups, *, momentum: float, **options: Any) -> Optimizer:
         for parameter in (item for group in sgd.param_groups for item in group["params"]):
             sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return sgd
+
+
+def _build_rprop(groups: Groups, *, lr: float, weight_decay: float) -> Optimizer:
+    assert weight_decay == 0.0, weight_decay
+    return Rprop(groups, lr=lr)
 
 
 def _build_lion(groups: Groups, **options: Any) -> Optimizer:  # Any: of the library
@@ -232,4 +252,10 @@ OPTIMIZERS: Mapping[OptimizerName, Callable[..., Optimizer]] = {
     "adafactor": Adafactor,
     "lion": _build_lion,
     "adamw_schedule_free": _build_schedule_free,
+    "rmsprop": RMSprop,
+    "adadelta": Adadelta,
+    "asgd": ASGD,
+    "rprop": _build_rprop,
+    "adabelief": AdaBelief,
+    "madgrad": Madgrad,
 }
