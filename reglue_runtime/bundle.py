@@ -9,6 +9,7 @@ from reglue_runtime.decoding import Prediction, build_decoding
 from reglue_runtime.example import Given, InputExample, Reader
 from reglue_runtime.featurizing import Arrays, build_sources
 from reglue_runtime.manifest import PROGRAM, BundleError, Manifest, read_manifest
+from reglue_runtime.sizes import check_sizes, pad_inputs
 
 Featurized: TypeAlias = tuple[list[InputExample], Arrays]
 BATCH = 32
@@ -55,8 +56,11 @@ class Session:
 class Bundle:
     """An exported model, ready to predict. See `load`."""
 
-    def __init__(self, folder: Path, manifest: Manifest, graph: Graph) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, graph: Graph, *, sizes: Sequence[int] = ()
+    ) -> None:
         self.manifest = manifest
+        self._sizes = check_sizes(sizes)
         self._reader = Reader(manifest)
         self._sources = build_sources(manifest, folder)
         self._graph = graph
@@ -123,6 +127,7 @@ class Bundle:
         """Predict examples in one run of the graph."""
         examples, arrays = featurized
         scores = self._graph.run(arrays)
+        scores = {name: value[: len(examples)] for name, value in scores.items()}
         scores |= {name: item.compute(scores, examples) for name, item in self._averages.items()}
         first, *others = (
             decoding(scores[name], examples) for name, decoding in self._decodings.items()
@@ -138,7 +143,7 @@ class Bundle:
         arrays: Arrays = {}
         for source in self._sources:
             arrays |= source(examples)
-        return arrays
+        return pad_inputs(arrays, self.manifest.inputs, self._sizes) if self._sizes else arrays
 
 
 def _split(examples: Sequence[InputExample], batch_size: int) -> Iterator[list[InputExample]]:
@@ -165,11 +170,15 @@ def _count_characters(example: InputExample) -> int:
     return sum(len(word) + 1 for words in example.tokens.values() for word in words)
 
 
-def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
+def load(folder: Path | str, *, num_threads: int = 1, sizes: Sequence[int] = ()) -> Bundle:
     """Read a bundle that `reglue export` wrote.
 
+    Args:
+        sizes: numbers of examples, tokens and letters to which the graph's inputs are padded, each
+            to the next one, above the largest to its multiples; none: as long as the longest.
+
     Raises:
-        BundleError: the folder holds no complete bundle, or a torch program.
+        BundleError: the folder holds no complete bundle, or a torch program; a size is below 1.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
@@ -177,4 +186,5 @@ def load(folder: Path | str, *, num_threads: int = 1) -> Bundle:
         raise BundleError(
             f"{folder}: found a program, which only torch runs; export the model as float32."
         )
-    return Bundle(folder, manifest, Session(folder / manifest.graph, num_threads=num_threads))
+    session = Session(folder / manifest.graph, num_threads=num_threads)
+    return Bundle(folder, manifest, session, sizes=sizes)

@@ -58,12 +58,23 @@ def run(options: argparse.Namespace) -> None:
     logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("uvicorn").setLevel("WARNING")
     settings = read_options(options)
-    bundles = load_bundles(options.bundles, settings.threads)
+    bundles = load_bundles(options.bundles, settings.threads, _read_sizes(settings.pad_to))
     with listen(settings) as listener:
         asyncio.run(_serve(bundles, settings, listener))
 
 
-def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
+def _read_sizes(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part]
+    except ValueError as err:
+        raise BundleError(
+            f"--pad-to: found '{text}', expected whole numbers separated by commas, such as 1,8,32."
+        ) from err
+
+
+def load_bundles(
+    given: Sequence[str], threads: int, sizes: Sequence[int] = ()
+) -> dict[str, Bundle]:
     """Return the bundles by name; a folder named float32 or int8 gets the name of its parent."""
     found: dict[str, Bundle] = {}
     for item in given:
@@ -77,7 +88,7 @@ def load_bundles(given: Sequence[str], threads: int) -> dict[str, Bundle]:
                 f"{path}: found a second bundle with the name '{name}'; rename it, such as "
                 f"{name}_{path.name}={path}."
             )
-        found[name] = load(path, num_threads=threads)
+        found[name] = load(path, num_threads=threads, sizes=sizes)
     return found
 
 

@@ -41,6 +41,9 @@ class Settings:
     max_wait_ms: float = _option(
         2.0, "MS", "longest wait for a batch to fill, in milliseconds", 0, 1e6
     )
+    pad_to: str = _option(
+        "", "SIZES", "sizes to which batches and texts are padded, such as 1,8,32; empty for none"
+    )
     timeout: float = _option(
         30.0, "S", "seconds for a request to arrive, else 408, and to be answered, else 503", 0, 1e6
     )
