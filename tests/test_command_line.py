@@ -41,6 +41,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ]
     (folder / "flights.jsonl").write_text("".join(json.dumps(row) + "\n" for row in flights))
     write_queries(folder / "faq.tsv")
+    (folder / "notes.txt").write_text("a good soup\nthe bill was good\nsoup of the day\n" * 9)
     (folder / "small.vec").write_text("2 3\nsoup 1 2 3\nbill 4 5 6\n")
     (folder / "scale.py").write_text(SCALE.format(name="page_scale"))
     data = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nlp_core.cli import main
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.word_piece import learn_from_corpus, learn_word_pieces, read_pieces
 from nlp_core.errors import ConfigError
@@ -52,6 +53,26 @@ def test_learnt_tokenizer_is_the_same_again_and_frames_texts(tmp_path: Path) -> 
     assert found.tokens == ["[CLS]", "cat", "dog", ".", "[SEP]", "ant", "[SEP]"]
     assert found.type_ids == [0, 0, 0, 0, 0, 1, 1]
     assert pieces.ordinary.tolist() == list(range(5, pieces.tokenizer.get_vocab_size()))
+
+
+def test_the_command_learns_a_tokenizer_from_files(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "a.txt").write_text("the cat sat\n" * 50)
+    (place / "b.txt").write_text("The hat sat\n" * 50)
+    command = ["pieces", "--texts", "a.txt", "b.txt", "--vocab-size", "40", "-o", "t.json"]
+    main([*command, "--json"])
+    found = read_pieces((place / "t.json").read_text(), "t").tokenizer
+    assert json.loads(capsys.readouterr().out)["pieces"] == found.get_vocab_size() <= 40
+    assert found.encode("The Cat sat").tokens == ["[CLS]", "the", "cat", "sat", "[SEP]"]
+    main([*command, "--cased", "--force"])
+    cased = read_pieces((place / "t.json").read_text(), "t").tokenizer
+    assert cased.encode("The cat").tokens == ["[CLS]", "The", "cat", "[SEP]"]
+    capsys.readouterr()
+    for change, message in (([], "use --force"), (["--texts", "gone.txt"], "no such file")):
+        with pytest.raises(SystemExit):
+            main([*command, *change, *(["--force"] if change else [])])
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("size", [16, 30])

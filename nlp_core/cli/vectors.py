@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.table import Table
 
 from nlp_core.cli.output import open_console, print_json
+from nlp_core.data.readers.records import check_file
 from nlp_core.data.word_vectors import TABLE, convert_vectors, open_table
 from nlp_core.errors import UsageError
 from nlp_core.prediction.vector_evaluation import measure_analogies, measure_similarity
@@ -47,6 +48,8 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("vectors: found nothing to measure; add --similarity or --analogies.")
     if options.max_vectors is not None and options.max_vectors < 1:
         raise UsageError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
+    for path in files.values():
+        check_file(path)
     vectors = open_table(convert_vectors(options.vectors, options.max_vectors), TABLE)
     found = {name: MEASURES[name](path, vectors) for name, path in files.items()}
     if options.json:

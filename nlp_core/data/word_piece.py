@@ -129,12 +129,19 @@ def learn_from_corpus(
     corpus: Corpus, *, vocab_size: int, lowercase: bool, seed: int, where: str
 ) -> str:
     """Return a tokenizer as JSON, learned on random shards of a corpus's training part."""
-    tokenizer = learn_word_pieces(
+    return learn_tokenizer(
         lambda: _read_paragraphs(corpus, seed),
         vocab_size=vocab_size,
         lowercase=lowercase,
         where=where,
     )
+
+
+def learn_tokenizer(
+    texts: Callable[[], Iterable[str]], *, vocab_size: int, lowercase: bool, where: str
+) -> str:
+    """Return a tokenizer that frames texts, as JSON; see `learn_word_pieces`."""
+    tokenizer = learn_word_pieces(texts, vocab_size=vocab_size, lowercase=lowercase, where=where)
     _frame(tokenizer)
     log.info("pretrain tokenizer pieces=%d", tokenizer.get_vocab_size())
     return json.dumps(json.loads(tokenizer.to_str()), sort_keys=True, ensure_ascii=False, indent=2)

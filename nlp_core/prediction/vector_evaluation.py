@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nlp_core.data.readers.lines import read_lines, refuse
+from nlp_core.data.readers.records import check_file
 from nlp_core.data.word_vectors import WordVectors
 from nlp_core.errors import DataError
 from nlp_core.metrics.base import Predictions, measure
@@ -81,8 +82,7 @@ def measure_analogies(path: Path, vectors: WordVectors) -> Measured:
 
 
 def _read_rows(path: Path, size: int) -> Iterator[tuple[int, list[str]]]:
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file; check its name.")
+    check_file(path)
     for line in read_lines(path):
         words = line.text.split()
         if not words or words[0].startswith(SECTION):

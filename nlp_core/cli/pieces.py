@@ -1,0 +1,51 @@
+"""`reglue pieces`: learn a tokenizer of word pieces from files of text.
+
+Examples:
+    reglue pieces --texts notes.txt --vocab-size 8000 -o tokenizer.json
+    reglue pieces --texts a.txt b.txt --vocab-size 30000 --cased -o tokenizer.json
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from nlp_core.cli.output import print_json
+from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.records import check_file
+from nlp_core.data.word_piece import learn_tokenizer, read_pieces
+from nlp_core.errors import UsageError
+from nlp_core.files import write_text
+
+GROUP = "train on your own file"
+PLACE = 9
+HAS_JSON = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--texts", type=Path, nargs="+", required=True, metavar="FILE", help="a text on each line")
+    add("--vocab-size", type=int, required=True, metavar="N", help="most pieces")
+    add("--cased", action="store_true", help="keep capitals and accents")
+    add("-o", "--output", type=Path, required=True, help="tokenizer to write, as JSON")
+    add("--force", action="store_true", help="overwrite the tokenizer")
+
+
+def run(options: argparse.Namespace) -> None:
+    output: Path = options.output
+    if output.exists() and not options.force:
+        raise UsageError(f"{output}: the file exists; name another one, or use --force.")
+    for path in options.texts:
+        check_file(path)
+
+    def read() -> Iterator[str]:
+        return (line.text for path in options.texts for line in read_lines(path))
+
+    learnt = learn_tokenizer(
+        read, vocab_size=options.vocab_size, lowercase=not options.cased, where="pieces"
+    )
+    count = read_pieces(learnt, "pieces").tokenizer.get_vocab_size()
+    write_text(output, learnt)
+    if options.json:
+        print_json({"output": str(output), "pieces": count})
+    else:
+        print(f"{output}: {count} pieces")
