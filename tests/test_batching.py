@@ -1,11 +1,14 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nlp_core.config.recipe import BucketsConfig
 from nlp_core.data.batching import (
     LookedUp,
     Ragged,
     draw_bootstrap,
+    number_buckets,
     order_evaluation_batches,
     order_training_batches,
     order_training_groups,
@@ -144,3 +147,42 @@ def test_bootstrap_draws_with_replacement_by_the_seed() -> None:
     assert 580 < len(np.unique(drawn)) < 690  # 632 expected, with a deviation of 10
     others = [draw_bootstrap(1000, seed=4), draw_bootstrap(1000, seed=3, stream=1)]
     assert all(drawn.tolist() != other.tolist() for other in others)
+
+
+@pytest.mark.parametrize(
+    ("widths", "expected"),
+    [
+        ("equal", [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]),
+        ("linear", [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]),  # 2, 4 and 6 of 12
+        ("exponential", [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]),  # 3.6, 4.0 and 4.4 of 12
+    ],
+)
+def test_buckets_have_their_widths(widths: str, expected: list[int]) -> None:
+    buckets = BucketsConfig.model_validate({"widths": widths, "count": 3})
+    assert number_buckets(np.arange(5, 17), buckets).tolist() == expected
+    assert number_buckets(np.array([4, 4]), buckets).tolist() == [0, 0]
+
+
+@given(lengths_of, st.integers(1, 16), st.integers(1, 5), st.integers(10, 90))
+def test_a_batch_is_of_one_bucket(
+    lengths: np.ndarray, batch_size: int, count: int, most: int
+) -> None:
+    buckets = BucketsConfig(widths="exponential", count=count)
+    batches = [
+        order_training_batches(
+            lengths,
+            batch_size=batch_size,
+            bucket_batches=50,
+            seed=3,
+            epoch=1,
+            most_tokens=most,
+            buckets=buckets,
+        )
+        for _ in range(2)
+    ]
+    assert [rows.tolist() for rows in batches[0]] == [rows.tolist() for rows in batches[1]]
+    assert sorted(np.concatenate(batches[0]).tolist()) == list(range(len(lengths)))
+    number = number_buckets(lengths, buckets)
+    for rows in batches[0]:
+        assert len(set(number[rows].tolist())) == 1
+        assert len(rows) == 1 or lengths[rows].max() * len(rows) <= most

@@ -180,6 +180,15 @@ Precision = Literal["bfloat16", "float16"]
 Frozen = Annotated[list[Text], Field(min_length=1), Distinct]
 
 
+class BucketsConfig(ClosedModel):
+    """Buckets that divide the range of lengths; a batch has examples of one bucket."""
+
+    widths: Literal["equal", "linear", "exponential"]
+    """How wide the buckets are, shortest texts first: all the same, 1 to 2 to 3 ..., or each 1.1
+    times as wide as the one before."""
+    count: Count
+
+
 class RecipeConfig(ClosedModel):
     source: str
     """Where the values come from: the paper, or tuned by us on the development split."""
@@ -208,6 +217,8 @@ class RecipeConfig(ClosedModel):
     null: on the split itself."""
     bucket_batches: Whole = 50
     """Batches whose examples are sorted by length together; 0: a plain shuffle."""
+    buckets: BucketsConfig | None = None
+    """Buckets of lengths, in place of bucket_batches; null: bucket_batches counts."""
     batch_tokens: Count | None = None
     """Most tokens of a step, padding included; batch_size is then the most examples. A longer
     example is a batch of its own. null: no limit."""

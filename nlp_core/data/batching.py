@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nlp_core.config.recipe import BucketsConfig
+
 
 @dataclass(frozen=True)
 class Ragged:
@@ -85,6 +87,7 @@ def order_training_batches(
     epoch: int,
     most_tokens: int | None = None,
     sizes: np.ndarray | None = None,
+    buckets: BucketsConfig | None = None,
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each an array of row numbers.
 
@@ -95,6 +98,7 @@ def order_training_batches(
     Args:
         most_tokens: of a batch, padding included, unless one row has more; None: no limit.
         sizes: how many examples of its length a row stands for; None: one each.
+        buckets: of lengths, from one of which a batch is, in place of pools; None: there are none.
     """
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
@@ -105,13 +109,29 @@ def order_training_batches(
             return _cut(rows, batch_size)
         return _cut_by_tokens(rows, lengths, sizes, batch_size, most_tokens)
 
-    if not bucket_batches:
-        return list(cut(order))
     batches: list[np.ndarray] = []
-    for pool in _cut(order, batch_size * bucket_batches):
-        batches += cut(pool[np.argsort(lengths[pool], kind="stable")])
+    if buckets is not None:
+        number = number_buckets(lengths, buckets)
+        for idx in range(buckets.count):
+            batches += cut(order[number[order] == idx])
+    elif not bucket_batches:
+        return list(cut(order))
+    else:
+        for pool in _cut(order, batch_size * bucket_batches):
+            batches += cut(pool[np.argsort(lengths[pool], kind="stable")])
     generator.shuffle(batches)
     return batches
+
+
+def number_buckets(lengths: np.ndarray, buckets: BucketsConfig) -> np.ndarray:
+    """Return the bucket of each length, from 0 for the shortest, [N]."""
+    idx = np.arange(buckets.count)
+    widths = {"equal": np.ones(buckets.count), "linear": idx + 1.0, "exponential": 1.1**idx}
+    ends = np.cumsum(widths[buckets.widths])
+    low, high = lengths.min(), lengths.max()
+    bounds = low + (high - low + 1) * ends / ends[-1]
+    number: np.ndarray = np.searchsorted(bounds[:-1], lengths, side="right")
+    return number
 
 
 def split_groups(group: np.ndarray) -> list[np.ndarray]:
@@ -129,6 +149,7 @@ def order_training_groups(
     seed: int,
     epoch: int,
     most_tokens: int | None = None,
+    buckets: BucketsConfig | None = None,
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each of `batch_size` whole groups.
 
@@ -144,6 +165,7 @@ def order_training_groups(
         epoch=epoch,
         most_tokens=most_tokens,
         sizes=np.array([len(rows) for rows in members]),
+        buckets=buckets,
     )
     return [np.concatenate([members[idx] for idx in batch]) for batch in batches]
 

@@ -157,6 +157,7 @@ class BatchOrder:
             seed=self.seed,
             epoch=number or epoch,
             most_tokens=self.recipe.batch_tokens,
+            buckets=self.recipe.buckets,
         )
         return batches if drawn is None else [drawn.rows[batch] for batch in batches]
 
