@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from jaxtyping import install_import_hook
 ROOT = Path(__file__).resolve().parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_SECONDS = 60
+SEED = "REGLUE_TEST_SEED"
 
 install_import_hook(["nlp_core.blocks", "nlp_core.heads"], "beartype.beartype")
 
@@ -27,6 +29,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("linux"):
             item.add_marker(pytest.mark.skip(reason="needs Linux on an x86-64 processor"))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A seed of the test's own; a failure shows it, and REGLUE_TEST_SEED replaces it."""
+    given = os.environ.get(SEED)
+    value = int(given) if given else zlib.crc32(request.node.nodeid.encode())
+    request.node.add_report_section("setup", "seed", f"run it again with {SEED}={value}")
+    return value
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """Several processes that train one model: the same steps as those of one."""
 
 import json
+import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,47 @@ def launch(root: Path, number: int) -> None:
     environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def launch_on_machines(root: Path) -> None:
+    """Train the cell `tiny` on two machines with a process each and a folder that both see."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
+    launcher = [sys.executable, "-m", "accelerate.commands.launch", "--cpu"]
+    launcher += ["--num_machines", "2", "--num_processes", "2", "--mixed_precision", "no"]
+    launcher += ["--main_process_ip", "127.0.0.1", "--main_process_port", str(port)]
+    launcher += ["--dynamo_backend", "no", "--module"]
+    runs = [
+        subprocess.Popen(
+            [*launcher, "--machine_rank", str(rank), "stages.finetune", "tiny"],
+            cwd=root,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    outputs = [run.communicate(timeout=300)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], "\n".join(outputs)
+
+
+@pytest.mark.slow
+def test_two_machines_give_the_result_of_one(project: Path) -> None:
+    write_task(project, "tagging")
+    params = make_params("tagging", make_recipe(batch_size=12), seeds=(1,))
+    (project / "params.yaml").write_text(yaml.safe_dump(params.model_dump(mode="json")))
+    ends = []
+    for train in (partial(launch, number=1), launch_on_machines):
+        train(project)
+        weights = project / "artifacts/cells/sample/tiny/seed-1/model.safetensors"
+        ends.append(load_file(weights))
+        (project / "artifacts").rename(project / f"by-{len(ends)}")
+    torch.testing.assert_close(ends[1], ends[0], rtol=1e-3, atol=1e-4)
+    (note,) = (project / "runs").rglob("seed-1.json")
+    assert json.loads(note.read_text())["processes"] == 2
 
 
 @pytest.mark.slow

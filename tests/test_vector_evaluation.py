@@ -44,9 +44,26 @@ def test_similarity_is_the_correlation_of_ranks() -> None:
 @pytest.mark.parametrize("size", [1, 2, 512])
 def test_analogies_count_the_nearest_other_word(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_evaluation, "QUESTIONS", size)
-    # woman - man + soup is nearest to woman, which is no answer, and then to queen
+    # woman - man + soup is nearest to woman, which is left out, and then to queen
     found = measure_analogies(put(ANALOGIES), VECTORS)
     assert found == Measured(pytest.approx(200 / 3), 3, 4)
+
+
+def test_analogies_are_those_of_a_loop_over_all_words(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    vectors = WordVectors(
+        generator.normal(size=(9, 4)).astype(np.float32), {f"w{row}": row for row in range(9)}
+    )
+    unit = vectors.vectors / np.linalg.norm(vectors.vectors, axis=1, keepdims=True)
+    lines, right = [], 0
+    for _ in range(40):
+        a, b, c, d = generator.choice(9, 4, replace=False).tolist()
+        lines.append(f"w{a} w{b} w{c} w{d}\n")
+        wanted = unit[b] - unit[a] + unit[c]
+        others = [row for row in range(9) if row not in (a, b, c)]
+        right += max(others, key=lambda row: float(wanted @ unit[row])) == d
+    found = measure_analogies(put("".join(lines)), vectors)
+    assert found.score == pytest.approx(100 * right / 40)
 
 
 @pytest.mark.parametrize(

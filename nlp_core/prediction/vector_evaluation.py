@@ -58,7 +58,7 @@ def measure_similarity(path: Path, vectors: WordVectors) -> Measured:
 
 
 def measure_analogies(path: Path, vectors: WordVectors) -> Measured:
-    """Return how often the word nearest to b - a + c is d; a, b and c are no answers.
+    """Return how often the word nearest to b - a + c is d, leaving out a, b and c.
 
     A line has the words a b c d; one that starts with a colon names a section.
 

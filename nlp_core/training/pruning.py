@@ -28,7 +28,7 @@ def prune_weights(model: nn.Module, config: PruningConfig | None, done: float) -
 
 
 def list_matrices(model: nn.Module) -> Iterator[Tensor]:
-    """Yield the trained weights of two axes or more that are no table of vectors, each once."""
+    """Yield the trained weights of two axes or more, except tables of vectors, each once."""
     seen: set[int] = set()
     for module in model.modules():
         if isinstance(module, TABLES):
