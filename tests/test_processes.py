@@ -37,13 +37,13 @@ def launch_on_machines(root: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
-    launcher = [sys.executable, "-m", "accelerate.commands.launch", "--cpu"]
-    launcher += ["--num_machines", "2", "--num_processes", "2", "--mixed_precision", "no"]
-    launcher += ["--main_process_ip", "127.0.0.1", "--main_process_port", str(port)]
-    launcher += ["--dynamo_backend", "no", "--module"]
+    environment["ACCELERATE_USE_CPU"] = "true"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+    launcher += ["--nproc_per_node", "1", "--master_addr", "127.0.0.1"]
+    launcher += ["--master_port", str(port)]
     runs = [
         subprocess.Popen(
-            [*launcher, "--machine_rank", str(rank), "stages.finetune", "tiny"],
+            [*launcher, "--node_rank", str(rank), "--module", "stages.finetune", "tiny"],
             cwd=root,
             env=environment,
             stdout=subprocess.PIPE,
