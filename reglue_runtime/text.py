@@ -101,13 +101,26 @@ def build_rewriter(substitutions: Sequence[Substitution]) -> Callable[[str], lis
     return split
 
 
+FUNCTION_WORDS = (
+    "a an the this that these those and or but nor so if than as of in on at by for from to into "
+    "onto with about over under between through during before after i me my mine we us our ours "
+    "you your yours he him his she her hers it its they them their theirs who whom whose which "
+    "what am is are was were be been being do does did have has had will would shall should can "
+    "could may might must there here then"
+)
+"""English articles, prepositions, conjunctions, pronouns and auxiliaries; negations are kept."""
+_FUNCTION_WORD = re.compile(
+    rf"(?<![\w'\u2019-])(?:{'|'.join(FUNCTION_WORDS.split())})(?![\w'\u2019-])", re.IGNORECASE
+)
+
 STEPS: dict[str, Callable[[str], str]] = {
     "nfc": partial(unicodedata.normalize, "NFC"),
     "nfkc": partial(unicodedata.normalize, "NFKC"),
     "width": lambda text: _WIDE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text),
+    "content": lambda text: _FUNCTION_WORD.sub(" ", text),
 }
-"""What a text goes through before it is split: Unicode composition, compatibility composition, or
-only full-width letters made narrow and half-width katakana made wide."""
+"""What a text goes through before it is split: Unicode composition, compatibility composition,
+only full-width letters made narrow and half-width katakana made wide, or stop words dropped."""
 
 
 def read_steps(name: str) -> tuple[list[str], str]:

@@ -39,6 +39,21 @@ def test_a_model_from_file_to_vectors(place: Path, capsys: pytest.CaptureFixture
     assert "give --data FILE" in capsys.readouterr().err
 
 
+def test_a_new_model_file_takes_changes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tsv(place / "a.tsv", rows=40, header="text\tlabel")
+    new = ["new", "classification", "--train", "a.tsv", "-o", "m.json"]
+    with pytest.raises(SystemExit):
+        main([*new, "--set", "training.epoch=3"])
+    assert "Did you mean 'epochs'" in capsys.readouterr().err
+    assert not Path("m.json").exists()
+    read(capsys, *new, "--set", "training.epochs=3", "--set", "layers.lstm.hidden_dim=8")
+    made = json.loads(Path("m.json").read_text())
+    assert made["training"]["epochs"] == 3
+    assert {"batch_size", "optimizer", "schedule", "patience"} <= set(made["training"])
+    (lstm,) = [layer for layer in made["layers"] if layer["name"] == "lstm"]
+    assert lstm["hidden_dim"] == 8
+
+
 def test_the_doctor_names_what_differs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

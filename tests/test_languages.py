@@ -124,6 +124,9 @@ def test_a_multilingual_encoder_reads_every_script(tmp_path: Path, task: Task) -
         ("width+spaces", "\uff22\uff25\u3000\uff76\uff9e \ufb01n", ["BE", "\u30ac", "\ufb01n"]),
         ("width+words", "isn't\uff01", ["is", "n't", "!"]),
         ("nfc+width+plain_words", "\uff0c", [","]),
+        ("content+spaces", "The plot of it is NOT in-depth, is it", ["plot", "NOT", "in-depth,"]),
+        ("content+words", "That's what they can't do.", ["That", "'s", "ca", "n't", "."]),
+        ("content+spaces", "this is it", ["<empty>"]),
     ],
 )
 def test_steps_normalise_before_a_text_is_split(name: str, text: str, tokens: list[str]) -> None:

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -9,6 +10,7 @@ from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import read_plan
 
 ZOO = Path(__file__).resolve().parent.parent / "zoo"
+SVG = "{http://www.w3.org/2000/svg}"
 FILES = [ZOO / name for name in ("conll2003/ccnn_wlstm_crf.json", "glue/rte_bilstm_attn.json")]
 
 
@@ -85,3 +87,15 @@ def test_a_wrong_model_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
         f"error: {tmp_path / 'none.json'}: there is no such file; check its name. "
         "See docs/params.md.\n"
     )
+
+
+def test_show_draws_every_layer_as_svg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "model.svg"
+    assert run(capsys, "show", str(FILES[1]), "--svg", str(path)) == []
+    root = ElementTree.parse(path).getroot()
+    assert root.tag == f"{SVG}svg"
+    nodes = describe(FILES[1])
+    names = [item.text for item in root.iter(f"{SVG}text") if item.get("class") == "name"]
+    assert sorted(names) == sorted(node.name for node in nodes)
+    assert len([*root.iter(f"{SVG}rect")]) == len(nodes)
+    assert ".shared rect" in str(next(root.iter(f"{SVG}style")).text)

@@ -340,6 +340,21 @@ def test_patience_awaits_no_last_epoch() -> None:
         make_recipe(kept_epoch="last", patience=2)
 
 
+def test_the_gradient_is_clipped_as_a_whole(project: Path) -> None:
+    norms, directions = [], []
+    for most in (None, 1e-3):
+        trainer = make_trainer(make_cell(project, "classification", clip_norm=most), project / "x")
+        (task, rows), *_ = trainer.order.order_epoch(1)
+        trainer.step(task, rows)
+        slopes = [p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None]
+        whole = torch.cat(slopes)
+        norms.append(float(whole.norm()))
+        directions.append(whole / whole.norm())
+    assert norms[0] > 0.01
+    assert norms[1] == pytest.approx(1e-3, rel=1e-3)
+    torch.testing.assert_close(directions[1], directions[0], rtol=1e-3, atol=1e-5)
+
+
 def test_patience_stops_a_run_that_no_longer_gains(project: Path) -> None:
     cell = make_cell(project, "classification", epochs=40, patience=2)
     trainer = make_trainer(cell, project / "x.safetensors")

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from nlp_core.cli.output import open_console, print_json
+from nlp_core.cli.output import add_set, open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
-from nlp_core.config.model import find_line, format_model, parse_model
+from nlp_core.config.model import find_line, format_model, parse_model, set_value
 from nlp_core.data.guess import count_rows, guess_data
 from nlp_core.data.user_task import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--encoder", help=encoders)
     add("-o", "--output", type=Path, required=True, help="model file to write")
     add("--force", action="store_true", help="overwrite the model file")
+    add_set(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -61,6 +62,8 @@ def run(options: argparse.Namespace) -> None:
     init = find_encoder(options.encoder) if options.encoder else None
     encoder = read_size(init) if init else None
     model = build_template(options.template, guess.section, rows, encoder)
+    for assignment in options.set:
+        set_value(model, assignment)
     check_model(parse_model(model, str(output)), str(output), init)
     if options.dev is not None:
         check_form(options.dev, guess.data)

@@ -2,7 +2,7 @@
 
 Examples:
     reglue show zoo/wikiqa/cnn.json
-    reglue show zoo/wikiqa/cnn.json --mermaid
+    reglue show zoo/wikiqa/cnn.json --svg cnn.svg
 """
 
 import argparse
@@ -16,8 +16,10 @@ from rich.text import Text
 
 from nlp_core.cli.output import open_console, print_json
 from nlp_core.config.model import ModelConfig, read_model
+from nlp_core.files import write_text
 from nlp_core.models.description import Node, describe_plan, write_mermaid
 from nlp_core.models.plan import plan_model
+from nlp_core.site.picture import write_picture
 
 LETTERS = "B examples, T tokens, C characters; '-': depends on the data's words or labels."
 GROUP = "look things up"
@@ -29,12 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", metavar="FILE.json", type=Path, help="such as zoo/glue/*.json")
     add("--mermaid", action="store_true", help="print a Mermaid flowchart instead of the table")
+    add("--svg", metavar="FILE.svg", type=Path, help="draw the model instead of printing the table")
 
 
 def run(options: argparse.Namespace) -> None:
     config = read_model(options.model)
     nodes = describe_plan(plan_model(config, where=str(options.model)))
-    if options.mermaid:
+    if options.svg is not None:
+        write_text(options.svg, write_picture(nodes))
+    elif options.mermaid:
         sys.stdout.write(write_mermaid(nodes))
     elif options.json:
         print_json(nodes)

@@ -65,16 +65,22 @@ def read_table(folder: Path, table: str, dim: int) -> WordVectors:
     Raises:
         DataError: the folder has no such table, or its width is not `dim`.
     """
+    found = open_table(folder, table)
+    if found.vectors.shape[1] != dim:
+        raise DataError(
+            f"{folder / table}.safetensors: found vectors of width {found.vectors.shape[1]}, "
+            f"expected {dim}, the 'dim' of the layer; change one of the two."
+        )
+    return found
+
+
+def open_table(folder: Path, table: str) -> WordVectors:
+    """Read one table, whatever its width."""
     path = folder / f"{table}.safetensors"
     if not path.exists():
         tables = [item.stem for item in folder.glob("*.safetensors")]
         raise DataError(f"{folder}: found no vector table '{table}'. {suggest(table, tables)}")
     vectors = load_file(path)["vectors"]
-    if vectors.shape[1] != dim:
-        raise DataError(
-            f"{path}: found vectors of width {vectors.shape[1]}, expected {dim}, the 'dim' of the "
-            "layer; change one of the two."
-        )
     words = (folder / f"{table}.words.txt").read_text(encoding="utf-8").split("\n")
     return WordVectors(vectors, {word: row for row, word in enumerate(words[: len(vectors)])})
 

@@ -24,6 +24,17 @@ NUM_TICKS = 6
 LABEL_HEIGHT = 14.0
 SAME = 1e-9
 
+STYLE = """
+text { font: 12px system-ui, sans-serif; text-anchor: middle; fill: #16181d }
+.name { font-weight: 600 }
+path { fill: none; stroke: #6b7280 }
+rect { fill: #eef0f3; stroke: #6b7280 }
+.layer rect { fill: #eaf2fb; stroke: #2563a8 }
+.head rect { fill: #e6f4ea; stroke: #1e7b3c }
+.shared rect { stroke-dasharray: 4 3 }
+"""
+"""Of a picture that no page styles."""
+
 Points = Sequence[tuple[int, float]]
 
 
@@ -51,6 +62,12 @@ def draw_model(nodes: Sequence[Node]) -> Markup:
         '<svg class="model" viewBox="0 0 {:.0f} {:.0f}" width="{:.0f}" aria-hidden="true">'
     )
     return opening.format(width, height, width) + Markup("\n").join(lines) + Markup("</svg>")
+
+
+def write_picture(nodes: Sequence[Node]) -> str:
+    """Return the graph of a model as a file of its own, which browsers and editors open."""
+    head, _, rest = str(draw_model(nodes)).partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{STYLE}</style>{rest}\n'
 
 
 def _layer(nodes: Sequence[Node]) -> tuple[dict[str, list[str]], list[list[str]]]:

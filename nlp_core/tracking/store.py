@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from nlp_core.config.params import GRID, read_params
 from nlp_core.files import digest_file, digest_json
+from nlp_core.training.board import list_values
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -319,21 +320,8 @@ def _read_history(path: Path) -> list[Point]:
     return [
         Point(name, event.get("step", 0), value)
         for event in map(json.loads, text.splitlines())
-        for name, value in _list_values(event).items()
+        for name, value in list_values(event).items()
     ]
-
-
-def _list_values(event: Plain) -> dict[str, float]:
-    """Return the values of a line of a history, by the names of their curves."""
-    match event["event"]:
-        case "train":
-            return {f"train/{key}": event[key] for key in ("loss", "lr") if key in event}
-        case "validate":
-            place = "/".join(event[key] for key in ("task", "split") if key in event)
-            values = sorted(event["metrics"].items())
-            return {f"validate/{place}/{key}": value for key, value in values}
-        case _:
-            return {}
 
 
 def _list_digests(stage: Plain) -> dict[str, str]:

@@ -24,7 +24,7 @@ def train_cell(cell: Cell, control: RunControl | None = None) -> Path:
     """Train all seeds of a cell and return its folder.
 
     Args:
-        control: time limit and profile.
+        control: time limit, profile and curves.
 
     Raises:
         TrainingError: a loss is not finite, or another process trains this cell.
@@ -69,7 +69,7 @@ def train_seed(
         work: folder of finished seeds and of checkpoints, from which a killed run resumes.
         processes: those that take part in each step; None: those that `accelerate` started.
         notes: folder for the times of the run; None: they are not kept.
-        control: time limit and profile.
+        control: time limit, profile and curves.
     """
     processes = processes or find_processes()
     done = work / cell.name_seed(seed)

@@ -1,8 +1,8 @@
-"""How a command runs a training, which never changes the result: time limit and profile."""
+"""How a command runs a training, which never changes the result: time limit, profile, curves."""
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 from nlp_core.errors import ConfigError
 from nlp_core.files import write_text
+from nlp_core.training.board import Event, check_board, show_events
 
 WAIT, WARM_UP, MEASURED = 2, 3, 20
 """Steps that a profile leaves out, those in which the profiler starts, and those it measures."""
@@ -30,10 +31,12 @@ class RunControl:
         deadline: when training stops at a checkpoint, on the clock of `time.monotonic`; None: it
             runs to its end.
         profile: folder for the timing of some steps; None: they are not timed.
+        board: folder for TensorBoard, with a folder for each seed; None: no curves.
     """
 
     deadline: float | None = None
     profile: Path | None = None
+    board: Path | None = None
 
     @property
     def is_late(self) -> bool:
@@ -54,20 +57,44 @@ def add_control(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help=f"write where the time of {MEASURED} steps goes to FOLDER/{PROFILE}, and a trace",
     )
+    parser.add_argument(
+        "--tensorboard",
+        type=Path,
+        metavar="FOLDER",
+        help="write loss, learning rate and metrics for TensorBoard into FOLDER/seed-N while the "
+        "training runs",
+    )
 
 
 def read_control(arguments: argparse.Namespace) -> RunControl:
     """Return the options of `add_control`; the time limit counts from now.
 
     Raises:
-        ConfigError: the time limit is not a duration.
+        ConfigError: the time limit is not a duration, or a library is missing.
     """
-    minutes = arguments.time_limit
+    minutes, board = arguments.time_limit, arguments.tensorboard
+    if board is not None:
+        check_board()
     if minutes is None:
-        return RunControl(None, arguments.profile)
+        return RunControl(None, arguments.profile, board)
     if not 0 < minutes < float("inf"):
         raise ConfigError(f"--time-limit: found {minutes:g}, expected minutes above 0.")
-    return RunControl(time.monotonic() + 60 * minutes, arguments.profile)
+    return RunControl(time.monotonic() + 60 * minutes, arguments.profile, board)
+
+
+@contextmanager
+def watch_steps(
+    control: RunControl, seed: int, events: Sequence[Event]
+) -> Iterator[Callable[[], None]]:
+    """Yield a function to call after each step: the profile and the curves of a run."""
+    board = None if control.board is None else control.board / f"seed-{seed}"
+    with profile_steps(control.profile) as profiled, show_events(board, events) as write:
+
+        def watch() -> None:
+            profiled()
+            write()
+
+        yield watch
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from nlp_core.objectives.build import build_objective, check_model
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.average import build_average, measure_statistics
 from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
-from nlp_core.training.control import PART, RunControl, profile_steps
+from nlp_core.training.control import PART, RunControl, watch_steps
 from nlp_core.training.determinism import digest_weights
 from nlp_core.training.optimizer import (
     build_optimizer,
@@ -66,7 +66,7 @@ class Trainer:
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
         validate_every: steps from one validation to the next; None: as often as the recipe says.
         processes: those that take part in each step; None: only this one.
-        control: time limit and profile, which change no result.
+        control: time limit, profile and curves, which change no result.
     """
 
     def __init__(
@@ -151,15 +151,15 @@ class Trainer:
         self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():
             self._restore()
-        with profile_steps(self.control.profile) as on_profiled:
+        with watch_steps(self.control, self.seed, self.progress.events) as on_watched:
             while not self._is_over():
-                self._run_epoch(on_step, on_profiled)
+                self._run_epoch(on_step, on_watched)
         if len(self.tasks) > 1:
             log.info("train mixture steps=%s", self.progress.task_steps)
             self._refuse_idle_tasks(self.progress.task_steps)  # patience may have ended the run
         return Trained(self.best_states, self.progress)
 
-    def _run_epoch(self, on_step: Callable[[int], None], on_profiled: Callable[[], None]) -> None:
+    def _run_epoch(self, on_step: Callable[[int], None], on_watched: Callable[[], None]) -> None:
         progress = self.progress
         batches = self.order.order_epoch(progress.epoch)
         share = self.recipe.validations_per_epoch
@@ -172,7 +172,7 @@ class Trainer:
         for idx in range(progress.batch, len(batches)):
             self.step(*batches[idx])
             on_step(progress.step)
-            on_profiled()
+            on_watched()
             progress.batch = idx + 1
             if progress.batch % every == 0:
                 self._log_loss()

@@ -1,5 +1,6 @@
 """The training of one seed of a run, into a folder of its own."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from nlp_core.files import format_line, replacing_folder, write_text
@@ -45,7 +46,7 @@ def train_run(
         checkpoint=checkpoint,
         max_steps=run.max_steps,
         processes=processes,
-        control=control,
+        control=control if processes.is_first else replace(control or RunControl(), board=None),
     )
     title = f"{run.name} seed {seed}"
     with show_progress(title, trainer.num_steps, shown=processes.is_first) as bar:

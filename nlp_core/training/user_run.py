@@ -115,7 +115,7 @@ def train_user_run(run: UserRun, control: RunControl | None = None) -> dict[str,
     Of several processes, the first one returns them, and the others return nothing.
 
     Args:
-        control: time limit and profile.
+        control: time limit, profile and curves.
 
     Raises:
         TrainingError: a loss is not finite, or another process trains into the folder.
