@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.formats.tagged import DOCUMENT_START
-from nlp_core.data.readers.lines import Line, parse_json, read_lines
+from nlp_core.data.readers.lines import Line, read_lines, read_objects
 from nlp_core.errors import DataError, suggest
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
-ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
 RANGE = re.compile(r"\d+[-.]\d+")
 
 
@@ -144,17 +143,8 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
 
 
 def read_json_lines(path: Path) -> Iterator[FileRecord]:
-    for line in read_lines(path):
-        if not line.text.strip():
-            continue
-        try:
-            value = parse_json(line.text)
-        except ValueError as err:
-            raise refuse(path, line.number, f"not valid JSON ({err}), {ONE_A_LINE}") from err
-        if not isinstance(value, dict):
-            found = f"found a JSON {type(value).__name__}"
-            raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
-        yield FileRecord(value, [line.number], path)
+    for number, value in read_objects(path):
+        yield FileRecord(value, [number], path)
 
 
 def read_parquet(path: Path) -> Iterator[FileRecord]:
