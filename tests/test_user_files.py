@@ -403,7 +403,7 @@ def test_conllu_comments_and_ranges_are_no_tokens(tmp_path: Path) -> None:
     text = f"# text = im Bad\n1-2\tim\t_\t_{rest}\n1\tin\t_\tADP{rest}\n2\tdem\t_\tDET{rest}\n\n"
     path = put(tmp_path / "a.conllu", text)
     guess = guess_data(path, TAGGING)
-    assert (guess.data.texts, guess.data.label, guess.data.scheme) == (["2"], "4", "plain")
+    assert (guess.data.texts, guess.data.label, guess.data.scheme) == (["form"], "upos", "plain")
     (example,) = read_examples(path, guess.data)
     assert (example.texts, example.lines) == ([["in", "dem"]], [3, 4])
     assert example.targets == {"tags": ["ADP", "DET"]}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nlp_core.cli.output import add_set, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, open_predictor
+from nlp_core.data.archive import open_data
 from nlp_core.errors import ConfigError, UsageError
 from nlp_core.prediction.file_prediction import describe_prediction, predict_file
 from nlp_core.prediction.predictor import Predictor
@@ -23,7 +24,7 @@ END = "exit"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--data", type=Path, help="data file (default: type texts in the terminal)")
+    add("--data", type=open_data, help="data file (default: type texts in the terminal)")
     add("-o", "--output", type=Path, help="file to write, in the format of --data")
     add(
         "--confidence-of",

@@ -14,6 +14,7 @@ from typing import Any
 from nlp_core.cli.output import add_plugin, add_set, print_json, show_log, show_metrics
 from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.config.model import parse_model, set_value
+from nlp_core.data.archive import open_data
 from nlp_core.data.guess import guess_data
 from nlp_core.data.user_task import list_words
 from nlp_core.encoders.folder import find_encoder
@@ -41,13 +42,13 @@ HAS_JSON = True
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="FILE.json", help="model file")
-    add("--train", type=Path, required=True, help="training data")
+    add("--train", type=open_data, required=True, help="training data")
     add(
         "--dev",
-        type=Path,
+        type=open_data,
         help="development data; it chooses the epoch (default: a tenth of the training data)",
     )
-    add("--test", type=Path, help="test data, measured once after training")
+    add("--test", type=open_data, help="test data, measured once after training")
     add(
         "-o",
         "--output",

@@ -25,7 +25,7 @@ TEXT_NAMES = (
 TOKEN_NAMES = "tokens words token sentence text utterance"
 LABEL_NAMES = (
     "label labels class category categories target sentiment intent topic topics rating stars "
-    "score similarity gold y is_duplicate tag tags"
+    "score similarity gold y is_duplicate tag tags accept cats"
 )
 RELEVANCE_NAMES = f"relevant relevance is_relevant correct right {LABEL_NAMES}"
 SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.user_data import DataConfig, Format, describe_files
-from nlp_core.data.guess import guess_format
+from nlp_core.data.format_guess import guess_format
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import ConfigError, suggest

@@ -15,7 +15,7 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import format_model
-from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
+from nlp_core.files import check_replaceable, digest_json, digest_path, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.split_prediction import score_predictions
@@ -62,7 +62,7 @@ class UserRun(Run):
     def key(self) -> str:
         """Digest of what the weights depend on."""
         is_given = self.vectors is not None and self.start is None
-        files = {name: digest_file(path) for name, path in self.files.items() if name != "test"}
+        files = {name: digest_path(path) for name, path in self.files.items() if name != "test"}
         return digest_json(
             {
                 "model": self.model,
@@ -102,7 +102,7 @@ class UserRun(Run):
                 "targets": self.task.targets,
                 "plugins": [plugin._asdict() for plugin in self.plugins],
                 "seed": self.seed,
-                "files": {name: digest_file(path) for name, path in self.files.items()},
+                "files": {name: digest_path(path) for name, path in self.files.items()},
                 "fingerprint": describe_machine(),
                 **({"start": self.start.digest(self.seed)} if self.start else {}),
             },
