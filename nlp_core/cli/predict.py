@@ -8,6 +8,7 @@ Examples:
 import argparse
 import sys
 from pathlib import Path
+from typing import Literal
 
 from nlp_core.cli.output import add_set, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, open_predictor
@@ -33,8 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="also write the probability of this label; may be repeated",
     )
+    least = "leave the prediction of a row empty if its confidence is lower; auto: the threshold "
+    least += "that train chose"
+    add("--abstain-below", type=read_least, metavar="P", help=least)
     add_trained(parser)
     add_set(parser)
+
+
+def read_least(text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a number from 0 to 1, or auto")
+    return value
 
 
 def run(options: argparse.Namespace) -> None:
@@ -48,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.data is None and options.json:
         raise UsageError("predict: found --json without a file, expected --data FILE and -o FILE.")
-    predictor = open_predictor(options)
+    predictor = open_predictor(options, abstain_below=options.abstain_below)
     if options.data is None:
         predictor.require_texts_alone()
         _ask(predictor, options.confidence_of)

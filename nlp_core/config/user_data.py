@@ -288,6 +288,8 @@ class UsualOptimizerConfig(OptimizerConfig):
 
 FOREIGN = ("mixing", "task_weights", "task_batch_sizes", "task_lr_scales", "distillation")
 """Fields of a recipe for several tasks or for teachers."""
+NOT_FEW = ("adversarial", "augmentation", "swa", "ema_decay", "resample", "accumulate", "precision")
+"""Fields that few-shot training does not use."""
 
 
 class TrainingConfig(RecipeConfig):
@@ -302,6 +304,11 @@ class TrainingConfig(RecipeConfig):
     clip_norm: Positive | None = 5.0
     max_steps: Count | None = None
     """Steps after which training ends in any case; null: all epochs."""
+    few_shot: bool = False
+    """Whether the encoder learns from pairs of examples, with one label or two, before the head is
+    fitted to its vectors. For a few examples of each label."""
+    calibration: Literal["temperature"] | None = "temperature"
+    """How the confidence of a label is fitted on the part held out; null: it is not."""
 
     @model_validator(mode="after")
     def _check_foreign(self) -> "TrainingConfig":
@@ -310,4 +317,6 @@ class TrainingConfig(RecipeConfig):
                 f"found {found[0]}, which is for cells of grid/ with several tasks or a teacher; "
                 "remove it."
             )
+        if self.few_shot and (found := [name for name in NOT_FEW if getattr(self, name)]):
+            raise ValueError(f"found {found[0]} with few_shot, which does not use it; remove one.")
         return self

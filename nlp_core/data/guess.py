@@ -93,7 +93,7 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     """
     if kind.has_passages:
         return _guess_questions(path)
-    _check_rows(path)
+    check_rows(path)
     found = guess_format(path, kind)
     if found == "conll":
         guess = _guess_columns(path)
@@ -131,9 +131,9 @@ def guess_texts(path: Path) -> DataConfig:
         # a text never contains this separator
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
-    _check_rows(path)
+    check_rows(path)
     values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
-    columns, _ = _read_sample(path, values)
+    columns, _ = read_sample(path, values)
     if not columns:
         raise DataError(f"{path}: found no column of texts, expected one.")
     looks = {name: Look(cells) for name, cells in columns.items()}
@@ -141,7 +141,7 @@ def guess_texts(path: Path) -> DataConfig:
     return _build(CLASSIFICATION, {**values, "texts": texts, "label": NO_LABEL})
 
 
-def _check_rows(path: Path) -> None:
+def check_rows(path: Path) -> None:
     check_file(path, find_folder_format(path))
     is_text = path.is_file() and SUFFIXES.get(path.suffix.lower()) not in ("parquet", "arrow")
     if is_text and not any(line.text.strip() for line in read_lines(path)):
@@ -220,7 +220,7 @@ def _choose_column(rows: list[str]) -> str:
 
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
-    columns, nested = _read_sample(path, values)
+    columns, nested = read_sample(path, values)
     entities = find_entities(columns | nested) if kind.has_tags else None
     try:
         if entities is not None:
@@ -257,7 +257,7 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
     return Guess(data, *_explain(data, roles, columns))
 
 
-def _read_sample(
+def read_sample(
     path: Path, values: dict[str, Any]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Return values of each flat and each nested column; add to `values` how they were read."""
