@@ -23,7 +23,8 @@ from nlp_core.data.column_guess import (
     join_cell,
     split_cell,
 )
-from nlp_core.data.guess import check_rows, guess_format, read_sample
+from nlp_core.data.format_guess import guess_format
+from nlp_core.data.guess import check_rows, read_sample
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.user_task import WRONG_AND_RIGHT
 from nlp_core.errors import DataError
