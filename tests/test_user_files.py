@@ -125,7 +125,7 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": {"a": 1}, "label": "x"}\n', "line 1: found a dict in 'text'"),
         ("a.jsonl", '{"text": "a"}\n', "line 1: found no column 'label'"),
         ("a.jsonl", '{"text": "a \\ud83d b", "label": "x"}\n', "line 1: not valid JSON (half a"),
-        ("a.jsonl", '{"text": "a", "label": ' + "[" * 100_000 + "\n", "too deep to be read"),
+        ("a.jsonl", '{"text": "a", "label": ' + "[" * 100_000 + "\n", "nested too deeply"),
         ("a.jsonl", '{"text": "a", "label": ' + "1" * 5000 + "}\n", "line 1: not valid JSON (Exc"),
         ("a.parquet", "text\tlabel\n", "not a readable parquet file"),
     ],
