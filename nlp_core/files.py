@@ -24,6 +24,14 @@ def digest_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def digest_path(path: Path) -> str:
+    """Return the digest of a file, or of all files below a folder with their names."""
+    if not path.is_dir():
+        return digest_file(path)
+    files = sorted(item for item in path.rglob("*") if item.is_file())
+    return digest_json({item.relative_to(path).as_posix(): digest_file(item) for item in files})
+
+
 def digest_json(value: object) -> str:
     """Return the sha256 of a value's canonical JSON, in hex.
 

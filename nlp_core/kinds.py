@@ -19,7 +19,7 @@ GROUP = "group"
 Form = Literal["count", "flag", "number", "text", "texts", "places"]
 """An integer, yes or no, a number, a text, several texts, several small integers."""
 ROW_CUTS = ("row",)
-TABLES = ("tsv", "csv", "jsonl", "parquet")
+TABLES = ("tsv", "csv", "jsonl", "json", "parquet", "arrow")
 
 
 class Column(NamedTuple):
@@ -263,7 +263,7 @@ TAGGING = register(
             ("f1", "accuracy"),
             texts=("tokens",),
             label=TAGS,
-            formats=(*TABLES, "conll"),
+            formats=(*TABLES, "conll", "brat"),
             plain_metrics=("accuracy",),
         ),
     )

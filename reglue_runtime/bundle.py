@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from reglue_runtime.average import MemberAverage
-from reglue_runtime.decoding import Prediction, build_decoding
+from reglue_runtime.decoding import ABSTAINED, AUTO, Prediction, build_decoding
 from reglue_runtime.example import Given, InputExample, Reader
 from reglue_runtime.featurizing import Arrays, build_sources
 from reglue_runtime.manifest import PROGRAM, BundleError, Manifest, read_manifest
@@ -89,6 +89,7 @@ class Bundle:
         *,
         batch_size: int = BATCH,
         advance: Callable[[int], None] | None = None,
+        abstain_below: float | Literal["auto"] | None = None,
     ) -> list[Prediction]:
         """Predict a list of examples; the order and the batches change no prediction.
 
@@ -96,6 +97,8 @@ class Bundle:
             examples: texts, lists of tokens, pairs of these, or dictionaries with columns.
             batch_size: most examples per run of the graph; fewer if they are long.
             advance: called after each run with its number of examples.
+            abstain_below: the least confidence of a label; below it the label is empty. `auto`:
+                what training chose. None: every example gets a label.
 
         Returns:
             For each example, by kind: `label`, `confidence` and `scores` by label; `labels` of
@@ -104,11 +107,12 @@ class Bundle:
             question.
 
         Raises:
-            BundleError: the examples are not a list, or the model cannot read one
-                (ExampleError).
+            BundleError: the examples are not a list, the model cannot read one (ExampleError), or
+                it does not choose one label and cannot abstain.
         """
         if isinstance(examples, str):
             raise BundleError("examples: found a text, expected a list: [text].")
+        least = self._find_least(abstain_below)
         read = self._read(examples)
         found: list[Prediction] = [{}] * len(read)
         for batch in _split(read, batch_size):
@@ -117,7 +121,28 @@ class Bundle:
                 found[example.place] = prediction
             if advance is not None:
                 advance(len(batch))
-        return found
+        if least is None:
+            return found
+        return [
+            {**item, "label": ABSTAINED} if item["confidence"] < least else item for item in found
+        ]
+
+    def _find_least(self, abstain_below: float | Literal["auto"] | None) -> float | None:
+        if abstain_below is None:
+            return None
+        if self.manifest.heads[0]["decoding"] != "choice":
+            raise BundleError(
+                f"abstain_below: found a bundle of the kind {self.kind}, expected one that chooses "
+                "a label."
+            )
+        if abstain_below != AUTO:
+            return float(abstain_below)
+        if self.manifest.calibration is None:
+            raise BundleError(
+                "abstain_below: found auto, but the bundle has no threshold of its training; give "
+                "a number from 0 to 1."
+            )
+        return float(self.manifest.calibration["abstain_below"])
 
     def featurize(self, examples: Sequence[Given]) -> Featurized:
         read = self._read(examples)

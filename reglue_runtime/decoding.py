@@ -24,6 +24,12 @@ MANY_LABELS = 32
 """From this many on it pays to skip labels that are on no best path."""
 
 
+AUTO = "auto"
+"""The threshold that training chose."""
+ABSTAINED = ""
+"""The label of an example that is not answered."""
+
+
 class CRF:
     """A linear-chain CRF, decoded in 64-bit floats as the head crf_tagging does."""
 

@@ -9,6 +9,8 @@ from typing import Any
 FORMAT = 1
 """Version of the manifest that this runtime reads and that an export writes."""
 MANIFEST = "bundle.json"
+CALIBRATION = "calibration"
+"""The key of a manifest that only bundles with a fitted confidence have."""
 PROGRAM = "program"
 """The variant that only torch can run."""
 
@@ -28,6 +30,7 @@ class Manifest:
         heads: each with its `output`, `decoding`, `target` and `labels`; of an ensemble also with
             its `members`, whose outputs are averaged by `combination` before they are decoded.
         graph: file of the graph.
+        calibration: how the confidence was fitted, with `abstain_below`; None: it was not.
     """
 
     kind: str
@@ -37,6 +40,7 @@ class Manifest:
     inputs: list[dict[str, Any]]
     heads: list[dict[str, Any]]
     graph: str
+    calibration: dict[str, Any] | None = None
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -64,7 +68,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         for name, digest in note["files"].items():
             _check_file(folder / name, digest)
-        return Manifest(**{name: note[name] for name in Manifest.__dataclass_fields__})
+        names = [name for name in Manifest.__dataclass_fields__ if name != CALIBRATION]
+        required = {name: note[name] for name in names}
+        return Manifest(**required, calibration=note.get(CALIBRATION))
     except KeyError as err:
         raise BundleError(f"{path}: found no {err}; copy or export it again.") from err
 

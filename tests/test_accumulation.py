@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nlp_core.models.batch import Batch
 from nlp_core.training.loop import Trainer
 from tests.test_adversarial import METHODS
 from tests.test_grouped_training import HEADS, use
@@ -38,6 +39,12 @@ def take_gradients(trainer: Trainer, rows: np.ndarray) -> dict[str, Tensor]:
     take_step(trainer, rows)
     named = trainer.model.named_parameters()
     return {name: item.grad.double() for name, item in named if item.grad is not None}
+
+
+def read_parts(trainer: Trainer, rows: np.ndarray) -> list[Batch]:
+    (item,) = trainer.tasks.values()
+    parts = item.split_rows(rows, trainer.num_parts)
+    return item.trained_model.share_terms([item.train.batch(part) for part in parts])
 
 
 def compare(root: Path, kind: str, rows: np.ndarray = WHOLE, **recipe: object) -> None:
@@ -84,10 +91,9 @@ def test_parts_hold_whole_questions(project: Path, head: str) -> None:
     use(project, head)
     compare(project, "ranking")
     trainer = make_trainer(make_cell(project, "ranking", accumulate=3), project / "y")
-    (name,) = trainer.tasks
     group = find_train(trainer).split.group
     assert group is not None
-    parts = trainer._read_batches(name, WHOLE)
+    parts = read_parts(trainer, WHOLE)
     seen = [set(group[part.rows]) for part in parts]
     assert len(parts) == 3
     if head in ("margin", "listwise", "logistic"):
@@ -97,8 +103,7 @@ def test_parts_hold_whole_questions(project: Path, head: str) -> None:
 def test_a_part_knows_its_share_of_tokens(project: Path) -> None:
     set_heads(project, "tagging", out={"head": "tagging", "reduction": "token"})
     trainer = make_trainer(make_cell(project, "tagging", accumulate=2), project / "x")
-    (name,) = trainer.tasks
-    first, second = trainer._read_batches(name, WHOLE)
+    first, second = read_parts(trainer, WHOLE)
     tokens = [int(part.masks["words"].sum()) for part in (first, second)]
     for part, number in zip((first, second), tokens, strict=True):
         assert part.shares is not None
@@ -121,8 +126,7 @@ def test_the_average_of_the_proximal_term_moves_once_a_step(project: Path) -> No
 
 def test_more_parts_than_examples_are_as_many_as_there_are(project: Path) -> None:
     trainer = make_trainer(make_cell(project, "classification", accumulate=9), project / "x")
-    (name,) = trainer.tasks
-    assert [len(part.rows) for part in trainer._read_batches(name, np.arange(4))] == [1] * 4
+    assert [len(part.rows) for part in read_parts(trainer, np.arange(4))] == [1] * 4
 
 
 @pytest.mark.parametrize("low", ["bfloat16", "float16"])

@@ -183,6 +183,11 @@ def test_what_is_no_entity_is_refused(cell: object) -> None:
         parse_entities(cell)
 
 
+def test_an_entity_of_no_character_is_an_error_that_names_inclusive_ends() -> None:
+    with pytest.raises(EntityError, match="no character; the ends seem to be inclusive; add 1 to"):
+        parse_entities([[3, 3, "PER"]])
+
+
 def test_borders_in_white_space_do_not_count_and_those_inside_of_tokens_do() -> None:
     text = "see  New York-based 10mg"
     offsets = locate_plain_words(text)
@@ -192,7 +197,7 @@ def test_borders_in_white_space_do_not_count_and_those_inside_of_tokens_do() -> 
     assert (found.spans, found.borders["inside"]) == ([Span(5, 6, "N")], 1)
     with pytest.raises(EntityError, match="'mg', which shares a token with the entity before it"):
         find_tokens(text, offsets, [Span(22, 24, "U"), Span(20, 22, "N")])
-    with pytest.raises(EntityError, match="up to character 25 of 24"):
+    with pytest.raises(EntityError, match="up to character 25 of 24; offsets count from 0"):
         find_tokens(text, offsets, [Span(20, 25, "N")])
     with pytest.raises(EntityError, match="with a token in it"):
         find_tokens(text, offsets, [Span(3, 5, "N")])

@@ -85,8 +85,8 @@ def test_labels_can_come_from_another_file_by_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"about": 1', r"line 1: found no JSON"),
-        ("[1]", r"line 1: found \[1\], expected an object in braces"),
+        ('{"about": 1', r"line 1: not valid JSON"),
+        ("[1]", r"line 1: found a JSON list, expected one object per line"),
         (
             '{"about": {}, "label": 1}',
             r"line 1: found the keys about, label, expected about\.passage",

@@ -125,7 +125,7 @@ def test_quotes_separators_and_line_ends_of_a_csv(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": {"a": 1}, "label": "x"}\n', "line 1: found a dict in 'text'"),
         ("a.jsonl", '{"text": "a"}\n', "line 1: found no column 'label'"),
         ("a.jsonl", '{"text": "a \\ud83d b", "label": "x"}\n', "line 1: not valid JSON (half a"),
-        ("a.jsonl", '{"text": "a", "label": ' + "[" * 100_000 + "\n", "too deep to be read"),
+        ("a.jsonl", '{"text": "a", "label": ' + "[" * 100_000 + "\n", "nested too deeply"),
         ("a.jsonl", '{"text": "a", "label": ' + "1" * 5000 + "}\n", "line 1: not valid JSON (Exc"),
         ("a.parquet", "text\tlabel\n", "not a readable parquet file"),
     ],
@@ -403,7 +403,7 @@ def test_conllu_comments_and_ranges_are_no_tokens(tmp_path: Path) -> None:
     text = f"# text = im Bad\n1-2\tim\t_\t_{rest}\n1\tin\t_\tADP{rest}\n2\tdem\t_\tDET{rest}\n\n"
     path = put(tmp_path / "a.conllu", text)
     guess = guess_data(path, TAGGING)
-    assert (guess.data.texts, guess.data.label, guess.data.scheme) == (["2"], "4", "plain")
+    assert (guess.data.texts, guess.data.label, guess.data.scheme) == (["form"], "upos", "plain")
     (example,) = read_examples(path, guess.data)
     assert (example.texts, example.lines) == ([["in", "dem"]], [3, 4])
     assert example.targets == {"tags": ["ADP", "DET"]}

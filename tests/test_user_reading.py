@@ -135,8 +135,8 @@ def test_whole_passages_are_held_out_and_what_teaches_nothing_is_left_out(
     run("new", "reading", "--train", train, "-o", "net.json")
     run("train", "net.json", "--train", train, "-o", "out", "--epochs", 1, "--seed", 2)
     lines = capsys.readouterr().err.splitlines()
-    assert "train no --dev, so 2 of 20 questions are held out" in lines
-    assert "train split name=train rows=17" in lines
+    assert "train no --dev, so 4 of 20 questions are held out" in lines
+    assert "train split name=train rows=15" in lines
     short = DATA.model_copy(update={"max_tokens": 3})
     questions = read_questions(train, DATA)
     kept = fit_questions(questions, short, train)

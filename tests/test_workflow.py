@@ -11,11 +11,13 @@ import pytest
 
 from tests.workflow_project import Project, make_stub_project
 
+ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
 
 DVC = ("dvc", "repro")
 SNAKEMAKE = ("snakemake", "--cores", "4")
 ONE_JOB = ("snakemake", "--cores", "1")
+UNLOCK = ("snakemake", "--unlock", "--cores", "1")
 DIRECT = (*SNAKEMAKE, "--config", "via=direct")
 CHANGED = ["evaluate large", "finetune large_two", "report large"]
 UP_TO_DATE = "Nothing to be done"
@@ -151,13 +153,14 @@ def test_lost_artifacts_come_back_from_the_cache(built: Project, by_dvc: Project
 def test_killed_run_is_taken_up_again_with_the_same_bytes(
     fresh: Project, by_dvc: Project, command: tuple[str, ...]
 ) -> None:
+    assert f"`{' '.join(UNLOCK)}`" in (ROOT / "docs/workflow.md").read_text(encoding="utf-8")
     fresh.set_recipe("slow", sleep=300)
     _kill_when(fresh, command, "artifacts/cells/large/large_two/seed-1/model.safetensors")
     assert not (fresh.root / "artifacts/cells/large/large_two/cell.json").exists()
     (fresh.root / "grid/large.yaml").write_bytes((by_dvc.root / "grid/large.yaml").read_bytes())
     if command == SNAKEMAKE:
         assert "lock" in fresh.run(*command).stderr
-        fresh.build("snakemake", "--unlock")
+        fresh.build(*UNLOCK)
     calls = fresh.build(*command)
     assert "finetune large_two" in calls
     assert fresh.digest_outputs() == by_dvc.digest_outputs()

@@ -6,6 +6,8 @@ Prints the counts; exit code 1 if anything else was raised.
 """
 
 import argparse
+import gzip
+import io
 import json
 import logging
 import os
@@ -13,9 +15,11 @@ import random
 import sys
 import tempfile
 import traceback
+import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -23,6 +27,7 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from nlp_core.data.archive import open_data
 from nlp_core.data.guess import guess_data
 from nlp_core.data.user_task import read_user_task
 from nlp_core.errors import DataError
@@ -41,11 +46,17 @@ ROWS = [*zip(TEXTS, LABELS, strict=True)] * 6
 
 
 class Case(NamedTuple):
-    """A format: the kind, the name of the file and its right content."""
+    """A format.
+
+    Attributes:
+        name: of the file that is mutated; in a folder, the folder is read.
+        others: further files of the folder.
+    """
 
     kind: str
     name: str
     content: bytes
+    others: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Outcome(NamedTuple):
@@ -84,6 +95,58 @@ def list_cases() -> list[Case]:
         Case("intent_slots", "g.tsv", _join(*slots)),
         Case("ranking", "h.tsv", _join("text_a\ttext_b\tlabel", *answers)),
         Case("span", "i.json", json.dumps(squad).encode()),
+        *_list_annotated(),
+        *_list_archived(),
+    ]
+
+
+def _list_annotated() -> list[Case]:
+    """Return what annotation tools write."""
+    text, place = TEXTS[1], {"start": 15, "end": 19}
+    spans = {"text": text, "spans": [place | {"label": "LOC"}]}
+    prodigy = [spans | {"answer": ["accept", "reject"][idx % 4 == 3]} for idx in range(12)]
+    accepted = [{"text": a, "accept": [b], "answer": "accept"} for a, b in ROWS]
+    doccano = [{"id": idx, "text": text, "label": [[15, 19, "LOC"]]} for idx in range(12)]
+    result = {"from_name": "ner", "type": "labels", "value": place | {"labels": ["LOC"]}}
+    task = {"data": {"text": text}, "annotations": [{"result": [result]}]}
+    minimal = [{"text": a, "mood": {"choices": [b]}} for a, b in ROWS]
+    words = [
+        f"{idx}\t{word}\t_\t{word.upper()}\t_\t_\t0\troot\t_\t_" for idx, word in enumerate("ab", 1)
+    ]
+    conllu = "\n\n".join(["\n".join(["# text = a b", *words])] * 6) + "\n"
+    notes = _join("T1\tLOC 15 19\tRome", "T2\tWHO 20 22\tit", "R1\tis Arg1:T1 Arg2:T2")
+    texts = _join(*TEXTS[1:3])
+    return [
+        Case("tagging", "prodigy.jsonl", _dump(prodigy)),
+        Case("classification", "choice.jsonl", _dump(accepted)),
+        Case("tagging", "doccano.jsonl", _dump(doccano)),
+        Case("tagging", "studio.json", json.dumps([task] * 12).encode()),
+        Case("classification", "minimal.json", json.dumps(minimal).encode()),
+        Case("tagging", "a.conllu", conllu.encode()),
+        Case("tagging", "brat/a.ann", notes, {"brat/a.txt": texts}),
+        Case("tagging", "brat/a.txt", texts, {"brat/a.ann": notes}),
+    ]
+
+
+def _list_archived() -> list[Case]:
+    """Return what Hugging Face datasets writes, and archives."""
+    names = {"features": {"label": {"names": LABELS, "_type": "ClassLabel"}}}
+    table = pa.table({"text": [a for a, _ in ROWS], "label": [LABELS.index(b) for _, b in ROWS]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": names})})
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = buffer.getvalue().to_pybytes()
+    state = json.dumps({"_data_files": [{"filename": "data.arrow"}]}).encode()
+    tsv, zipped = _join("text\tlabel", *(f"{a}\t{b}" for a, b in ROWS)), io.BytesIO()
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.tsv", tsv)
+    return [
+        Case("classification", "one.arrow", content),
+        Case("classification", "set/data.arrow", content, {"set/state.json": state}),
+        Case("classification", "set/state.json", state, {"set/data.arrow": content}),
+        Case("classification", "a.zip", zipped.getvalue()),
+        Case("classification", "a.tsv.gz", gzip.compress(tsv, mtime=0)),
     ]
 
 
@@ -91,6 +154,9 @@ def run_case(case: Case, mutations: int, seed: int, folder: Path) -> Outcome:
     """Read the right file, then mutations of it."""
     draw = random.Random(f"{seed} {case.name}")
     path, counts, fault = folder / case.name, Counter[str](), None
+    path.parent.mkdir(exist_ok=True)
+    for name, content in case.others.items():
+        (folder / name).write_bytes(content)
     _read(path, case, case.content)
     for _ in range(mutations):
         content = mutate(case.content, draw)
@@ -158,8 +224,9 @@ CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 def _read(path: Path, case: Case, content: bytes) -> None:
     """Read a file as `reglue train` does before it trains."""
     path.write_bytes(content)
-    data = guess_data(path, KINDS.get(case.kind)).data
-    read_user_task({"train": path}, data, [], name="mutated", seed=1)
+    source = open_data(path.parent if case.others else path)
+    data = guess_data(source, KINDS.get(case.kind)).data
+    read_user_task({"train": source}, data, [], name="mutated", seed=1)
 
 
 def _join(*lines: str) -> bytes:
@@ -187,14 +254,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutations", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="cases whose names contain this")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     faults = 0
-    for case in list_cases():
+    for case in (item for item in list_cases() if options.only in item.name):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["REGLUE_CACHE"] = f"{folder}/cache"
             found = run_case(case, options.mutations, options.seed, Path(folder))
-        print(f"{case.kind:22} {case.name:10}", dict(sorted(found.counts.items())))
+        print(f"{case.kind:22} {case.name:14}", dict(sorted(found.counts.items())))
         if found.fault:
             faults += 1
             print(found.fault)

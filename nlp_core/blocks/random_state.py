@@ -18,5 +18,12 @@ def set_random_state(state: Tensor) -> None:
         torch.cuda.set_rng_state(state[size:].clone())
 
 
+def seed_random_state(seed: int) -> None:
+    """Seed both: `torch.manual_seed` without its cost, the stack that it keeps for a later GPU."""
+    torch.default_generator.manual_seed(seed)
+    if _has_gpu():
+        torch.cuda.manual_seed(seed)
+
+
 def _has_gpu() -> bool:
     return torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]

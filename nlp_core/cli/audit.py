@@ -14,6 +14,7 @@ from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import parse_model
 from nlp_core.config.user_data import DataConfig
+from nlp_core.data.archive import open_data
 from nlp_core.data.audit.audit import Audit, Place, audit_files, audit_task
 from nlp_core.data.audit.record import Shift, SplitAudit, find_audit
 from nlp_core.data.audit.unit import Unit
@@ -64,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
     elif len({*paths}) < len(paths):
         raise UsageError("reglue data audit: found a file twice, expected each file once.")
     else:
+        paths = [open_data(path) for path in paths]
         audits = [audit_files(paths, _find_data(options, paths[0]), shown=options.shown)]
     if options.keep:
         for audit in audits:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from nlp_core.cli.output import open_console, print_json, show_log
 from nlp_core.config.params import TimingConfig
+from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
 from nlp_core.errors import DataError, UsageError
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--texts", type=Path, metavar="FILE", help="real texts, one per line; or use --against")
     add("--against", type=Path, metavar="FOLDER", help="also time this trained model in torch")
     add("--compiled", action="store_true", help="also time the trained model compiled by torch")
-    add("--data", type=Path, metavar="FILE", help="a data file for --against")
+    add("--data", type=open_data, metavar="FILE", help="a data file for --against")
     for name, default, text in (
         ("--sentences", 500, "sentences to time one by one"),
         ("--batches", 20, f"batches of {BATCH} to time"),

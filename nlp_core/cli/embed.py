@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nlp_core.cli.output import add_set, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
+from nlp_core.data.archive import open_data
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import UsageError
 from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a name on the Hugging Face hub)",
     )
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="the data file")
+    add("--data", type=open_data, required=True, help="the data file")
     add("-o", "--output", type=Path, required=True, help=f"file to write, {' or '.join(FORMS)}")
     add(
         "--layer",

@@ -15,6 +15,7 @@ from typing import get_args
 from nlp_core.cli.output import print_json, show_log
 from nlp_core.cli.trained_argument import add_trained
 from nlp_core.config.params import Variant
+from nlp_core.data.archive import open_data
 from nlp_core.export.bundle import export_model
 from nlp_core.export.real_examples import read_examples
 from nlp_core.prediction.trained_model import TrainedModel
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="for int8: the largest allowed drop of the task's first metric",
     )
-    add("--data", type=Path, metavar="FILE", help="examples, for a folder of `reglue train`")
+    add("--data", type=open_data, metavar="FILE", help="examples, for a folder of `reglue train`")
 
 
 def run(options: argparse.Namespace) -> None:

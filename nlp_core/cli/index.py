@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from nlp_core.cli.output import add_plugin, show_log
+from nlp_core.data.archive import open_data
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.files import check_replaceable
@@ -53,7 +54,12 @@ def open_retriever(options: argparse.Namespace) -> Retriever:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="the passages: a table, or a text on each line")
+    add(
+        "--data",
+        type=open_data,
+        required=True,
+        help="the passages: a table, or a text on each line",
+    )
     add("-o", "--output", type=Path, required=True, help="folder to write")
     add(
         "--approximate",

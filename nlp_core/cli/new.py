@@ -19,6 +19,7 @@ from rich.text import Text
 from nlp_core.cli.output import add_set, open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.config.model import find_line, format_model, parse_model, set_value
+from nlp_core.data.archive import open_data
 from nlp_core.data.guess import count_rows, guess_data
 from nlp_core.data.user_task import check_form
 from nlp_core.encoders.folder import find_encoder, read_size
@@ -43,8 +44,8 @@ class Guessed(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("template", choices=list(TEMPLATES), help="what the model learns to predict")
-    add("--train", type=Path, required=True, help="training data")
-    add("--dev", type=Path, help="development data in the same format; it chooses the epoch")
+    add("--train", type=open_data, required=True, help="training data")
+    add("--dev", type=open_data, help="development data in the same format; it chooses the epoch")
     encoders = "start from a pretrained encoder: a folder, or a name on the Hugging Face hub"
     add("--encoder", help=encoders)
     add("-o", "--output", type=Path, required=True, help="model file to write")

@@ -8,9 +8,11 @@ Examples:
 import argparse
 import sys
 from pathlib import Path
+from typing import Literal
 
 from nlp_core.cli.output import add_set, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, open_predictor
+from nlp_core.data.archive import open_data
 from nlp_core.errors import ConfigError, UsageError
 from nlp_core.prediction.file_prediction import describe_prediction, predict_file
 from nlp_core.prediction.predictor import Predictor
@@ -23,7 +25,7 @@ END = "exit"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--data", type=Path, help="data file (default: type texts in the terminal)")
+    add("--data", type=open_data, help="data file (default: type texts in the terminal)")
     add("-o", "--output", type=Path, help="file to write, in the format of --data")
     add(
         "--confidence-of",
@@ -32,8 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="also write the probability of this label; may be repeated",
     )
+    least = "leave the prediction of a row empty if its confidence is lower; auto: the threshold "
+    least += "that train chose"
+    add("--abstain-below", type=read_least, metavar="P", help=least)
     add_trained(parser)
     add_set(parser)
+
+
+def read_least(text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a number from 0 to 1, or auto")
+    return value
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.data is None and options.json:
         raise UsageError("predict: found --json without a file, expected --data FILE and -o FILE.")
-    predictor = open_predictor(options)
+    predictor = open_predictor(options, abstain_below=options.abstain_below)
     if options.data is None:
         predictor.require_texts_alone()
         _ask(predictor, options.confidence_of)

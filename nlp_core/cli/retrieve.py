@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nlp_core.cli.index import add_model, open_retriever
 from nlp_core.cli.output import show_log
+from nlp_core.data.archive import open_data
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing
 from nlp_core.prediction.file_prediction import DIGITS, refuse_taken
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("index", type=Path, help="a folder that `reglue index` wrote with the same model")
     add("query", nargs="*", help="a query in quotes; several are allowed")
-    add("--data", type=Path, help="file of queries, instead of those on the command line")
+    add("--data", type=open_data, help="file of queries, instead of those on the command line")
     add("-o", "--output", type=Path, help="file to write for --data, .jsonl: each row with `found`")
     add("-k", type=int, default=10, help="passages of a query", metavar="K")
 

@@ -6,10 +6,10 @@ Examples:
 """
 
 import argparse
-from pathlib import Path
 
 from nlp_core.cli.output import add_set, print_json, show_log, show_metrics
 from nlp_core.cli.trained_argument import add_trained, open_predictor
+from nlp_core.data.archive import open_data
 from nlp_core.errors import UsageError
 from nlp_core.kinds import KINDS
 
@@ -20,7 +20,7 @@ HAS_JSON = True
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="labelled data file")
+    add("--data", type=open_data, required=True, help="labelled data file")
     add("--confusion", action="store_true", help="also print the confusion matrix")
     add_trained(parser)
     add_set(parser)

@@ -1,6 +1,10 @@
-"""`reglue train`: train a model file on a data file.
+"""`reglue train`: train on a data file, with the best default model or with a model file.
+
+Train on a data file. Without --train FILE is the data: what it has is guessed, and the best model
+for it is chosen and trained. With --train FILE is a model file.
 
 Examples:
+    reglue train reviews.csv
     reglue train reviews.json --train reviews.tsv -o artifacts/reviews
     reglue train reviews.json --train reviews.tsv --dev dev.tsv --epochs 5 --lr 0.001
 """
@@ -8,23 +12,41 @@ Examples:
 import argparse
 import json
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nlp_core.cli.default_model import (
+    choose_model,
+    print_next,
+    refuse_arguments,
+    show_calibration,
+)
 from nlp_core.cli.output import add_plugin, add_set, print_json, show_log, show_metrics
+from nlp_core.cli.repetition import (
+    Summary,
+    check_repetition,
+    cross_validate,
+    repeat_seeds,
+    show_summaries,
+)
+from nlp_core.cli.template import TEMPLATES
 from nlp_core.config.base import LAST_SEED, read_mapping
 from nlp_core.config.model import parse_model, set_value
+from nlp_core.data.archive import open_data
 from nlp_core.data.guess import guess_data
+from nlp_core.data.holdout import Fold
 from nlp_core.data.user_task import list_words
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError, UsageError
 from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import load_plugins
-from nlp_core.training.control import add_control, read_control
+from nlp_core.training.control import RunControl, add_control, read_control
 from nlp_core.training.start import find_start, start_from_vectors
 from nlp_core.training.user_model import read_user_run
-from nlp_core.training.user_run import check_output, train_user_run
+from nlp_core.training.user_run import UserRun, check_output, train_user_run
 
 DEFAULT_FOLDER = Path("artifacts/train")
 SHORTHANDS = {
@@ -40,14 +62,18 @@ HAS_JSON = True
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("model", type=Path, metavar="FILE.json", help="model file")
-    add("--train", type=Path, required=True, help="training data")
+    add("file", type=open_data, metavar="FILE", help="training data; with --train, a model file")
+    add("--train", type=open_data, metavar="DATA", help="training data for the model file")
+    kinds = "what the model learns to predict, without a model file (default: guessed)"
+    add("--kind", choices=list(TEMPLATES), help=kinds)
+    minutes = "about the time that training may take on one core, without a model file"
+    add("--minutes", type=float, default=8.0, help=minutes)
     add(
         "--dev",
-        type=Path,
-        help="development data; it chooses the epoch (default: a tenth of the training data)",
+        type=open_data,
+        help="development data; it chooses the epoch (default: a part of the training data)",
     )
-    add("--test", type=Path, help="test data, measured once after training")
+    add("--test", type=open_data, help="test data, measured once after training")
     add(
         "-o",
         "--output",
@@ -69,6 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--max-vectors", type=int, help="read only the first N words of --vectors", metavar="N")
     add("--seed", type=int, default=1, help="seed of weights and data order")
+    folds = "cross-validate: train a model for each of N folds too, and measure it on that fold"
+    add("--folds", type=int, metavar="N", help=folds)
+    seeds = "train N seeds, measure all of them, and keep the first"
+    add("--seeds", type=int, metavar="N", help=seeds)
+    balance = "let rare labels weigh more in the loss, so that all labels count the same"
+    add("--balance", action="store_true", help=balance)
     add("--epochs", type=int, help="passes over the training data (default: the model file's)")
     add("--batch-size", type=int, help="examples per step (default: the model file's)")
     add("--lr", type=float, help="peak learning rate (default: the model file's)")
@@ -80,27 +112,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     show_log()
     control = read_control(options)
-    output = options.output or DEFAULT_FOLDER / options.model.stem
-    check_output(output, force=options.force)
-    if not 0 <= options.seed <= LAST_SEED:
-        raise UsageError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
-    if options.max_vectors is not None and options.max_vectors < 1:
-        raise UsageError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
-    if options.max_vectors is not None and (options.vectors is None or options.vectors.is_dir()):
-        raise UsageError(
-            "--max-vectors: found no file of vectors that it could cut; add --vectors."
-        )
+    output = options.output or DEFAULT_FOLDER / options.file.stem
+    _check_options(options, output)
     plugins = load_plugins(options.plugin)
-    model = read_mapping(options.model)
-    where = str(options.model)
-    if model.get("data") is None:
-        _guess(model, options.train, plan_model(parse_model(model, where), where=where))
+    where = str(options.file)
+    if options.train is None:
+        model = _choose(options)
+    else:
+        model = read_mapping(options.file)
+        if model.get("data") is None:
+            _guess(model, options.train, plan_model(parse_model(model, where), where=where))
     values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
     shorthands = [f"{path}={value}" for path, value in values.items() if value is not None]
     for assignment in [*options.set, *shorthands]:
         set_value(model, assignment)
-    if options.init and options.vectors:
-        raise UsageError("train: found --init and --vectors, expected one of them.")
     start = find_start(options.init, options.plugin) if options.init else None
     init = find_encoder(options.init) if options.init and start is None else None
     files = {"train": options.train, "dev": options.dev, "test": options.test}
@@ -114,26 +139,73 @@ def run(options: argparse.Namespace) -> None:
             where=where,
             list_texts=lambda: list_words(files.values(), data) if data else (),
         )
-    user_run = read_user_run(
+    make = partial(
+        read_user_run,
         where,
         model,
         files,
-        output,
         init=init,
         start=start,
         plugins=plugins,
-        seed=options.seed,
+        is_balanced=options.balance,
     )
+    user_run = make(output, seed=options.seed)
     done = train_user_run(user_run, control)
     if not done:
         return
+    again: dict[str, Summary] = {}
+    if options.folds is not None or options.seeds is not None:
+        again = _repeat(options, make, user_run, control)
     if options.json:
-        print_json(done["metrics"] | {"best_epoch": done["best_epoch"]})
+        found = done["metrics"] | {"best_epoch": done["best_epoch"]}
+        print_json(found | ({"repeated": again} if again else {}))
         return
     show_metrics(done["metrics"])
+    if again:
+        number = f"{options.folds} folds" if options.folds else f"{options.seeds} seeds"
+        show_summaries(number, again)
     print(f"\n{output}: the weights of epoch {done['best_epoch']:g}.")
-    is_searched = user_run.task.kind.is_searched
-    print(f"Next: reglue {'index' if is_searched else 'predict'} {output}")
+    show_calibration(output)
+    print_next(user_run, output)
+
+
+def _repeat(
+    options: argparse.Namespace, make: Callable[..., UserRun], first: UserRun, control: RunControl
+) -> dict[str, Summary]:
+    """Train the folds or the further seeds that the options ask for."""
+
+    def build(folder: Path, seed: int, fold: Fold | None) -> UserRun:
+        return make(folder, seed=seed, holdout_seed=options.seed, fold=fold)
+
+    if options.folds is not None:
+        return cross_validate(build, first.output, options.folds, options.seed, control)
+    return repeat_seeds(build, first, options.seeds, control)
+
+
+def _check_options(options: argparse.Namespace, output: Path) -> None:
+    refuse_arguments(options)
+    check_output(output, force=options.force)
+    check_repetition(options.folds, options.seeds, options.test)
+    if not 0 <= options.seed <= LAST_SEED:
+        raise UsageError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
+    if options.max_vectors is not None and options.max_vectors < 1:
+        raise UsageError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
+    if options.max_vectors is not None and (options.vectors is None or options.vectors.is_dir()):
+        raise UsageError(
+            "--max-vectors: found no file of vectors that it could cut; add --vectors."
+        )
+    if not options.minutes > 0:
+        raise UsageError(f"--minutes: found {options.minutes:g}, expected a number above 0.")
+    if options.init and options.vectors:
+        raise UsageError("train: found --init and --vectors, expected one of them.")
+
+
+def _choose(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
+    """Return the default model for a data file; what it starts from becomes an option."""
+    chosen = choose_model(options)
+    options.train, options.init = options.file, chosen.init
+    options.vectors = options.vectors or chosen.vectors
+    return chosen.content
 
 
 def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Literal
 
 from nlp_core.cli.output import add_plugin
 from nlp_core.config.base import parse_config
@@ -25,8 +26,13 @@ def add_trained(
     add_plugin(parser)
 
 
-def open_predictor(options: argparse.Namespace) -> Predictor:
+def open_predictor(
+    options: argparse.Namespace, abstain_below: float | Literal["auto"] | None = None
+) -> Predictor:
     """Return the model that the arguments name, which reads files as they say.
+
+    Args:
+        abstain_below: see `Predictor`.
 
     Raises:
         ConfigError: a plug-in, a task or a seed is missing, or an override is wrong.
@@ -35,10 +41,14 @@ def open_predictor(options: argparse.Namespace) -> Predictor:
     trained = TrainedModel.open(
         options.folder, seed=options.seed, task=options.task, plugins=options.plugin
     )
-    return build_predictor(trained, options)
+    return build_predictor(trained, options, abstain_below)
 
 
-def build_predictor(trained: TrainedModel, options: argparse.Namespace) -> Predictor:
+def build_predictor(
+    trained: TrainedModel,
+    options: argparse.Namespace,
+    abstain_below: float | Literal["auto"] | None = None,
+) -> Predictor:
     """Return a predictor that reads files as `--set data...` says.
 
     Raises:
@@ -47,7 +57,7 @@ def build_predictor(trained: TrainedModel, options: argparse.Namespace) -> Predi
     """
     usual = trained.describe_data(options.data)
     if not options.set:
-        return Predictor(trained, usual)
+        return Predictor(trained, usual, abstain_below=abstain_below)
     read = {"data": usual.model_dump(mode="json")}
     for assignment in options.set:
         if not assignment.startswith("data."):
@@ -62,7 +72,7 @@ def build_predictor(trained: TrainedModel, options: argparse.Namespace) -> Predi
             "--set: found another kind of data than the model was trained for; only where and how "
             "files hold it can be changed, such as data.label or data.separator."
         )
-    return Predictor(trained, data)
+    return Predictor(trained, data, abstain_below=abstain_below)
 
 
 def _list_shape(data: DataConfig) -> tuple[Kind, int, bool]:

@@ -18,6 +18,16 @@ EntityScheme = Literal["IOB1", "BIO", "BIOES", "BILOU"]
 """How tags write entities; see nlp_core/data/tagging_scheme.py."""
 
 
+def check_patterns(where: Mapping[str, str]) -> None:
+    for column, pattern in where.items():
+        try:
+            re.compile(pattern)
+        except re.error as err:
+            raise ValueError(
+                f"where.{column}: found {pattern!r}, no regular expression ({err})."
+            ) from err
+
+
 class SplitConfig(ClosedModel):
     file: FileName
     """Member that holds it."""
@@ -38,13 +48,7 @@ class SplitConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_patterns(self) -> "SplitConfig":
-        for column, pattern in self.where.items():
-            try:
-                re.compile(pattern)
-            except re.error as err:
-                raise ValueError(
-                    f"where.{column}: found {pattern!r}, no regular expression ({err})."
-                ) from err
+        check_patterns(self.where)
         return self
 
     @property

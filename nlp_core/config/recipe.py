@@ -228,6 +228,9 @@ class RecipeConfig(ClosedModel):
     accumulate: Count | None = None
     """Parts that a batch is computed in, to save memory; the update is that of the whole batch.
     null: one."""
+    shards: Annotated[int, Field(ge=2)] | None = None
+    """Shards that a batch is computed in, each with its own random numbers, so that any number of
+    processes up to this one gives the same bytes. null: more processes change the last bits."""
     precision: Precision | None = None
     """Number format of most arithmetic; weights stay float32. float16 scales the loss and skips an
     update whose gradients overflow. null: float32."""
@@ -275,6 +278,16 @@ class RecipeConfig(ClosedModel):
             raise ValueError(
                 f"found adversarial with the augmentation {self.augmentation.name}, which each "
                 "change what a step trains on; set one to null."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> "RecipeConfig":
+        if self.shards and self.accumulate:
+            raise ValueError(
+                f"found shards: {self.shards} with accumulate: {self.accumulate}, which each "
+                "compute a batch in parts; set accumulate to null, and shards to more if memory is "
+                "short."
             )
         return self
 

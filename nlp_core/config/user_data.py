@@ -9,12 +9,12 @@ from nlp_core.config.base import ClosedModel, Count, Name, Positive, Text, Whole
 from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
 from nlp_core.config.dataset import KindField, TaskConfig
 from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
-from nlp_core.config.reader import EntityScheme
+from nlp_core.config.reader import EntityScheme, check_patterns
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.config.schedule import Schedule, WarmupLinearSchedule
 from nlp_core.kinds import KINDS, list_user_kinds
 
-Format = Literal["tsv", "csv", "jsonl", "parquet", "conll", "squad"]
+Format = Literal["tsv", "csv", "jsonl", "json", "parquet", "arrow", "conll", "brat", "squad"]
 LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES", "spans": "BIO"}
 Scheme = Literal[EntityScheme, "plain", "spans"]
 SEPARATORS = {"tsv": "\t", "csv": ","}
@@ -30,8 +30,9 @@ class DataConfig(ClosedModel):
     pair; a ranking of candidates; tags; a label and tags; the span that answers a question; which
     passages answer a query, of all passages."""
     format: Format
-    """tsv, csv, jsonl (an object per line), parquet, conll (a token per line), or squad (SQuAD's
-    JSON, kind span only)."""
+    """tsv, csv, jsonl (an object per line), json (an array of objects, or of tasks of Label
+    Studio), parquet, arrow (a folder of Hugging Face datasets), conll (a token per line), brat (a
+    folder of .txt and .ann files), or squad (SQuAD's JSON, kind span only)."""
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
     """Column of the text, or of both texts; for tags, column of the tokens. Columns without names
     (no header, conll) are called "1", "2" ..."""
@@ -64,7 +65,11 @@ class DataConfig(ClosedModel):
     quoted: bool | None = None
     """tsv and csv: whether a cell in double quotes may hold separators; null: csv only."""
     comments: bool = False
-    """conll: whether lines that begin with # and ranges such as 3-4 are skipped (CoNLL-U)."""
+    """conll: whether lines that begin with # and ranges such as 3-4 are skipped (CoNLL-U). Ten
+    columns are then also called id, form, lemma, upos, xpos, feats, head, deprel, deps, misc."""
+    where: dict[str, str] = Field(default_factory=dict)
+    """Regular expressions that whole values of a row match, by column; other rows are not trained
+    or measured on. {"answer": "accept"} keeps what an annotator accepted."""
     scheme: Scheme | None = None
     """How tags encode entities. plain: tags are labels, such as parts of speech. spans: the column
     holds spans of the text: [[0, 4, "PER"]], objects of start, end and label, or 0:4:PER."""
@@ -134,6 +139,13 @@ class DataConfig(ClosedModel):
             raise ValueError(
                 f"tags: found {self.tags}; intent_slots needs them, no other kind has them."
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_where(self) -> "DataConfig":
+        check_patterns(self.where)
+        if self.where and self.format in ("conll", "squad"):
+            raise ValueError(f"where: found with {self.format}, which has no columns of rows.")
         return self
 
     @model_validator(mode="after")
@@ -276,6 +288,8 @@ class UsualOptimizerConfig(OptimizerConfig):
 
 FOREIGN = ("mixing", "task_weights", "task_batch_sizes", "task_lr_scales", "distillation")
 """Fields of a recipe for several tasks or for teachers."""
+NOT_FEW = ("adversarial", "augmentation", "swa", "ema_decay", "resample", "accumulate", "precision")
+"""Fields that few-shot training does not use."""
 
 
 class TrainingConfig(RecipeConfig):
@@ -290,6 +304,11 @@ class TrainingConfig(RecipeConfig):
     clip_norm: Positive | None = 5.0
     max_steps: Count | None = None
     """Steps after which training ends in any case; null: all epochs."""
+    few_shot: bool = False
+    """Whether the encoder learns from pairs of examples, with one label or two, before the head is
+    fitted to its vectors. For a few examples of each label."""
+    calibration: Literal["temperature"] | None = "temperature"
+    """How the confidence of a label is fitted on the part held out; null: it is not."""
 
     @model_validator(mode="after")
     def _check_foreign(self) -> "TrainingConfig":
@@ -298,4 +317,6 @@ class TrainingConfig(RecipeConfig):
                 f"found {found[0]}, which is for cells of grid/ with several tasks or a teacher; "
                 "remove it."
             )
+        if self.few_shot and (found := [name for name in NOT_FEW if getattr(self, name)]):
+            raise ValueError(f"found {found[0]} with few_shot, which does not use it; remove one.")
         return self

@@ -25,7 +25,7 @@ TEXT_NAMES = (
 TOKEN_NAMES = "tokens words token sentence text utterance"
 LABEL_NAMES = (
     "label labels class category categories target sentiment intent topic topics rating stars "
-    "score similarity gold y is_duplicate tag tags"
+    "score similarity gold y is_duplicate tag tags accept cats"
 )
 RELEVANCE_NAMES = f"relevant relevance is_relevant correct right {LABEL_NAMES}"
 SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
@@ -98,7 +98,7 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     looks = {name: Look(values) for name, values in columns.items()}
     group = find_name(GROUP_NAMES, columns) if kind.is_grouped else None
     rest = [name for name in columns if name != group]
-    pair = _find_pair(rest) if kind.num_texts > 1 else []
+    pair = find_pair(rest) if kind.num_texts > 1 else []
     doubts: dict[str, str] = {}
     others = [name for name in rest if name not in pair]
     if kind.is_searched:
@@ -171,11 +171,13 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
 def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     names = list(columns)
     usual = SLOT_NAMES if kind.has_label else TAG_NAMES
-    outside = [name for name in names if any("O" in _split(value) for value in columns[name])]
+    outside = [name for name in names if any("O" in split_cell(value) for value in columns[name])]
     tags = find_name(usual, names) or (outside or names)[-1]
     names.remove(tags)
-    sizes = [len(_split(value)) for value in columns[tags]]
-    fitting = [name for name in names if [len(_split(value)) for value in columns[name]] == sizes]
+    sizes = [len(split_cell(value)) for value in columns[tags]]
+    fitting = [
+        name for name in names if [len(split_cell(value)) for value in columns[name]] == sizes
+    ]
     text = find_name(TOKEN_NAMES, names) or (fitting or names)[0]
     names.remove(text)
     if not kind.has_label:
@@ -186,14 +188,14 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
 
 def _assign_tree(columns: dict[str, list[Any]]) -> Roles:
     names = list(columns)
-    trees = [name for name in names if all(opens(cell) for cell in map(_join, columns[name]))]
+    trees = [name for name in names if all(opens(cell) for cell in map(join_cell, columns[name]))]
     if not trees:
         raise GuessError(
             f"found no column of trees among {', '.join(names)}, expected one such as "
             "[IN:GET_TIME what time [SL:PLACE here ] ]"
         )
-    leaves = [list_leaves(_split(cell)) for cell in columns[trees[0]]]
-    fitting = [name for name in names if [_split(cell) for cell in columns[name]] == leaves]
+    leaves = [list_leaves(split_cell(cell)) for cell in columns[trees[0]]]
+    fitting = [name for name in names if [split_cell(cell) for cell in columns[name]] == leaves]
     others = [name for name in names if name not in trees]
     return Roles([(fitting or others)[0]], trees[0])
 
@@ -202,12 +204,12 @@ def _find_fewest(columns: dict[str, list[Any]], names: list[str]) -> str:
     return min(names, key=lambda name: Look(columns[name]).distinct)
 
 
-def _split(value: Any) -> list[str]:  # Any: a cell of JSON
+def split_cell(value: Any) -> list[str]:  # Any: a cell of JSON
     return [str(item) for item in value] if isinstance(value, list) else str(value).split()
 
 
-def _join(value: Any) -> str:  # Any: a cell of JSON
-    return " ".join(_split(value))
+def join_cell(value: Any) -> str:  # Any: a cell of JSON
+    return " ".join(split_cell(value))
 
 
 def _choose_label(
@@ -257,7 +259,7 @@ def find_name(wanted: str, names: Collection[str]) -> str | None:
     return next((by_lower[name] for name in wanted.split() if name in by_lower), None)
 
 
-def _find_pair(names: list[str]) -> list[str]:
+def find_pair(names: list[str]) -> list[str]:
     by_lower = {name.strip().lower(): name for name in names}
     wanted = PAIR_NAMES.split()
     pairs = zip(wanted[::2], wanted[1::2], strict=True)
@@ -265,7 +267,7 @@ def _find_pair(names: list[str]) -> list[str]:
 
 
 def assign_choices(columns: dict[str, list[Any]]) -> Roles:
-    choices = _find_choices(list(columns))
+    choices = find_choices(list(columns))
     rest = [name for name in columns if name not in choices]
     if not rest:
         raise GuessError(
@@ -283,7 +285,7 @@ def assign_choices(columns: dict[str, list[Any]]) -> Roles:
     return Roles(question, label, choices=choices, choice_labels=labels, doubts=doubts)
 
 
-def _find_choices(names: list[str]) -> list[str]:
+def find_choices(names: list[str]) -> list[str]:
     families: dict[str, list[str]] = {}
     for name in names:
         found = NUMBERED.fullmatch(name.strip())

@@ -4,7 +4,6 @@ import hashlib
 import logging
 import lzma
 import re
-import stat
 import subprocess
 import sys
 import zipfile
@@ -12,12 +11,13 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
 import requests
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from nlp_core.data.archive import find_fault
 from nlp_core.errors import DownloadError
 from nlp_core.progress import show_progress
 
@@ -203,13 +203,7 @@ def _opening(
 
 
 def _check_safe(info: zipfile.ZipInfo, archive_path: Path) -> None:
-    parts = PurePosixPath(info.filename.replace("\\", "/")).parts
-    fault = ""
-    if not parts or ".." in parts or parts[0] == "/" or ":" in parts[0]:
-        fault = "is outside the archive's folder"
-    elif stat.S_ISLNK(info.external_attr >> 16):
-        fault = "is a link, expected plain files"
-    if fault:
+    if fault := find_fault(info):
         raise DownloadError(
             f"{archive_path}: the member '{info.filename}' {fault}; fetch the archive from its "
             "official URL."

@@ -23,30 +23,36 @@ from nlp_core.data.column_guess import (
     is_header,
     is_numeric,
 )
+from nlp_core.data.format_guess import SUFFIXES, find_folder_format, guess_format
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.entities import BorderCheck
+from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
 from nlp_core.data.readers.lines import read_lines
-from nlp_core.data.readers.records import check_file, read_cells, read_json_lines, read_parquet
-from nlp_core.data.readers.user import name_label, read_examples
+from nlp_core.data.readers.records import (
+    CONLLU,
+    FileRecord,
+    check_file,
+    name_label,
+    read_cells,
+    read_named,
+    read_records,
+)
+from nlp_core.data.readers.user import read_examples
 from nlp_core.data.scheme_detection import detect_scheme
 from nlp_core.data.tagging_scheme import is_bare
 from nlp_core.errors import DataError
 from nlp_core.files import CHUNK
-from nlp_core.kinds import CLASSIFICATION, SPAN, TAGGING, TAGS, Kind
+from nlp_core.kinds import CLASSIFICATION, LABEL, SPAN, TAGGING, TAGS, Kind
 
 SAMPLE = 1000
 BARE_TYPE = "ENTITY"
 """The type of entities whose tags name none."""
 SHOWN_LABELS = 6
+REJECT = "reject"
+YES_NO = f"{ACCEPT}|{REJECT}"
+ANSWERS = (ACCEPT, REJECT, IGNORE)
+"""What an annotator can answer."""
 NO_LABEL = "(no label)"
-SUFFIXES: dict[str, Format] = {
-    **dict.fromkeys((".tsv", ".tab"), "tsv"),
-    ".csv": "csv",
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    ".parquet": "parquet",
-    **dict.fromkeys((".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
-}
-CONLLU_COLUMNS = 10
 MOST_CONTEXT_TOKENS = 400
 SCHEMES = {
     "plain": "plain tags, such as parts of speech",
@@ -87,7 +93,7 @@ def guess_data(path: Path, kind: Kind, *, has_choices: bool = False) -> Guess:
     """
     if kind.has_passages:
         return _guess_questions(path)
-    _check_rows(path)
+    check_rows(path)
     found = guess_format(path, kind)
     if found == "conll":
         guess = _guess_columns(path)
@@ -125,9 +131,9 @@ def guess_texts(path: Path) -> DataConfig:
         # a text never contains this separator
         whole = {"texts": ["1"], "header": False, "separator": "\0", "quoted": False}
         return _build(CLASSIFICATION, {"format": "tsv", "label": NO_LABEL, **whole})
-    _check_rows(path)
+    check_rows(path)
     values: dict[str, Any] = {"format": guess_format(path, CLASSIFICATION)}
-    columns, _ = _read_sample(path, values)
+    columns, _ = read_sample(path, values)
     if not columns:
         raise DataError(f"{path}: found no column of texts, expected one.")
     looks = {name: Look(cells) for name, cells in columns.items()}
@@ -135,9 +141,9 @@ def guess_texts(path: Path) -> DataConfig:
     return _build(CLASSIFICATION, {**values, "texts": texts, "label": NO_LABEL})
 
 
-def _check_rows(path: Path) -> None:
-    check_file(path)
-    is_text = path.suffix.lower() != ".parquet"
+def check_rows(path: Path) -> None:
+    check_file(path, find_folder_format(path))
+    is_text = path.is_file() and SUFFIXES.get(path.suffix.lower()) not in ("parquet", "arrow")
     if is_text and not any(line.text.strip() for line in read_lines(path)):
         raise DataError(
             f"{path}: found only blank lines, expected at least one row. Is it the right file?"
@@ -152,6 +158,8 @@ def count_rows(path: Path, data: DataConfig) -> int:
         with path.open("rb") as file:
             blank = (not line.strip() for line in file)
             return 1 + sum(now and not before for before, now in pairwise(blank))
+    if data.format in ("json", "arrow", "brat"):
+        return sum(1 for _ in read_records(path, data))
     mark = b'"question"' if data.format == "squad" else b"\n"
     with path.open("rb") as file:
         return 1 + sum(chunk.count(mark) for chunk in iter(lambda: file.read(CHUNK), b""))
@@ -177,33 +185,10 @@ def _guess_questions(path: Path) -> Guess:
     return Guess(data, reasons, doubts)
 
 
-def guess_format(path: Path, kind: Kind) -> Format:
-    """Guess the format of a file from its name and its first lines; SQuAD is not among them."""
-    check_file(path)
-    known = SUFFIXES.get(path.suffix.lower())
-    if known in ("parquet", "jsonl") or (known == "conll" and known in kind.user_file.formats):
-        return known
-    lines = [line.text for line in islice(read_lines(path), SAMPLE)]
-    if "conll" in kind.user_file.formats and any(not line.strip() for line in lines[:-1]):
-        return "conll"
-    if known in ("tsv", "csv"):
-        return known
-    if lines[0].lstrip().startswith("{"):
-        return "jsonl"
-    if "\t" in lines[0]:
-        return "tsv"
-    if "," in lines[0]:
-        return "csv"
-    raise DataError(
-        f"{path}: line 1: found neither tabs, commas nor JSON, expected a table of texts and "
-        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll by its format."
-    )
-
-
 def _guess_columns(path: Path) -> Guess:
     lines = [line.text for line in islice(read_lines(path), SAMPLE) if line.text.strip()]
     rows = [line for line in lines if not line.startswith("#")] or lines
-    is_conllu = all(len(row.split("\t")) == CONLLU_COLUMNS and row[:1].isdigit() for row in rows)
+    is_conllu = all(len(row.split("\t")) == len(CONLLU) and row[:1].isdigit() for row in rows)
     separator = "\t" if all("\t" in row for row in rows) else None
     width = Counter(len(row.split(separator)) for row in rows).most_common(1)[0][0]
     if width < 2:
@@ -213,22 +198,29 @@ def _guess_columns(path: Path) -> Guess:
         )
     values = {
         "format": "conll",
-        "texts": ["2" if is_conllu else "1"],
-        "label": "4" if is_conllu else str(width),
+        "texts": ["form" if is_conllu else "1"],
+        "label": _choose_column(rows) if is_conllu else str(width),
         "separator": separator,
         "comments": is_conllu,
     }
     reasons = {
         "format": "a token per line, blank lines between sentences",
         "texts": f"the token, of {width} columns",
-        "label": "the part of speech of CoNLL-U" if is_conllu else "the last column",
+        "label": "of CoNLL-U: upos, xpos, deprel ..." if is_conllu else "the last column",
     }
     return Guess(_build(TAGGING, values), reasons)
 
 
+def _choose_column(rows: list[str]) -> str:
+    """Return the first column of CoNLL-U with tags."""
+    cells = [dict(zip(CONLLU, row.split("\t"), strict=True)) for row in rows]
+    usual = ("upos", "xpos", "deprel")
+    return next((name for name in usual if any(cell[name] != "_" for cell in cells)), usual[0])
+
+
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
-    columns, nested = _read_sample(path, values)
+    columns, nested = read_sample(path, values)
     entities = find_entities(columns | nested) if kind.has_tags else None
     try:
         if entities is not None:
@@ -265,20 +257,35 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
     return Guess(data, *_explain(data, roles, columns))
 
 
-def _read_sample(
+def read_sample(
     path: Path, values: dict[str, Any]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Return values of each flat and each nested column; add to `values` how they were read."""
     if values["format"] in ("tsv", "csv"):
         columns = _read_delimited(path, values)
     else:
-        read = read_parquet if values["format"] == "parquet" else read_json_lines
+        records = list(islice(read_named(path, values["format"]), SAMPLE))
+        if where := _guess_where(records):
+            values["where"] = where
         columns = {}
-        for record in islice(read(path), SAMPLE):
-            for name, value in record.cells.items():
+        for record in records:
+            cells = record.cells if record.matches(where) else {}
+            if where.get(ANSWER) == YES_NO:
+                # whether one label fits
+                cells = {name: cells[name] for name in ("text", ANSWER) if name in cells}
+            for name, value in cells.items():
                 columns.setdefault(name, []).append(value)
     nested = {name: cells for name, cells in columns.items() if any(map(_is_nested, cells))}
     return {name: cells for name, cells in columns.items() if name not in nested}, nested
+
+
+def _guess_where(records: list[FileRecord]) -> dict[str, str]:
+    """Return which rows count in a file of an annotation tool: those that were accepted."""
+    answers = {str(record.cells.get(ANSWER)) for record in records}
+    if ACCEPT not in answers or not answers <= {*ANSWERS}:
+        return {}
+    labels = {str(record.cells.get(LABEL)) for record in records if "spans" not in record.cells}
+    return {ANSWER: YES_NO if len(labels) == 1 and REJECT in answers else ACCEPT}
 
 
 def _is_nested(value: Any) -> bool:  # Any: a cell of JSON

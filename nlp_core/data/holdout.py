@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 # A phrase of at least this many tokens that no longer phrase contains counts as a sentence.
 MIN_SENTENCE_TOKENS = 6
 USER_SHARE = 0.1
+SMALL_SHARE, FEW_HELD_OUT = 0.2, 100
+"""Of fewer than 1,000 rows a fifth is held out, of more at least this many."""
 MOST_HELD_OUT = 20_000
 """Of the rows of the user's file."""
 
@@ -24,6 +26,14 @@ class Partition(NamedTuple):
 
     train: list[int]
     held_out: list[int]
+
+
+class Fold(NamedTuple):
+    """One part of a user's rows in a cross-validation, counted from 0 of `folds`."""
+
+    number: int
+    folds: int
+    seed: int
 
 
 def cut_by_key(keys: Sequence[str], *, share: float, seed: int) -> Partition:
@@ -93,9 +103,46 @@ def _rank(keys: Counter[str] | set[str], seed: int) -> list[str]:
     return sorted(keys, key=lambda key: (hashlib.sha256(f"{seed}:{key}".encode()).hexdigest(), key))
 
 
-def draw_held_out(units: int, seed: int) -> NDArray[np.bool_]:
-    """Return which of the user's rows, questions or passages are held out."""
-    size = min(max(round(units * USER_SHARE), 1), MOST_HELD_OUT)
+def count_held_out(units: int) -> int:
+    few = min(round(units * SMALL_SHARE), FEW_HELD_OUT)
+    return min(max(round(units * USER_SHARE), few, 1), MOST_HELD_OUT)
+
+
+def draw_held_out(
+    units: int, seed: int, labels: NDArray[np.integer] | None = None
+) -> NDArray[np.bool_]:
+    """Return which of the user's rows, questions or passages are held out; see `rank_rows`."""
     is_dev = np.zeros(units, dtype=np.bool_)
-    is_dev[np.random.default_rng(seed).permutation(units)[:size]] = True
+    is_dev[rank_rows(units, seed, labels)[: count_held_out(units)]] = True
     return is_dev
+
+
+def draw_folds(
+    units: int, folds: int, seed: int, labels: NDArray[np.integer] | None = None
+) -> NDArray[np.int64]:
+    """Return the fold of each row, from 0; every fold has its share of each label."""
+    order = np.random.default_rng(seed).permutation(units)
+    if labels is not None:
+        order = order[np.argsort(labels[order], kind="stable")]
+    found = np.empty(units, dtype=np.int64)
+    found[order] = np.arange(units) % folds
+    return found
+
+
+def rank_rows(
+    units: int, seed: int, labels: NDArray[np.integer] | None = None
+) -> NDArray[np.int64]:
+    """Return all rows in an order each beginning of which has its share of each label.
+
+    The k-th of the n rows with a label, in random order, is at (k - 1/2) / n.
+    """
+    order = np.random.default_rng(seed).permutation(units)
+    if labels is None:
+        return order
+    by_label = order[np.argsort(labels[order], kind="stable")]
+    _, starts, counts = np.unique(labels[by_label], return_index=True, return_counts=True)
+    place = np.empty(units)
+    place[by_label] = (np.arange(units) - np.repeat(starts, counts) + 0.5) / np.repeat(
+        counts, counts
+    )
+    return order[np.argsort(place[order], kind="stable")]

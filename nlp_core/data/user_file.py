@@ -22,7 +22,7 @@ from nlp_core.data.tagging_scheme import TagError, convert_tags
 from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError
-from nlp_core.files import MANIFEST, digest_file, digest_json, write_json
+from nlp_core.files import MANIFEST, digest_file, digest_json, digest_path, write_json
 from nlp_core.kinds import GROUP, LABEL, TAGS, TREE
 
 log = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
     Raises:
         DataError: the file is missing or empty, or a line is malformed; the line is named.
     """
-    check_file(path)
+    check_file(path, data.format)
     tokenizer = sys.modules[TOKENIZERS.get(data.tokens).__module__].__file__
     assert tokenizer is not None, data.tokens
     key = digest_json(
         {
             "data": data.model_dump(mode="json", exclude={"metrics", "max_words"}),
-            "file": digest_file(path),
+            "file": digest_path(path),
             "tokenizer": digest_file(Path(tokenizer)),
             "format": FORMAT_VERSION,
         }
@@ -89,7 +89,7 @@ def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
     split = {"rows": num_rows, "sha256": digest_file(target), "labels": rows.counts}
     manifest = {
         "kind": data.kind.name,
-        "source": {"file": {"sha256": digest_file(path), "label": None}},
+        "source": {"file": {"sha256": digest_path(path), "label": None}},
         "splits": {EXAMPLES: split},
         "scheme": data.target_scheme,
         "lines": rows.lines,

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlp_core.config.user_data import DataConfig
-from nlp_core.data.holdout import draw_held_out
+from nlp_core.data.batching import Ragged
+from nlp_core.data.holdout import Fold, draw_folds, draw_held_out
 from nlp_core.data.question_file import (
     Targets,
     build_question_split,
@@ -22,7 +24,7 @@ from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import DataError
-from nlp_core.kinds import TAGS
+from nlp_core.kinds import LABEL, TAGS
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,13 @@ class UserTask(Task):
 
 
 def read_user_task(
-    files: Mapping[str, Path], data: DataConfig, pieces: list[str], *, name: str, seed: int
+    files: Mapping[str, Path],
+    data: DataConfig,
+    pieces: list[str],
+    *,
+    name: str,
+    seed: int,
+    fold: Fold | None = None,
 ) -> UserTask:
     """Read the user's files.
 
@@ -66,12 +74,18 @@ def read_user_task(
         files: "train", and perhaps "dev" and "test".
         pieces: see `read_user_file`.
         seed: of the part of train that is held out if there is no "dev".
+        fold: the part of train that becomes "test"; None: none does.
+
+    Raises:
+        DataError: a file is missing or malformed, or has fewer rows than folds.
     """
     splits: Mapping[str, Split]
     if data.kind.has_passages:
         splits, targets = read_question_splits(files, data, seed)
     else:
         splits = {split: read_user_file(path, data, split, pieces) for split, path in files.items()}
+        if fold is not None:
+            splits = splits | _cut_fold(splits["train"], files["train"], fold)
         if "dev" not in splits:
             splits = splits | _hold_out(splits["train"], files["train"], seed)
         targets = _list_labels(data, splits["train"], files["train"])
@@ -168,15 +182,42 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
     return targets
 
 
+def _number_labels(split: Split) -> NDArray[np.int64] | None:
+    """Return the number of each row's label; None if rows have no single label."""
+    labels = split.targets.get(LABEL)
+    if split.group is not None or not isinstance(labels, LabelColumn):
+        return None
+    ids = labels.encode(sorted(labels.lines))
+    assert not isinstance(ids, Ragged), split.name
+    return ids[np.arange(len(split))]
+
+
+def _cut_fold(train: Split, path: Path, fold: Fold) -> dict[str, Split]:
+    """Cut a fold out of train as test, whole questions when there are questions."""
+    units = len(train) if train.group is None else int(train.group.max()) + 1
+    if units < 2 * fold.folds:
+        raise DataError(
+            f"{path}: found {units} {'rows' if train.group is None else 'questions'}, expected "
+            f"{2 * fold.folds} at least for {fold.folds} folds. Give more, or fewer --folds."
+        )
+    numbers = draw_folds(units, fold.folds, fold.seed, _number_labels(train))
+    is_test = numbers == fold.number
+    is_test = is_test if train.group is None else is_test[train.group]
+    return {
+        "train": train.subset("train", np.flatnonzero(~is_test)),
+        "test": train.subset("test", np.flatnonzero(is_test)),
+    }
+
+
 def _hold_out(train: Split, path: Path, seed: int) -> dict[str, Split]:
-    """Cut a tenth of train out as dev, whole questions when there are questions."""
+    """Cut a part of train out as dev, with its share of each label; whole questions, if any."""
     units = len(train) if train.group is None else int(train.group.max()) + 1
     if units < 2:
         raise DataError(
             f"{path}: found one {'row' if train.group is None else 'question'}, expected two "
             "at least, one of which is held out to choose the epoch. Give more rows, or --dev."
         )
-    is_dev = draw_held_out(units, seed)
+    is_dev = draw_held_out(units, seed, _number_labels(train))
     is_dev = is_dev if train.group is None else is_dev[train.group]
     log.info("train no --dev, so %d of %d rows are held out", int(is_dev.sum()), len(train))
     return {

@@ -19,7 +19,7 @@ from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.ensemble import Ensemble
 from nlp_core.prediction.trained_model import TrainedModel
-from reglue_runtime.manifest import FORMAT, MANIFEST
+from reglue_runtime.manifest import CALIBRATION, FORMAT, MANIFEST
 
 PLAIN: dict[type[Head], str] = {
     ClassificationHead: "choice",
@@ -75,6 +75,8 @@ def write_manifest(
         "graph": graph,
         "files": {name: digest_file(folder / name) for name in files},
     }
+    if (calibration := trained.calibration) is not None:
+        note[CALIBRATION] = calibration
     write_json(folder / MANIFEST, note)
 
 

@@ -52,6 +52,8 @@ class Cutoff(AdversarialObjective):
 class Mixup(Objective):
     """The loss of mixtures of two examples' vectors; see MixupConfig."""
 
+    noise: Noise
+
     def __init__(self, model: GraphModel, noise: Noise, config: MixupConfig) -> None:
         super().__init__(model)
         self.noise = noise

@@ -153,7 +153,8 @@ class Ball:
 class Noise:
     """Where perturbations start: a generator of its own, seeded at each step of training.
 
-    A resumed run draws the same numbers, and each process (`rank`) of a run draws others.
+    A resumed run draws the same numbers, and each process (`rank`) of a run draws others, or each
+    shard of a batch.
     """
 
     def __init__(self, seed: int, rank: int = 0) -> None:
@@ -169,6 +170,10 @@ class Noise:
             self._step = step
             stream = np.random.SeedSequence([self.seed, NOISE_STREAM, self.rank, step])
             self.generator.manual_seed(int(stream.generate_state(1)[0]))
+
+    def enter(self, shard: int) -> None:
+        """Let a shard of a step draw its own numbers, whichever process computes it."""
+        self.rank, self._step = shard, None
 
     def draw_normal(self, like_BTD: Tensor, mask_BT: Tensor, *, std: float) -> Perturbed:
         drawn_BTD = self._draw(torch.randn, like_BTD)
@@ -201,7 +206,10 @@ class Objective:
     Attributes:
         scale: what makes a loss larger, so that float16 can hold its gradients; the run that set
             it scales them back.
+        noise: the generator of what the method draws; None: it draws nothing.
     """
+
+    noise: Noise | None = None
 
     def __init__(self, model: GraphModel) -> None:
         self.model = model
@@ -227,6 +235,8 @@ class Objective:
 
 class AdversarialObjective(Objective):
     """What all methods share: the word tables, and the noise that perturbations start from."""
+
+    noise: Noise
 
     def __init__(self, model: GraphModel, noise: Noise) -> None:
         super().__init__(model)

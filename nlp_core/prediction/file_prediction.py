@@ -39,7 +39,9 @@ Row = tuple[FileRecord, Columns]
 
 
 def predict_file(predictor: Predictor, source: Path, target: Path, confidence_of: list[str]) -> int:
-    """Write a file with the predictions of another one, in the same form; return its rows.
+    """Write a file with the predictions of another one; return its rows.
+
+    It has the same form; that of a JSON array, of a folder, or of an arrow file is JSON Lines.
 
     Args:
         source: what to predict; labels are not read.
@@ -157,8 +159,9 @@ def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:
         for number, (record, columns) in enumerate(rows, start=1):
             if data.format == "conll":
                 file.write(_join_tokens(record, columns))
-            elif data.format == "jsonl":
-                file.write(json.dumps(record.cells | columns, ensure_ascii=False) + "\n")
+            elif data.separator_or_usual is None:
+                cells = record.cells | columns
+                file.write(json.dumps(cells, ensure_ascii=False, default=str) + "\n")
             else:
                 if number == 1 and data.header:
                     file.write(_join_cells([*record.cells, *columns], data))

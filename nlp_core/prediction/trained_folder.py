@@ -23,6 +23,8 @@ from nlp_core.models.saving import load_model
 MODEL = "model.json"
 RUN = "run.json"
 VECTORS = "vectors"
+PREDICTIONS = "predictions.parquet"
+CALIBRATION = "calibration.json"
 FORMAT_VERSION = 1
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import TaskConfig, read_dataset
 from nlp_core.config.user_data import DataConfig, Format, describe_files
-from nlp_core.data.guess import guess_format
+from nlp_core.data.format_guess import guess_format
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import ConfigError, suggest
@@ -14,6 +16,7 @@ from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.prediction.trained_folder import (
+    CALIBRATION,
     TrainedFolder,
     read_trained_folder,
     refuse_argument,
@@ -73,6 +76,12 @@ class TrainedModel:
             featurizer = featurizers[None]
         chosen = _build_task(found, task, featurizer.targets)
         return cls(found.weights, found.name, model, featurizer, chosen, found.data)
+
+    @property
+    def calibration(self) -> dict[str, Any] | None:  # Any: JSON
+        """What training says of the confidence; None: nothing was fitted."""
+        path = self.folder / CALIBRATION
+        return read_mapping(path) if path.is_file() else None
 
     @property
     def texts(self) -> list[str]:

@@ -14,6 +14,7 @@ from nlp_core.config.base import name_folder
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
+from nlp_core.data.task import Task
 from nlp_core.errors import DataError
 from nlp_core.files import digest_json
 from nlp_core.metrics import Predictions
@@ -123,7 +124,7 @@ def name_stage(name: str, item: CellConfig) -> str:
     return f"export@{name}" if isinstance(item, ExportConfig) else f"finetune@{name}"
 
 
-def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[PredictedSplit]:
+def read_predictions(path: Path, task: CellTask | Task, stage: str) -> Iterator[PredictedSplit]:
     """Read the predictions of one seed for one task, split by split.
 
     Args:
@@ -147,7 +148,7 @@ def read_predictions(path: Path, task: CellTask, stage: str) -> Iterator[Predict
         yield PredictedSplit(split, selection, _build_predictions(table.filter(is_chosen), task))
 
 
-def _build_predictions(rows: pa.Table, task: CellTask) -> Predictions:
+def _build_predictions(rows: pa.Table, task: CellTask | Task) -> Predictions:
     names = rows.column_names
     has_score = "score" in names
     return Predictions(

@@ -16,7 +16,6 @@ from torch.profiler import record_function
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TimeLimitError, TrainingError
 from nlp_core.metrics import is_better, is_lower_better
-from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import build_objective, check_model
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
@@ -34,7 +33,8 @@ from nlp_core.training.optimizer import (
 from nlp_core.training.processes import Processes
 from nlp_core.training.pruning import prune_weights
 from nlp_core.training.schedule import LearningRate
-from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun, refuse_parts
+from nlp_core.training.shards import Shards
+from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun, refuse_idle_tasks, refuse_parts
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,11 @@ class Trainer:
         if recipe.frozen:
             freeze_weights(model, recipe.frozen)
         self.optimizer = build_optimizer(recipe.optimizer, model)
-        if (recipe.accumulate or 1) * self.processes.count > 1:
+        self.shards: Shards | None = None
+        if recipe.shards is not None:
+            self.shards = Shards(recipe.shards, model, self.processes, seed)
+        self.num_parts = recipe.shards or (recipe.accumulate or 1) * self.processes.count
+        if self.num_parts > 1:
             refuse_parts(model)
         self.learning_rate = LearningRate(
             recipe.schedule,
@@ -148,7 +152,7 @@ class Trainer:
         if self.num_steps == 0:
             self._validate(0.0)
             return Trained(self.best_states, self.progress)
-        self._refuse_idle_tasks(self.order.count_planned(self.num_steps))
+        refuse_idle_tasks(self.tasks, self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
         if self.checkpoint.exists():
             self._restore()
@@ -157,7 +161,9 @@ class Trainer:
                 self._run_epoch(on_step, on_watched)
         if len(self.tasks) > 1:
             log.info("train mixture steps=%s", self.progress.task_steps)
-            self._refuse_idle_tasks(self.progress.task_steps)  # patience may have ended the run
+            refuse_idle_tasks(
+                self.tasks, self.progress.task_steps
+            )  # patience may have ended the run
         return Trained(self.best_states, self.progress)
 
     def _run_epoch(self, on_step: Callable[[int], None], on_watched: Callable[[], None]) -> None:
@@ -204,20 +210,12 @@ class Trainer:
         scale = (self.recipe.task_lr_scales or {}).get(name, 1.0)
         lr = self.learning_rate.at(progress.step, progress.scores) * scale
         set_learning_rate(self.optimizer, lr)
-        with record_function(f"{PART}read"):
-            batches = self._read_batches(name, rows)
         if progress.step == 0:
             log.info("train first batch task=%s rows=%d", name, len(rows))
         self.optimizer.zero_grad(set_to_none=True)
         for objective in self.objectives.values():
             objective.begin(progress.step)
-        device, precision = self.processes.device.type, self.precision
-        context = torch.autocast(device, precision, enabled=precision is not None)
-        with record_function(f"{PART}gradients"), context:
-            value = sum(self.objectives[name].backward(item, progress.step) for item in batches)
-        with record_function(f"{PART}exchange"):
-            self.processes.add_gradients(self.model)
-            value = self.processes.add_value(value)
+        value = self._add_gradients(name, rows)
         if self.scaler is not None:
             self.scaler.unscale_(self.optimizer)
         if not math.isfinite(value):
@@ -236,6 +234,26 @@ class Trainer:
         if self.average is not None:
             self.average.update(self.model, progress.step)
 
+    def _add_gradients(self, name: str, rows: NDArray[np.int64]) -> float:
+        """Set the gradients to those of a step's batch, and return its loss."""
+        item, objective, step = self.tasks[name], self.objectives[name], self.progress.step
+        device, precision = self.processes.device, self.precision
+        with record_function(f"{PART}read"):
+            train = item.train.draw(self.seed, step)
+            parts = item.split_rows(rows, self.num_parts)
+            batches = [train.batch(part).to(device) for part in parts]
+            if self.num_parts > 1:
+                batches = objective.model.share_terms(batches)
+            own = self.processes.take_own(batches)
+        context = torch.autocast(device.type, precision, enabled=precision is not None)
+        with record_function(f"{PART}gradients"), context:
+            if self.shards is not None:
+                return self.shards.add_gradients(objective, own, len(batches), step)
+            value = sum(objective.backward(item, step) for item in own)
+        with record_function(f"{PART}exchange"):
+            self.processes.add_gradients(self.model)
+            return self.processes.add_value(value)
+
     def _update(self, name: str) -> None:
         """Move the weights along the gradients of a task."""
         if (weight := (self.recipe.task_weights or {}).get(name)) is not None:
@@ -249,31 +267,6 @@ class Trainer:
             self.scaler.step(self.optimizer)
             self.scaler.update()
         prune_weights(self.model, self.recipe.pruning, (self.progress.step + 1) / self.num_steps)
-
-    def _read_batches(self, name: str, rows: NDArray[np.int64]) -> list[Batch]:
-        """Return this process's parts of a step's batch; a group of candidates stays whole."""
-        item = self.tasks[name]
-        train = item.train.draw(self.seed, self.progress.step)
-        number = (self.recipe.accumulate or 1) * self.processes.count
-        if number == 1:
-            return [train.batch(rows).to(self.processes.device)]
-        units = rows if item.group is None else np.unique(item.group[rows])
-        parts = [part for part in np.array_split(units, number) if len(part)]
-        if item.group is not None:
-            parts = [rows[np.isin(item.group[rows], part)] for part in parts]
-        batches = self.objectives[name].model.share_terms(
-            [train.batch(part).to(self.processes.device) for part in parts]
-        )
-        return self.processes.take_own(batches)
-
-    def _refuse_idle_tasks(self, steps: Mapping[str, int]) -> None:
-        idle = [name for name in self.tasks if not steps.get(name)]
-        if idle:
-            raise TrainingError(
-                f"{', '.join(idle)}: found no step of training in {sum(steps.values())}, "
-                "expected one for each task at least. Change the recipe's mixing, or take the "
-                "task out of its group."
-            )
 
     def _log_loss(self) -> None:
         progress = self.progress

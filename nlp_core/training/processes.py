@@ -68,9 +68,13 @@ class Processes:
         state = get_random_state()
         if self.count == 1:
             return [state]
+        return [item.cpu() for item in self.gather(state)]
+
+    def gather(self, value: Tensor) -> list[Tensor]:
+        """Return the values of all processes, which have one shape, in the order of the ranks."""
         from accelerate.utils import gather
 
-        return list(gather(state.unsqueeze(0).to(self.device)).cpu())
+        return list(gather(value.unsqueeze(0).to(self.device)))
 
     def wait(self) -> None:
         if self.count > 1:

@@ -15,6 +15,7 @@ from nlp_core.models.plan import ModelPlan
 from nlp_core.models.retrieval_split import encode_splits
 from nlp_core.models.saving import load_pretrained_head
 from nlp_core.prediction.split_prediction import SplitPredictions
+from nlp_core.training.calibration import Calibration
 from nlp_core.training.checkpoint import Progress
 from nlp_core.training.lesson import read_lesson
 from nlp_core.training.matching import add_matching
@@ -29,11 +30,13 @@ class FinishedSeed(NamedTuple):
 
     Attributes:
         predictions: by task, and by the way of choosing the epoch, those of each measured split.
+        calibration: of the confidence, if it was fitted.
     """
 
     model: GraphModel
     progress: Progress
     predictions: dict[str, dict[str, list[SplitPredictions]]]
+    calibration: Calibration | None = None
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -49,6 +52,8 @@ class Run(ABC):
         init: folder of the vectors or of the encoder.
         start: the trained model whose layers it continues from, or None.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
+        few_shot: whether the encoder learns from pairs, see `few_shot`.
+        is_calibrated: whether the confidence is fitted on the selecting split after training.
     """
 
     name: str
@@ -58,6 +63,8 @@ class Run(ABC):
     init: Path
     start: Start | None = None
     max_steps: int | None = None
+    few_shot: bool = False
+    is_calibrated: bool = False
 
     @property
     def task(self) -> Task:

@@ -2,14 +2,25 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from nlp_core.files import format_line, replacing_folder, write_text
+from nlp_core.kinds import LABEL
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.saving import save_model
 from nlp_core.prediction.split_prediction import SplitPredictions, predict
 from nlp_core.progress import show_progress
+from nlp_core.training.calibration import (
+    Calibration,
+    cool_weights,
+    find_head,
+    fit_calibration,
+)
 from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import seed_everything
+from nlp_core.training.few_shot import train_few_shot
 from nlp_core.training.loop import Trained, Trainer
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import FinishedSeed, Run, prepare_tasks
@@ -38,28 +49,65 @@ def train_run(
     """
     seed_everything(seed)
     model, featurizers, tasks = prepare_tasks(run, seed)
-    trainer = Trainer(
-        model,
-        tasks,
-        recipe=run.recipe,
-        seed=seed,
-        checkpoint=checkpoint,
-        max_steps=run.max_steps,
-        processes=processes,
-        control=control if processes.is_first else replace(control or RunControl(), board=None),
-    )
     title = f"{run.name} seed {seed}"
-    with show_progress(title, trainer.num_steps, shown=processes.is_first) as bar:
-        trained = trainer.run(bar.reach)
+    if run.few_shot:
+        with show_progress(title, None, shown=processes.is_first) as bar:
+            trained = train_few_shot(
+                model,
+                *tasks,
+                recipe=run.recipe,
+                seed=seed,
+                max_steps=run.max_steps,
+                on_step=bar.reach,
+            )
+    else:
+        trainer = Trainer(
+            model,
+            tasks,
+            recipe=run.recipe,
+            seed=seed,
+            checkpoint=checkpoint,
+            max_steps=run.max_steps,
+            processes=processes,
+            control=control if processes.is_first else replace(control or RunControl(), board=None),
+        )
+        with show_progress(title, trainer.num_steps, shown=processes.is_first) as bar:
+            trained = trainer.run(bar.reach)
     if not processes.is_first:
         return
     with replacing_folder(target) as folder:
+        calibration = None
+        if run.is_calibrated:
+            trained, calibration = _calibrate(tasks[0], model, trained)
         save_model(folder, trained.states[HONEST], featurizers)
         history = "".join(format_line(event) for event in trained.progress.events)
         write_text(folder / "history.jsonl", history)
         predictions = {item.task.name: _predict_splits(item, model, trained) for item in tasks}
-        run.write_results(folder, FinishedSeed(model, trained.progress, predictions))
+        run.write_results(folder, FinishedSeed(model, trained.progress, predictions, calibration))
     checkpoint.unlink(missing_ok=True)
+
+
+class _Calibrated(NamedTuple):
+    trained: Trained
+    calibration: Calibration | None
+
+
+def _calibrate(item: TaskRun, model: GraphModel, trained: Trained) -> _Calibrated:
+    """Fit the confidence of the honest selection on the split that chose it."""
+    found, state = find_head(model), trained.states[HONEST]
+    if found is None:
+        return _Calibrated(trained, None)
+    model.load_state_dict(state)
+    task, encoded = item.task, item.splits[item.task.select_split]
+    predicted = predict(item.model, encoded, task.targets)
+    right = encoded.targets[LABEL]
+    assert predicted.score is not None, found
+    target = np.asarray(right[np.arange(len(encoded.split))])  # type: ignore[index]
+    calibration = fit_calibration(predicted.score, target)
+    if calibration is None:
+        return _Calibrated(trained, None)
+    cooled = cool_weights(state, found[0], calibration.temperature)
+    return _Calibrated(replace(trained, states={**trained.states, HONEST: cooled}), calibration)
 
 
 def _predict_splits(

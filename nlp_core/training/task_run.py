@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from nlp_core.data.batching import (
 )
 from nlp_core.data.mixing import Batches, count_steps, draw_batches, order_tasks
 from nlp_core.data.task import Task
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, TrainingError
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.distillation import Lesson, Student
@@ -70,6 +70,16 @@ class TaskRun:
         group = self.train.split.group
         assert group is not None, "heads that compare candidates serve only kinds of groups"
         return group
+
+    def split_rows(self, rows: NDArray[np.int64], number: int) -> Batches:
+        """Return a step's rows in at most `number` parts; a group of candidates stays whole."""
+        if number == 1:
+            return [rows]
+        units = rows if self.group is None else np.unique(self.group[rows])
+        parts = [part for part in np.array_split(units, number) if len(part)]
+        if self.group is None:
+            return parts
+        return [rows[np.isin(self.group[rows], part)] for part in parts]
 
     def count_batches(self, batch_size: int) -> int:
         """Return the batches of a pass over the training split, of examples or of groups."""
@@ -194,10 +204,21 @@ def refuse_parts(model: GraphModel) -> None:
     for name, plan in model.plan.heads.items():
         if plan.head.whole:
             raise ConfigError(
-                f"{model.plan.where}: head '{name}': found a batch in parts (accumulate of the "
-                "recipe, or several processes), expected a whole one, since its loss compares all "
-                "examples of the batch; set accumulate to null and train in one process."
+                f"{model.plan.where}: head '{name}': found a batch in parts (accumulate or "
+                "shards of the recipe, or several processes), expected a whole one, since its loss "
+                "compares all examples of the batch; set accumulate and shards to null and train "
+                "in one process."
             )
+
+
+def refuse_idle_tasks(names: Iterable[str], steps: Mapping[str, int]) -> None:
+    """Raise TrainingError if a task of a run has no step."""
+    idle = [name for name in names if not steps.get(name)]
+    if idle:
+        raise TrainingError(
+            f"{', '.join(idle)}: found no step of training in {sum(steps.values())}, expected one "
+            "for each task at least. Change the recipe's mixing, or take the task out of its group."
+        )
 
 
 class _Resample(NamedTuple):

@@ -15,11 +15,18 @@ from typing import Any
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.model import format_model
-from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
+from nlp_core.files import check_replaceable, digest_json, digest_path, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
-from nlp_core.prediction.split_prediction import score_predictions
-from nlp_core.prediction.trained_folder import FORMAT_VERSION, MODEL, RUN, VECTORS
+from nlp_core.prediction.split_prediction import score_predictions, write_predictions
+from nlp_core.prediction.trained_folder import (
+    CALIBRATION,
+    FORMAT_VERSION,
+    MODEL,
+    PREDICTIONS,
+    RUN,
+    VECTORS,
+)
 from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.processes import find_processes
@@ -48,7 +55,8 @@ class UserRun(Run):
         files: "train", and where they are given "dev", which chooses the epoch (else a part of
             train is held out), and "test", which is measured once, at the end.
         vectors: folder of what words and texts are read with; None: the model keeps all of that.
-        seed: of weights, order and the part that is held out.
+        seed: of weights, order and, without `cut`, the part that is held out.
+        cut: digest of how rows were held out, if not by the seed.
     """
 
     model: dict[str, Any]
@@ -57,12 +65,13 @@ class UserRun(Run):
     vectors: Path | None
     plugins: list[Plugin]
     seed: int
+    cut: str | None = None
 
     @property
     def key(self) -> str:
         """Digest of what the weights depend on."""
         is_given = self.vectors is not None and self.start is None
-        files = {name: digest_file(path) for name, path in self.files.items() if name != "test"}
+        files = {name: digest_path(path) for name, path in self.files.items() if name != "test"}
         return digest_json(
             {
                 "model": self.model,
@@ -73,6 +82,7 @@ class UserRun(Run):
                 "machine": describe_machine(),
             }
             | ({"start": self.start.digest(self.seed)} if self.start else {})
+            | ({"cut": self.cut} if self.cut else {})
         )
 
     def write_results(self, folder: Path, finished: FinishedSeed) -> None:
@@ -87,10 +97,11 @@ class UserRun(Run):
                     os.link(self.vectors / name, folder / VECTORS / name)
                 except OSError:  # a file system without links, or another one
                     shutil.copyfile(self.vectors / name, folder / VECTORS / name)
-        metrics = {
-            found.split.name: score_predictions(self.task, found)
-            for found in finished.predictions[self.task.name][HONEST]
-        }
+        predictions = finished.predictions[self.task.name][HONEST]
+        metrics = {found.split.name: score_predictions(self.task, found) for found in predictions}
+        write_predictions(folder / PREDICTIONS, self.task, {HONEST: predictions})
+        if finished.calibration is not None:
+            write_json(folder / CALIBRATION, finished.calibration._asdict())
         best = finished.progress.best[HONEST].epoch
         note = {"best_epoch": best, "metrics": metrics, "parameters": finished.parameters}
         write_json(folder / METRICS, note)
@@ -102,7 +113,7 @@ class UserRun(Run):
                 "targets": self.task.targets,
                 "plugins": [plugin._asdict() for plugin in self.plugins],
                 "seed": self.seed,
-                "files": {name: digest_file(path) for name, path in self.files.items()},
+                "files": {name: digest_path(path) for name, path in self.files.items()},
                 "fingerprint": describe_machine(),
                 **({"start": self.start.digest(self.seed)} if self.start else {}),
             },

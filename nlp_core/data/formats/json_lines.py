@@ -11,7 +11,7 @@ from nlp_core.config.base import FileName
 from nlp_core.config.reader import READERS, ReadTask
 from nlp_core.data.formats.rows import RowReader
 from nlp_core.data.readers.example import Example
-from nlp_core.data.readers.lines import parse_json, read_lines, refuse
+from nlp_core.data.readers.lines import read_objects, refuse
 from nlp_core.kinds import Kind
 
 Key = Annotated[str, Field(min_length=1)]
@@ -56,21 +56,8 @@ class JsonLine(NamedTuple):
 
 
 def read_json_lines(path: Path) -> Iterator[JsonLine]:
-    """Yield the objects of a file; blank lines are skipped.
-
-    Raises:
-        DataError: a line is not a JSON object; the message names the line.
-    """
-    for line in read_lines(path):
-        if not line.text.strip():
-            continue
-        try:
-            value = parse_json(line.text)
-        except ValueError as err:
-            raise refuse(path, line.number, f"found no JSON ({err})") from err
-        if not isinstance(value, dict):
-            raise refuse(path, line.number, f"found {value!r:.80}, expected an object in braces")
-        yield JsonLine(path, line.number, value)
+    for number, value in read_objects(path):
+        yield JsonLine(path, number, value)
 
 
 @READERS.register("jsonl")

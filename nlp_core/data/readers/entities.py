@@ -20,8 +20,9 @@ PARTS = (STARTS, ENDS, LABELS)
 PLACE = re.compile(r"\d{1,12}")
 EXPECTED = 'expected entities, such as [[0, 4, "PER"]], [{"start": 0, "end": 4, "label": "PER"}]'
 TOTAL, INSIDE = "total", "inside"
+INCLUSIVE = "the ends seem to be inclusive; add 1 to each end"
 REPAIRS = {
-    "the ends seem to be inclusive; add 1 to each end": (0, 1),
+    INCLUSIVE: (0, 1),
     "all offsets seem to be 1 too small; add 1 to each start and end": (1, 1),
     "all offsets seem to be 1 too large; subtract 1 from each start and end": (-1, -1),
 }
@@ -103,6 +104,8 @@ def _build(*parts: Any, whole: object) -> Span:  # Any: JSON
         is_place = all(PLACE.fullmatch(str(offset)) for offset in (start, end))
         if name and is_place and int(start) < int(end):
             return Span(int(start), int(end), name)
+        if name and is_place and int(start) == int(end):
+            raise EntityError(f"found {whole!r:.200}, an entity of no character; {INCLUSIVE}")
     raise EntityError(f"found {whole!r:.200}, {EXPECTED}, with start < end; the end is exclusive")
 
 
@@ -120,7 +123,8 @@ def find_tokens(text: str, offsets: Sequence[Offsets], entities: list[Span]) -> 
     for start, end, label in sorted(entities):
         shown = f"found the entity '{text[start:end]}'"
         if end > len(text):
-            raise EntityError(f"found an entity up to character {end} of {len(text)}")
+            found = f"found an entity up to character {end} of {len(text)}"
+            raise EntityError(f"{found}; offsets count from 0, and the end is exclusive")
         covered = [
             idx for idx, place in enumerate(offsets) if place.start < end and place.end > start
         ]

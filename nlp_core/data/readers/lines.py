@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from nlp_core.errors import DataError
 
+ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
+
 
 class Line(NamedTuple):
     """A line of a file, numbered from 1; its end is LF, CR LF or, at the end of a file, empty."""
@@ -37,6 +39,25 @@ def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -
         ) from err
     if number == 0:
         raise DataError(f"{path}: the file is empty; expected at least one line. Fetch it again.")
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: JSON holds anything
+    """Yield line number and object of each line of JSON Lines; blank lines are skipped.
+
+    Raises:
+        DataError: a line is not a JSON object; the message names the line.
+    """
+    for line in read_lines(path):
+        if not line.text.strip():
+            continue
+        try:
+            value = parse_json(line.text)
+        except ValueError as err:
+            raise refuse(path, line.number, f"not valid JSON ({err}), {ONE_A_LINE}") from err
+        if not isinstance(value, dict):
+            found = f"found a JSON {type(value).__name__}"
+            raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
+        yield line.number, value
 
 
 def refuse(path: Path, number: int, message: str) -> DataError:

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,17 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.formats.tagged import DOCUMENT_START
-from nlp_core.data.readers.lines import Line, parse_json, read_lines
+from nlp_core.data.readers.arrow import read_arrow
+from nlp_core.data.readers.brat import read_brat
+from nlp_core.data.readers.json_array import read_array
+from nlp_core.data.readers.lines import Line, read_lines, read_objects
 from nlp_core.errors import DataError, suggest
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
-ONE_A_LINE = "expected one object per line; `jq -c '.[]'` splits an array"
+FOLDERS = ("brat", "arrow")
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+"""Names of the columns of CoNLL-U."""
 RANGE = re.compile(r"\d+[-.]\d+")
 
 
@@ -47,6 +52,12 @@ class FileRecord:
             raise self.refuse(f"{found} See data.texts and data.label")
         return self.cells[column]
 
+    def matches(self, where: Mapping[str, str]) -> bool:
+        """Return whether the cells of columns match regular expressions."""
+        return all(
+            re.fullmatch(pattern, name_label(self.get(column))) for column, pattern in where.items()
+        )
+
     def get_text(self, column: str) -> str:
         cell = self.get(column)
         if cell is None or isinstance(cell, str):
@@ -66,16 +77,30 @@ class FileRecord:
         return [str(part) for part in parts]
 
 
+def name_label(cell: Any) -> str:  # Any: a cell of JSON
+    """Return a label as text; true and false are written as in JSON, and a list of one as it."""
+    if isinstance(cell, list) and len(cell) == 1:
+        return name_label(cell[0])
+    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
+
+
 def refuse(path: Path, line: int, found: str) -> DataError:
     return DataError(
         f"{path}: line {line}: {found}. Correct the line, or the model file (--set data...)."
     )
 
 
-def check_file(path: Path) -> None:
-    """Raise DataError if a file is missing or empty."""
+def check_file(path: Path, form: str | None = None) -> None:
+    """Raise DataError if a file is missing or empty, or a folder with a format of files."""
+    if path.is_dir() and form not in FOLDERS:
+        raise DataError(
+            f"{path}: found a folder, expected a file, a folder of brat (.txt and .ann), or one "
+            "that `save_to_disk` of Hugging Face datasets wrote."
+        )
     if path.is_dir():
-        raise DataError(f"{path}: found a folder, expected a file.")
+        return
+    if form == "brat":
+        raise DataError(f"{path}: found a file or nothing, expected a folder of .txt and .ann.")
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; check its name.")
     if path.stat().st_size == 0:
@@ -83,21 +108,31 @@ def check_file(path: Path) -> None:
 
 
 def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
-    """Yield the rows of a file, in bounded memory.
+    """Yield the rows of a file or folder, all but JSON arrays in bounded memory.
 
     Raises:
         DataError: the file is missing or empty, or a line is malformed.
     """
-    check_file(path)
-    match data.format:
+    check_file(path, data.format)
+    if data.format == "conll":
+        return _read_columns(path, data)
+    if data.separator_or_usual is None:
+        return read_named(path, data.format)
+    return _read_delimited(path, data)
+
+
+def read_named(path: Path, form: str) -> Iterator[FileRecord]:
+    """Yield the rows of a format that names its columns and needs no further options."""
+    match form:
         case "parquet":
-            return read_parquet(path)
-        case "jsonl":
-            return read_json_lines(path)
-        case "conll":
-            return _read_columns(path, data)
+            yield from read_parquet(path)
+        case "brat":
+            for line in read_brat(path):
+                yield FileRecord(line.cells, [line.number], line.path)
         case _:
-            return _read_delimited(path, data)
+            read = {"jsonl": read_objects, "json": read_array, "arrow": read_arrow}[form]
+            for number, cells in read(path):
+                yield FileRecord(cells, [number], path)
 
 
 def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -143,20 +178,6 @@ def _read_delimited(path: Path, data: DataConfig) -> Iterator[FileRecord]:
         yield FileRecord(dict(zip(names, cells, strict=True)), [line], path)
 
 
-def read_json_lines(path: Path) -> Iterator[FileRecord]:
-    for line in read_lines(path):
-        if not line.text.strip():
-            continue
-        try:
-            value = parse_json(line.text)
-        except ValueError as err:
-            raise refuse(path, line.number, f"not valid JSON ({err}), {ONE_A_LINE}") from err
-        if not isinstance(value, dict):
-            found = f"found a JSON {type(value).__name__}"
-            raise refuse(path, line.number, f"{found}, {ONE_A_LINE}")
-        yield FileRecord(value, [line.number], path)
-
-
 def read_parquet(path: Path) -> Iterator[FileRecord]:
     try:
         with pq.ParquetFile(path) as file:
@@ -190,6 +211,9 @@ def _read_columns(path: Path, data: DataConfig) -> Iterator[FileRecord]:
                 raise refuse(path, line.number, found)
             for number, cell in enumerate(cells, start=1):
                 record.cells.setdefault(str(number), []).append(cell)
+            if data.comments and width == len(CONLLU):
+                for name, cell in zip(CONLLU, cells, strict=True):
+                    record.cells.setdefault(name, []).append(cell)
             record.lines.append(line.number)
         elif record.lines and not line.text.strip():
             yield record

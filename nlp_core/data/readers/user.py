@@ -11,7 +11,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.entities import EntityError, TaggedSpans, find_tokens, parse_entities
 from nlp_core.data.readers.example import NOTHING
 from nlp_core.data.readers.lines import parse_number
-from nlp_core.data.readers.records import FileRecord, read_records
+from nlp_core.data.readers.records import FileRecord, name_label, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
 from nlp_core.kinds import LABEL, LABELS, TAGS, TREE
@@ -59,6 +59,8 @@ def read_examples(path: Path, data: DataConfig, *, labelled: bool = True) -> Ite
     """
     tokenize = TOKENIZERS.get(data.tokens)
     for record in read_records(path, data):
+        if labelled and not record.matches(data.where):
+            continue
         example = parse_record(record, data, tokenize=tokenize, labelled=labelled)
         if data.choices:
             yield from list_candidates(example, data)
@@ -192,12 +194,9 @@ def _find_entities(
         raise record.refuse(f"'{column}': {err}") from err
 
 
-def name_label(cell: Any) -> str:  # Any: a cell of JSON
-    """Return a label as text; true and false are written as in JSON."""
-    return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
-
-
 def _read_label(record: FileRecord, column: str, cell: Any) -> str:  # Any: a cell of JSON
+    if isinstance(cell, list) and len(cell) == 1:
+        (cell,) = cell  # as annotation tools write one label
     text = "" if cell is None or isinstance(cell, dict | list) else name_label(cell)
     if not text:
         raise record.refuse(f"found {cell!r} in '{column}', expected a label")

@@ -1,0 +1,233 @@
+"""The model that `reglue train FILE` trains on a data file: guess, choose and explain.
+
+It starts from the best that is at hand: a sentence encoder, else word vectors, else nothing.
+"""
+
+import argparse
+import json
+import logging
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
+from nlp_core.config.base import read_mapping
+from nlp_core.config.user_data import DataConfig
+from nlp_core.data.guess import Guess, count_rows, guess_data
+from nlp_core.data.kind_guess import KindGuess, guess_kind
+from nlp_core.data.readers.user import read_examples
+from nlp_core.encoders.folder import ENCODER_FILES, find_encoder, read_size
+from nlp_core.errors import UsageError
+from nlp_core.files import MANIFEST
+from nlp_core.kinds import LABEL
+from nlp_core.prediction.trained_folder import CALIBRATION, is_trained
+from nlp_core.training.user_run import UserRun
+
+log = logging.getLogger(__name__)
+
+ENCODER = Path("data/processed/minilm")
+VECTORS = Path("data/processed/glove")
+PIECES_A_SECOND = 500
+"""Word pieces that a small encoder trains on in a second, on one core of a server."""
+PIECES_A_WORD = 1.3
+SAMPLE = 1000
+CONTEXT_WORDS = 200
+"""Words of a question and its context, about."""
+ENCODER_LR = 1e-4
+FEW_EXAMPLES, MOST_FEW_LABELS = 16, 500
+"""Examples of a label, on average, up to which pairs train the encoder better than labels."""
+FEW_BATCH, FEW_EPOCHS = 16, 20
+RANDOM = (
+    "no pretrained weights or vectors are at hand, so the model starts from random word "
+    "vectors. `python -m stages.preprocess minilm` fetches a sentence encoder, which does better; "
+    "or name one with --init ENCODER."
+)
+
+
+class DefaultModel(NamedTuple):
+    """What is trained on a data file.
+
+    Attributes:
+        content: of the model file.
+        init: the encoder to start from, or None.
+        vectors: the processed word vectors to start from, or None.
+    """
+
+    content: dict[str, Any]
+    init: str | None
+    vectors: Path | None
+
+
+def choose_model(options: argparse.Namespace) -> DefaultModel:
+    """Guess what the file has, choose a model, and log both.
+
+    Raises:
+        DataError: the file has no columns of the kind, or the encoder is missing.
+    """
+    path: Path = options.file
+    found = None if options.kind else guess_kind(path)
+    template = options.kind or _find_template(found)
+    guess = guess_data(path, TEMPLATES[template], has_choices=template == MULTIPLE_CHOICE)
+    rows = count_rows(path, guess.data)
+    init, vectors, reason = _choose_start(options)
+    encoder = read_size(find_encoder(init)) if init else None
+    content = build_template(template, guess.section, rows, encoder)
+    if encoder is not None:
+        is_few = template == "classification" and _has_few(path, guess.data, rows)
+        _fit_encoder(content, rows, _count_words(path, guess.data), options.minutes, is_few=is_few)
+        reason += "; few examples of a label, so it learns from pairs" if is_few else ""
+    if vectors is not None:
+        table, dim = _choose_table(vectors)
+        for layer in content["layers"]:
+            if layer["block"] == "word_embedding":
+                layer |= {"vectors": table, "dim": dim}
+    _show(path, template, found, guess, f"{content['description']}  ({reason})")
+    if init is None and vectors is None and options.vectors is None:
+        log.warning(RANDOM)
+    return DefaultModel(content, init, vectors)
+
+
+def _fit_encoder(
+    content: dict[str, Any],  # Any: JSON
+    rows: int,
+    words: float,
+    minutes: float,
+    *,
+    is_few: bool,
+) -> None:
+    """Set the epochs, or the steps of a part of one, that fit into the time; pool by the mean."""
+    training = content["training"]
+    if is_few:
+        training |= {"few_shot": True, "batch_size": FEW_BATCH, "epochs": FEW_EPOCHS}
+    for layer in content["layers"]:
+        if layer["name"] == "pooled":
+            layer["pool"] = "mean"
+    training["optimizer"]["lr"] = ENCODER_LR
+    passes = minutes * 60 * PIECES_A_SECOND / (rows * (PIECES_A_WORD * words + 2))
+    training["epochs"] = max(min(training["epochs"], int(passes)), 1)
+    if passes < 1:
+        training["max_steps"] = max(int(passes * rows / training["batch_size"]), 1)
+
+
+def _has_few(path: Path, data: DataConfig, rows: int) -> bool:
+    """Return whether labels have few examples, on average."""
+    if rows > FEW_EXAMPLES * MOST_FEW_LABELS:
+        return False
+    labels = {example.targets[LABEL][0] for example in read_examples(path, data)}
+    return rows <= FEW_EXAMPLES * len(labels)
+
+
+def _count_words(path: Path, data: DataConfig) -> float:
+    """Return the words of all texts of a row, on average over the first rows."""
+    if data.kind.has_passages:
+        return CONTEXT_WORDS
+    first = islice(read_examples(path, data, labelled=False), SAMPLE)
+    return fmean(sum(map(len, example.texts)) for example in first)
+
+
+def _find_template(found: KindGuess | None) -> str:
+    assert found is not None
+    if found.has_choices:
+        return MULTIPLE_CHOICE
+    return next(name for name, kind in TEMPLATES.items() if kind == found.kind)
+
+
+class _Start(NamedTuple):
+    init: str | None
+    vectors: Path | None
+    reason: str
+
+
+def _choose_start(options: argparse.Namespace) -> _Start:
+    if options.init:
+        if is_trained(Path(options.init)):
+            raise UsageError(
+                f"--init {options.init}: found a trained model, expected an encoder; to continue "
+                f"its training: reglue train {options.init}/model.json --train {options.file} "
+                f"--init {options.init}."
+            )
+        return _Start(options.init, None, f"{options.init}, from --init")
+    if options.vectors:
+        return _Start(None, None, f"{options.vectors}, from --vectors")
+    if all((ENCODER / name).is_file() for name in ENCODER_FILES):
+        return _Start(str(ENCODER), None, f"{ENCODER} is at hand")
+    if (VECTORS / MANIFEST).is_file():
+        return _Start(None, VECTORS, f"the vectors of {VECTORS} are at hand, no encoder is")
+    return _Start(None, None, "nothing pretrained is at hand")
+
+
+def _choose_table(folder: Path) -> tuple[str, int]:
+    """Return name and width of the widest table of vectors."""
+    tables = read_mapping(folder / MANIFEST)["tables"]
+    name = max(tables, key=lambda item: int(tables[item]["dim"]))
+    return name, int(tables[name]["dim"])
+
+
+def _show(path: Path, template: str, found: KindGuess | None, guess: Guess, model: str) -> None:
+    """Log what was guessed, with what else it could be."""
+    reason = "from --kind" if found is None else found.reason
+    if found is not None and found.doubt:
+        reason = f"NOT SURE: {found.doubt}"
+    log.info("%s: change a guess with --kind or --set data.KEY=VALUE", path)
+    log.info("  kind = %s  (%s)", template, reason)
+    for key, value in guess.section.items():
+        if key not in ("kind", "format") and guess.explain(key):
+            shown = json.dumps(value, ensure_ascii=False)
+            log.info("  data.%s = %s  (%s)", key, shown, guess.explain(key))
+    log.info("  model = %s", model)
+
+
+def refuse_arguments(options: argparse.Namespace) -> None:
+    """Raise UsageError if an argument is for a model file only, or for a data file only."""
+    if options.train is None and _is_model(options.file):
+        raise UsageError(
+            f"{options.file}: found a model file and no --train; add --train DATA, or name a data "
+            "file alone."
+        )
+    if options.train is not None and options.kind:
+        raise UsageError(
+            "--kind: found with --train, where the model file says the kind; leave it out, or "
+            f"train without a model file: reglue train {options.train}."
+        )
+
+
+def _is_model(path: Path) -> bool:
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    try:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "layers" in found
+
+
+def show_calibration(output: Path) -> None:
+    """Print what was fitted to the confidence, if anything."""
+    path = output / CALIBRATION
+    if not path.is_file():
+        return
+    note = read_mapping(path)
+    before, after = (100 * note[key] for key in ("error_before", "error"))
+    print(
+        f"Confidence: temperature {note['temperature']:.2f}, expected calibration error "
+        f"{after:.1f} % ({before:.1f} % without it), on {note['examples']} rows held out."
+    )
+    right, wrong = (100 * note[key] for key in ("right_kept", "wrong_kept"))
+    print(
+        f"--abstain-below {note['abstain_below']:.2f} (auto) keeps {right:.0f} % of the right "
+        f"answers and {wrong:.0f} % of the wrong ones."
+    )
+
+
+def print_next(run: UserRun, output: Path) -> None:
+    """Print the commands that use the trained folder."""
+    if run.task.kind.is_searched:
+        print(f"Next: reglue index {output}")
+        return
+    data = run.files["train"]
+    print(f"Next: reglue predict {output}")
+    print(f"      reglue predict {output} --data NEW{data.suffix} -o PREDICTED{data.suffix}")
+    if not run.task.kind.has_tree:
+        print(f"      reglue export {output} --data {data} --to {output}.bundle")
+        print(f"      reglue serve {output}.bundle")

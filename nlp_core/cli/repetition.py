@@ -1,0 +1,131 @@
+"""Several trainings of one model: the folds of a cross-validation, or seeds."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from nlp_core.cli.output import open_console
+from nlp_core.data.holdout import Fold
+from nlp_core.errors import UsageError
+from nlp_core.files import write_json
+from nlp_core.metrics import Predictions, measure
+from nlp_core.prediction.trained_folder import PREDICTIONS
+from nlp_core.report.cell import read_predictions
+from nlp_core.statistics import build_score, resample
+from nlp_core.training.control import RunControl
+from nlp_core.training.user_run import UserRun, train_user_run
+
+MOST = 100
+Make = Callable[[Path, int, Fold | None], UserRun]
+"""Return a run into a folder with a seed, which holds a fold out if one is named."""
+
+
+class Summary(NamedTuple):
+    """A metric over folds or seeds; `low` and `high` bound a 95 % interval, if it has one."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    values: list[float]
+
+
+def check_repetition(folds: int | None, seeds: int | None, test: Path | None) -> None:
+    """Raise UsageError for numbers out of range, or options that exclude each other."""
+    for name, number in (("--folds", folds), ("--seeds", seeds)):
+        if number is not None and not 2 <= number <= MOST:
+            raise UsageError(f"{name}: found {number}, expected 2 to {MOST}.")
+    if folds is not None and (seeds is not None or test is not None):
+        other = "--test" if seeds is None else "--seeds"
+        raise UsageError(
+            f"train: found --folds and {other}, expected one of them: each fold is measured on the "
+            "rows that it leaves out."
+        )
+
+
+def cross_validate(
+    make: Make, output: Path, folds: int, seed: int, control: RunControl
+) -> dict[str, Summary]:
+    """Train a model for each fold and measure it on the fold; all rows are measured once.
+
+    The interval is that of the predictions of all rows.
+    """
+    work = output.with_name(f"{output.name}.folds")
+    runs = [
+        make(work / f"fold-{number}", seed, Fold(number, folds, seed)) for number in range(folds)
+    ]
+    parts = [_train(run, "test", control) for run in runs]
+    shutil.rmtree(work)
+    task = runs[0].task
+    pooled = _pool(parts)
+    found = {}
+    for name in task.metrics:
+        values = [measure(task.kind.name, [name], part)[name] for part in parts]
+        found[name] = _summarise(task.kind.name, name, [pooled], values)
+    write_json(output / "folds.json", {name: item._asdict() for name, item in found.items()})
+    return found
+
+
+def repeat_seeds(make: Make, first: UserRun, seeds: int, control: RunControl) -> dict[str, Summary]:
+    """Train further seeds after the first, which is kept, and measure all on the same rows."""
+    work = first.output.with_name(f"{first.output.name}.seeds")
+    task = first.task
+    split = task.report_split
+    parts = [_read(first, split)]
+    for number in range(first.seed + 1, first.seed + seeds):
+        parts.append(_train(make(work / f"seed-{number}", number, None), split, control))
+    shutil.rmtree(work)
+    found = {}
+    for name in task.metrics:
+        values = [measure(task.kind.name, [name], part)[name] for part in parts]
+        found[name] = _summarise(task.kind.name, name, parts, values)
+    write_json(first.output / "seeds.json", {name: item._asdict() for name, item in found.items()})
+    return found
+
+
+def _train(run: UserRun, split: str, control: RunControl) -> Predictions:
+    train_user_run(run, control)
+    return _read(run, split)
+
+
+def _read(run: UserRun, split: str) -> Predictions:
+    found = read_predictions(run.output / PREDICTIONS, run.task, "")
+    return next(item.predictions for item in found if item.split == split)
+
+
+def _pool(parts: Sequence[Predictions]) -> Predictions:
+    """Return the predictions of all folds as those of one split."""
+    scores = [part.score for part in parts if part.score is not None]
+    groups, shift = [], 0
+    for part in parts:
+        if part.group is not None:
+            groups.append(part.group + shift)
+            shift = int(groups[-1].max()) + 1
+    return Predictions(
+        labels=parts[0].labels,
+        target=[item for part in parts for item in part.target],
+        prediction=[item for part in parts for item in part.prediction],
+        score=np.concatenate(scores) if scores else None,
+        group=np.concatenate(groups) if groups else None,
+        scheme=parts[0].scheme,
+    )
+
+
+def _summarise(kind: str, metric: str, runs: Sequence[Predictions], values: list[float]) -> Summary:
+    score = build_score(kind, metric, runs)
+    mean = float(np.mean(values))
+    if score is None:
+        return Summary(mean, None, None, values)
+    interval = resample(score).interval
+    return Summary(mean, interval.low, interval.high, values)
+
+
+def show_summaries(title: str, found: dict[str, Summary]) -> None:
+    table = Table(title, "mean", "95 % interval", "each", box=None)
+    for name, item in found.items():
+        bounds = "" if item.low is None else f"{item.low:.2f} to {item.high:.2f}"
+        table.add_row(name, f"{item.mean:.2f}", bounds, " ".join(f"{v:.2f}" for v in item.values))
+    open_console().print(table)

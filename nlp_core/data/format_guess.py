@@ -1,0 +1,64 @@
+"""Guess the format of the user's file or folder from its name and its first lines."""
+
+from itertools import islice
+from pathlib import Path
+
+from nlp_core.config.user_data import Format
+from nlp_core.data.readers.arrow import is_dataset
+from nlp_core.data.readers.brat import list_texts
+from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.records import check_file
+from nlp_core.errors import DataError
+from nlp_core.kinds import Kind
+
+SAMPLE = 1000
+SUFFIXES: dict[str, Format] = {
+    **dict.fromkeys((".tsv", ".tab"), "tsv"),
+    ".csv": "csv",
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    **dict.fromkeys((".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
+}
+
+
+def find_folder_format(path: Path) -> Format | None:
+    """Return the format of a folder; None for a file, or a folder of nothing that is read."""
+    if not path.is_dir():
+        return None
+    if is_dataset(path):
+        return "arrow"
+    return "brat" if list_texts(path) else None
+
+
+def guess_format(path: Path, kind: Kind) -> Format:
+    """Guess the format of a file from its name and its first lines; SQuAD is not among them."""
+    form = find_folder_format(path)
+    check_file(path, form)
+    if form is not None:
+        return form
+    known = SUFFIXES.get(path.suffix.lower())
+    if known in ("parquet", "arrow"):
+        return known
+    lines = [line.text for line in islice(read_lines(path), SAMPLE)]
+    if known == "jsonl":
+        return "json" if lines[0].lstrip().startswith("[") else known
+    has_blank = any(not line.strip() for line in lines[:-1])
+    if "conll" in kind.user_file.formats and (known == "conll" or has_blank):
+        return "conll"
+    return known if known in ("tsv", "csv") else _guess_by_sign(lines[0], path)
+
+
+def _guess_by_sign(line: str, path: Path) -> Format:
+    signs: dict[Format, bool] = {
+        "jsonl": line.lstrip().startswith("{"),
+        "json": line.lstrip().startswith("["),
+        "tsv": "\t" in line,
+        "csv": "," in line,
+    }
+    if found := next((form for form, is_seen in signs.items() if is_seen), None):
+        return found
+    raise DataError(
+        f"{path}: line 1: found neither tabs, commas nor JSON, expected a table of texts and "
+        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll by its format."
+    )

@@ -1,0 +1,193 @@
+"""Guess what a model can learn from a file: one label for a text, tags, a ranking and so on."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nlp_core.data.column_guess import (
+    LABEL_NAMES,
+    LONGEST_LABEL,
+    RELEVANCE_NAMES,
+    SLOT_NAMES,
+    STEMS,
+    TAG_NAMES,
+    GuessError,
+    Look,
+    assign_choices,
+    assign_roles,
+    find_choices,
+    find_entities,
+    find_name,
+    find_pair,
+    join_cell,
+    split_cell,
+)
+from nlp_core.data.format_guess import guess_format
+from nlp_core.data.guess import check_rows, read_sample
+from nlp_core.data.readers.records import check_file
+from nlp_core.data.user_task import WRONG_AND_RIGHT
+from nlp_core.errors import DataError
+from nlp_core.kinds import (
+    CLASSIFICATION,
+    INTENT_SLOTS,
+    MULTI_LABEL,
+    PAIR_CLASSIFICATION,
+    PAIR_REGRESSION,
+    PARSING,
+    RANKING,
+    REGRESSION,
+    RETRIEVAL,
+    SPAN,
+    TAGGING,
+    Kind,
+)
+from reglue_runtime.tree import opens
+
+Cells = dict[str, list[Any]]  # Any: cells of JSON
+MOST_NUMBERS = 20
+"""Most different whole numbers that are taken for labels."""
+QUESTION_NAMES = ("question", "query")
+LEAST_SEVERAL = 0.05
+"""Least share of cells with several labels."""
+
+
+class KindGuess(NamedTuple):
+    """A kind of data, and why.
+
+    Attributes:
+        has_choices: whether a row contains all candidates of its question.
+        doubt: what else it could be; empty: nothing.
+    """
+
+    kind: Kind
+    reason: str
+    has_choices: bool = False
+    doubt: str = ""
+
+
+def guess_kind(path: Path) -> KindGuess:
+    """Guess the kind of a training file.
+
+    Raises:
+        DataError: the file is missing, empty or malformed, or no column can be a label.
+    """
+    check_file(path)
+    if _has_questions(path):
+        return KindGuess(SPAN, "JSON of SQuAD")
+    check_rows(path)
+    values: dict[str, Any] = {"format": guess_format(path, TAGGING)}
+    if values["format"] == "conll":
+        return KindGuess(TAGGING, "a token and its tag on each line")
+    columns, nested = read_sample(path, values)
+    try:
+        return _guess_tokens(columns, nested) or _guess_pair(columns) or _guess_label(columns)
+    except GuessError as err:
+        raise DataError(
+            f"{path}: {err}. Name the columns in the first line, such as text and label, or name "
+            "the kind of data with --kind."
+        ) from err
+
+
+def _has_questions(path: Path) -> bool:
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError:  # JSON Lines
+        return False
+    return isinstance(found, dict) and isinstance(found.get("data"), list)
+
+
+def _guess_tokens(columns: Cells, nested: Cells) -> KindGuess | None:
+    """Return a kind of trees, tags or entities, if a column has them."""
+    for name, cells in columns.items():
+        if all(opens(cell) for cell in map(join_cell, cells)):
+            return KindGuess(PARSING, f"'{name}' has trees")
+    if (entities := find_entities(columns | nested)) is not None:
+        return KindGuess(TAGGING, f"'{entities}' has entities by their offsets")
+    sizes = {name: [len(split_cell(cell)) for cell in cells] for name, cells in columns.items()}
+    named = [name for name in columns if find_name(f"{SLOT_NAMES} {TAG_NAMES}", [name])]
+    for tags in named:
+        texts = [name for name in columns if name != tags and sizes[name] == sizes[tags]]
+        if texts and max(sizes[tags]) > 1:
+            others = [name for name in columns if name not in (tags, *texts)]
+            label = find_name(LABEL_NAMES, others)
+            if label is None:
+                return KindGuess(TAGGING, f"'{tags}' has a tag for each token of '{texts[0]}'")
+            reason = f"'{tags}' has a tag for each token, and '{label}' a label"
+            return KindGuess(INTENT_SLOTS, reason)
+    return None
+
+
+def _guess_pair(columns: Cells) -> KindGuess | None:
+    """Return a kind of two texts, or of a question and its candidates, if names say so."""
+    if _are_choices(columns):
+        return KindGuess(RANKING, "each row has a question and its candidates", True)
+    pair = find_pair(list(columns))
+    if not pair:
+        return None
+    shown = " and ".join(f"'{name}'" for name in pair)
+    if find_name(RELEVANCE_NAMES, [name for name in columns if name not in pair]) is None:
+        return KindGuess(RETRIEVAL, f"{shown}, without a column of labels")
+    label = assign_roles(columns, PAIR_CLASSIFICATION).label
+    if _is_measured(columns[label]):
+        return KindGuess(PAIR_REGRESSION, f"{shown}, and '{label}' is a number")
+    values = {str(cell).strip().lower() for cell in columns[label]}
+    questions = Counter(str(cell) for cell in columns[pair[0]])
+    has_candidates = len(questions) <= len(columns[label]) / 2
+    is_marked = any(values == {*both} for both in WRONG_AND_RIGHT)
+    if has_candidates and is_marked and pair[0].strip().lower() in QUESTION_NAMES:
+        return KindGuess(RANKING, f"{shown}: candidates, and '{label}' marks the right ones")
+    return KindGuess(PAIR_CLASSIFICATION, f"{shown}, and '{label}' is a label")
+
+
+def _are_choices(columns: Cells) -> bool:
+    try:
+        choices = find_choices(list(columns))
+        assign_choices(columns)
+    except GuessError:
+        return False
+    return any(choices[0].strip().lower().startswith(stem) for stem in STEMS)
+
+
+def _guess_label(columns: Cells) -> KindGuess:
+    """Return a kind of one text.
+
+    Raises:
+        GuessError: there are too few columns.
+    """
+    label = assign_roles(columns, CLASSIFICATION).label
+    cells = columns[label]
+    if any(isinstance(cell, list) for cell in cells) or _are_several(cells):
+        return KindGuess(MULTI_LABEL, f"cells of '{label}' have several labels")
+    if _is_measured(cells):
+        return KindGuess(REGRESSION, f"'{label}' is a number")
+    look = Look(cells)
+    doubt = ""
+    if look.is_number and look.distinct > 2:
+        doubt = "whole numbers; add --kind regression if a number is to be predicted"
+    return KindGuess(CLASSIFICATION, f"'{label}' is one label", doubt=doubt)
+
+
+def _is_measured(cells: list[Any]) -> bool:
+    """Return whether the cells are numbers that no list of labels would have."""
+    look = Look(cells)
+    if not look.is_number:
+        return False
+    is_whole = all(float(str(cell)).is_integer() for cell in cells)
+    return not is_whole or look.distinct > MOST_NUMBERS
+
+
+def _are_several(cells: list[Any]) -> bool:
+    """Return whether cells are lists of short labels that other cells have too."""
+    texts = [str(cell) for cell in cells]
+    for mark in "|;,":
+        several = [text for text in texts if mark in text]
+        if len(several) < LEAST_SEVERAL * len(texts) or not several:
+            continue
+        parts = Counter(part.strip() for text in texts for part in text.split(mark))
+        short = all(len(part.split()) <= LONGEST_LABEL for part in parts)
+        if short and len(parts) < sum(parts.values()) / 3 and len(parts) < len(set(texts)) + 1:
+            return True
+    return False

@@ -1,0 +1,113 @@
+"""Read a JSON array of objects, such as an export of Label Studio (JSON or JSON-MIN)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nlp_core.data.readers.lines import parse_json, read_lines
+from nlp_core.errors import DataError
+
+Object = dict[str, Any]  # Any: JSON holds anything
+SPANS, CHOICES = "labels", "choices"
+ANSWER = "answer"
+"""Column that says whether an annotator accepted a row; Prodigy has it, a task gets it here."""
+ACCEPT, IGNORE = "accept", "ignore"
+
+
+def read_array(path: Path) -> Iterator[tuple[int, Object]]:
+    """Yield number, from 1, and columns of each object.
+
+    A task of Label Studio has the columns of its data and one for each control that annotators
+    used: a list of entities, a list of choices, or a value. Of several annotations the one marked
+    as ground truth counts, or the first that was not cancelled.
+
+    Raises:
+        DataError: the file is not a JSON array of objects, or a task is malformed.
+    """
+    try:
+        value = parse_json("\n".join(line.text for line in read_lines(path)))
+    except ValueError as err:
+        raise DataError(
+            f"{path}: not valid JSON ({err}), expected an array of objects. Export it again."
+        ) from err
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise DataError(f"{path}: found other JSON, expected an array of objects: [{{...}}, ...].")
+    if not any(map(_is_task, value)):
+        for number, item in enumerate(value, start=1):
+            yield number, {key: _unwrap(cell) for key, cell in item.items()}
+        return
+    rows = [_Task(path, number, item) for number, item in enumerate(value, start=1)]
+    empty: Object = {
+        name: [] for row in rows for name, cell in row.answers.items() if _is_list(cell)
+    }
+    for row in rows:
+        yield row.number, row.list_columns(empty)
+
+
+def _is_task(item: Object) -> bool:
+    return isinstance(item.get("data"), dict) and isinstance(item.get("annotations"), list)
+
+
+def _is_list(cell: object) -> bool:
+    return isinstance(cell, list)
+
+
+def _unwrap(cell: Any) -> Any:  # Any: JSON
+    """Return the choices of a cell of JSON-MIN, and any other cell as it is."""
+    return cell[CHOICES] if isinstance(cell, dict) and [*cell] == [CHOICES] else cell
+
+
+class _Task:
+    """A task of Label Studio.
+
+    Attributes:
+        answers: by control; entities are objects of start, end and label.
+    """
+
+    def __init__(self, path: Path, number: int, item: Object) -> None:
+        self.number, self._path = number, path
+        if not _is_task(item):
+            raise self._refuse(f"found the keys {', '.join(item) or 'none'}")
+        self._data: Object = item["data"]
+        self.answers: Object = {}
+        self._annotation = self._choose(item["annotations"])
+        results = self._annotation.get("result", []) if self._annotation else []
+        if not isinstance(results, list):
+            raise self._refuse(f"found {results!r:.80} in 'result'")
+        for result in results:
+            self._add(result)
+
+    def list_columns(self, empty: Object) -> Object:
+        """Return the columns; `empty` has an empty list for each control with lists."""
+        if self._annotation is None:
+            return {ANSWER: IGNORE} | self._data
+        return {ANSWER: ACCEPT} | self._data | empty | self.answers
+
+    def _choose(self, annotations: list[Any]) -> Object | None:  # Any: JSON
+        if odd := [item for item in annotations if not isinstance(item, dict)]:
+            raise self._refuse(f"found the annotation {odd[0]!r:.80}")
+        made = [item for item in annotations if not item.get("was_cancelled")]
+        return next((item for item in made if item.get("ground_truth")), next(iter(made), None))
+
+    def _add(self, result: Any) -> None:  # Any: JSON
+        name = result.get("from_name") if isinstance(result, dict) else None
+        value = result.get("value") if isinstance(result, dict) else None
+        if isinstance(result, dict) and result.get("type") == "relation":
+            return
+        if not isinstance(name, str) or not isinstance(value, dict):
+            raise self._refuse(f"found the result {result!r:.80}")
+        if SPANS in value:
+            entity = {"start": value.get("start"), "end": value.get("end"), "label": value[SPANS]}
+            entities = self.answers.setdefault(name, [])
+            if not isinstance(entities, list):
+                raise self._refuse(f"found entities and other answers in '{name}'")
+            entities.append(entity)
+        else:
+            kind = result.get("type")
+            self.answers[name] = value.get(CHOICES, value.get(kind) if str(kind) else None)
+
+    def _refuse(self, found: str) -> DataError:
+        return DataError(
+            f"{self._path}: task {self.number}: {found}, expected a task of Label Studio: data, "
+            "and annotations with results of from_name, type and value. Export the file again."
+        )

@@ -1,0 +1,132 @@
+"""Confidence: the temperature, the threshold, and their way into the trained folder."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from nlp_core.cli import main
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
+from nlp_core.training.calibration import (
+    choose_threshold,
+    cool_weights,
+    fit_calibration,
+    fit_temperature,
+)
+from reglue_runtime import load
+from tests.test_cli_train import fail
+from tests.user_files import QUICK, SMALL, write_conll, write_tsv
+
+
+def draw(temperature: float, size: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities that are right at a temperature, and labels."""
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=(size, 3)) * 3
+    labels = [generator.choice(3, p=softmax(row / temperature)) for row in logits]
+    return softmax(logits, axis=1), np.array(labels)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
+def test_the_temperature_of_the_labels_is_found(temperature: float) -> None:
+    found = fit_temperature(*draw(temperature))
+    assert found == pytest.approx(temperature, rel=0.1)  # 4,000 draws
+
+
+def test_overconfidence_becomes_less() -> None:
+    found = fit_calibration(*draw(3.0, size=1000))
+    assert found is not None
+    assert found.error < found.error_before / 3
+    assert found.right_kept >= 0.95 > found.wrong_kept
+
+
+@given(st.integers(10, 60), st.integers(2, 5))
+def test_a_model_without_an_error_is_not_certain(size: int, labels: int) -> None:
+    target = np.arange(size) % labels
+    probability = np.full((size, labels), 0.01)
+    probability[np.arange(size), target] = 1 - 0.01 * (labels - 1)
+    found = fit_calibration(probability, target)
+    assert found is not None
+    assert found.temperature > 0.1
+    assert found.wrong_kept == 0.0
+
+
+def test_few_examples_fit_nothing() -> None:
+    assert fit_calibration(np.full((9, 2), 0.5), np.zeros(9, dtype=np.int64)) is None
+
+
+def test_the_threshold_keeps_right_answers() -> None:
+    confidence = np.linspace(0.01, 1.0, 100)
+    threshold = choose_threshold(confidence, np.ones(100, dtype=np.bool_))
+    assert threshold == pytest.approx(0.05)
+    assert choose_threshold(confidence, np.zeros(100, dtype=np.bool_)) == 1.0
+
+
+def test_only_the_last_map_of_the_head_is_cooled() -> None:
+    state = {"heads.label.layers.out.weight": torch.ones(2), "blocks.word": torch.ones(2)}
+    cooled = cool_weights(state, "label", 2.0)
+    assert [item.tolist() for item in cooled.values()] == [[0.5, 0.5], [1.0, 1.0]]
+
+
+def test_training_writes_and_uses_the_temperature(place: Path) -> None:
+    write_tsv(place / "a.tsv", rows=80)
+    main(["train", "a.tsv", *QUICK, "--epochs", "2", "-o", "out"])
+    plain = ["--set", "training.calibration=null"]
+    main(["train", "a.tsv", *QUICK, "--epochs", "2", "-o", "plain", *plain])
+    note = json.loads((place / "out/calibration.json").read_text())
+    assert note["examples"] == 16
+    assert not (place / "plain/calibration.json").exists()
+    chances = []
+    for folder in ("out", "plain"):
+        main(["predict", folder, "--data", "a.tsv", "-o", f"{folder}.tsv"])
+        rows = [line.split("\t") for line in (place / f"{folder}.tsv").read_text().splitlines()]
+        chances.append(np.array([float(row[3]) for row in rows]))
+    hotter = note["temperature"] > 1
+    assert (
+        (chances[0] <= chances[1] + 1e-4).all()
+        if hotter
+        else (chances[0] >= chances[1] - 1e-4).all()
+    )
+
+
+def test_rows_below_the_threshold_get_no_label(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=80)
+    main(["train", "a.tsv", *QUICK, "--epochs", "2", "-o", "out"])
+    shown = capsys.readouterr().out
+    assert "expected calibration error" in shown
+    data = ["predict", "out", "--data", "a.tsv", "-o", "p.tsv", "--abstain-below"]
+    note = json.loads((place / "out/calibration.json").read_text())
+    for least, wanted in (("auto", note["abstain_below"]), ("0", 0.0), ("1", 1.0)):
+        main([*data, least])
+        rows = [line.split("\t") for line in (place / "p.tsv").read_text().splitlines()]
+        # written with 4 places
+        assert all((row[2] == "") == (float(row[3]) < wanted) for row in rows if row[3] != "1.0")
+    assert "a number from 0 to 1" in fail(capsys, *data, "2")
+    (place / "out/calibration.json").unlink()
+    assert "has no threshold" in fail(capsys, *data, "auto")
+
+
+def test_a_model_of_tags_cannot_abstain(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_conll(place / "a.conll", rows=20)
+    main(["train", "a.conll", *SMALL, "--epochs", "1", "-o", "out"])
+    data = ["predict", "out", "--data", "a.conll", "-o", "p.conll", "--abstain-below", "0.5"]
+    assert "expected one that chooses a label" in fail(capsys, *data)
+
+
+@pytest.mark.slow
+def test_a_bundle_abstains_as_the_model_does(place: Path) -> None:
+    write_tsv(place / "a.tsv", rows=80)
+    main(["train", "a.tsv", *QUICK, "--epochs", "2", "-o", "out"])
+    main(["export", "out", "--data", "a.tsv", "--to", "bundle"])
+    texts = [line.split("\t")[0] for line in (place / "a.tsv").read_text().splitlines()]
+    model = Predictor(TrainedModel.open("out"), abstain_below="auto")
+    found = load("bundle").predict(texts, abstain_below="auto")
+    assert [item["label"] for item in found] == [item.prediction for item in model.predict(texts)]
+    assert {item["label"] for item in load("bundle").predict(texts, abstain_below=1.0)} == {""}

@@ -1,0 +1,115 @@
+"""`reglue train FILE`: the kind is guessed, a model is chosen, trained and saved."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.data.kind_guess import guess_kind
+from nlp_core.errors import DataError
+from tests.test_cli_train import fail
+from tests.tiny_encoder import write_encoder
+from tests.user_files import SMALL, make_texts, write_conll, write_tsv
+
+pytestmark = pytest.mark.usefixtures("place")
+SQUAD = {"data": [{"paragraphs": []}]}
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "classification": [{"review": "a tasty soup", "stars": n % 5} for n in range(20)],
+    "regression": [{"text": "a tasty soup", "score": n / 7} for n in range(20)],
+    "multi_label": [
+        {"text": f"soup {n}", "labels": ["food;price", "food", "price;place", "place"][n % 4]}
+        for n in range(20)
+    ],
+    "pair_classification": [
+        {"premise": f"a {n}", "hypothesis": "b", "label": "yes"} for n in range(9)
+    ],
+    "pair_regression": [{"sentence1": "a b", "sentence2": "c d", "score": n / 3} for n in range(9)],
+    "ranking": [
+        {"question": f"who {n // 3}", "answer": f"he {n}", "label": int(n % 3 == 0)}
+        for n in range(12)
+    ],
+    "retrieval": [{"query": f"who {n}", "passage": f"it is he {n}"} for n in range(9)],
+    "intent_slots": [{"tokens": "to rome", "slots": "O B-city", "intent": "fly"} for _ in range(9)],
+    "tagging": [{"tokens": ["to", "rome"], "ner_tags": ["O", "B-city"]} for _ in range(9)],
+    "parsing": [{"tokens": "to x", "tree": "[IN:GO to [SL:PLACE x ] ]"} for _ in range(9)],
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_the_kind_is_guessed(place: Path, kind: str) -> None:
+    path = place / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS[kind]))
+    assert guess_kind(path).kind.name == kind
+
+
+def test_candidates_in_a_row_and_squad_are_known(place: Path) -> None:
+    row = {"question": "who ?", "choice1": "he", "choice2": "she", "label": 1}
+    (place / "rows.jsonl").write_text(3 * f"{json.dumps(row)}\n")
+    assert guess_kind(place / "rows.jsonl").has_choices
+    (place / "squad.json").write_text(json.dumps(SQUAD))
+    assert guess_kind(place / "squad.json").kind.has_passages
+    assert guess_kind(write_conll(place / "people.conll")).kind.has_tags
+
+
+def test_texts_with_commas_are_one_label(place: Path) -> None:
+    rows = [{"text": "a, b, c, d", "label": "x, y and z"}, {"text": "a, b", "label": "w"}] * 5
+    (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert guess_kind(place / "rows.jsonl").kind.name == "classification"
+
+
+def test_a_file_of_one_column_has_no_kind(place: Path) -> None:
+    (place / "rows.csv").write_text("text\nsoup\nwine\n")
+    with pytest.raises(DataError, match="--kind"):
+        guess_kind(place / "rows.csv")
+
+
+def test_a_data_file_becomes_a_model_with_a_warning(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=60, header="text\tlabel")
+    main(["train", "a.tsv", *SMALL, "--epochs", "2"])
+    output = capsys.readouterr()
+    shown = output.err + output.out
+    assert "5 labels: food, place, price, room, staff" in shown
+    assert "starts from random word vectors" in " ".join(shown.split())
+    assert "reglue export artifacts/train/a --data a.tsv" in shown
+    main(["predict", "artifacts/train/a", "--data", "a.tsv", "-o", "p.tsv"])
+    assert (place / "p.tsv").exists()
+
+
+def test_processed_vectors_and_an_encoder_are_taken(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = write_encoder(place)
+    write_tsv(place / "a.tsv", rows=40)
+    main(["train", "a.tsv", "--init", str(encoder), "--epochs", "1", "-o", "out"])
+    assert f"{encoder}, from --init" in " ".join(capsys.readouterr().err.split())
+    shutil.copytree(encoder, place / "data/processed/minilm")
+    main(["train", "a.tsv", "--epochs", "1", "-o", "other", "--minutes", "0.0001"])
+    assert "data/processed/minilm is at hand" in " ".join(capsys.readouterr().err.split())
+    model = json.loads((place / "other/model.json").read_text())
+    assert model["training"]["max_steps"] == 1
+    assert (place / "out/model.safetensors").exists()
+
+
+def test_kinds_can_be_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"text": text, "stars": len(text) % 5} for text, _ in make_texts(40, seed=1)]
+    (place / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    main(["train", "a.jsonl", "--kind", "regression", *SMALL, "--epochs", "1", "-o", "out"])
+    assert "pearson" in capsys.readouterr().out
+
+
+def test_arguments_that_do_not_fit_are_an_error(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=40)
+    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
+    assert "add --train DATA" in fail(capsys, "train", "m.json")
+    kind = ["--kind", "regression"]
+    assert "the model file says the kind" in fail(
+        capsys, "train", "m.json", "--train", "a.tsv", *kind
+    )
+    assert "--minutes" in fail(capsys, "train", "a.tsv", "--minutes", "0")

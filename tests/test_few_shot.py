@@ -1,0 +1,65 @@
+"""Few-shot training: pairs, their loss, and a head that is fitted to the vectors."""
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlp_core.cli import main
+from nlp_core.training.few_shot import compute_pair_loss, draw_batches
+from tests.test_cli_train import fail
+from tests.test_user_encoder import write_rows
+from tests.tiny_encoder import write_encoder
+from tests.user_files import write_tsv
+
+
+def test_the_loss_of_pairs_by_hand() -> None:
+    vectors = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 2.0]])
+    assert compute_pair_loss(vectors, torch.tensor([0, 0, 1])) == 0.0
+    # of one label: (0, 2), cosine 0; others: cosines 1 and 0
+    assert compute_pair_loss(vectors, torch.tensor([0, 1, 0])) == pytest.approx((1 + 0.5) / 2)
+
+
+def test_a_batch_of_one_example_has_no_loss() -> None:
+    vectors = torch.ones(1, 3, requires_grad=True)
+    compute_pair_loss(vectors, torch.tensor([0])).backward()
+    assert vectors.grad is not None
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=40), st.integers(2, 16))
+def test_labels_take_turns_in_batches(labels: list[int], batch_size: int) -> None:
+    target = np.array(labels)
+    batches = list(islice(draw_batches(target, batch_size, 1), 20))
+    assert {len(rows) for rows in batches} == {batch_size}
+    counts = np.bincount(target[np.concatenate(batches)])[np.unique(target)]
+    assert counts.max() - counts.min() <= 20 * 2 + batch_size
+    again = list(islice(draw_batches(target, batch_size, 1), 20))
+    assert all((first == second).all() for first, second in zip(batches, again, strict=True))
+
+
+def test_an_encoder_learns_from_pairs(place: Path) -> None:
+    encoder = write_encoder(place)
+    write_rows(place / "a.jsonl", "classification")
+    few = ["--set", "training.few_shot=true", "--epochs", "3", "--lr", "0.003"]
+    main(["train", "a.jsonl", "--init", str(encoder), *few, "-o", "out"])
+    found = json.loads((place / "out/metrics.json").read_text())
+    assert found["metrics"]["dev"]["accuracy"] > 80
+    events = [json.loads(line) for line in (place / "out/history.jsonl").read_text().splitlines()]
+    assert {event["event"] for event in events} == {"train", "validate"}
+    main(["predict", "out", "--data", "a.jsonl", "-o", "p.jsonl"])
+
+
+def test_what_few_shot_training_cannot_use_is_an_error(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=40)
+    few = ["--set", "training.few_shot=true"]
+    hidden = ["--set", "heads.label.hidden_dims=[4]"]
+    assert "without hidden_dims" in fail(capsys, "train", "a.tsv", *few, *hidden)
+    average = ["--set", "training.ema_decay=0.9"]
+    assert "found ema_decay with few_shot" in fail(capsys, "train", "a.tsv", *few, *average)

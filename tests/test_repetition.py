@@ -1,0 +1,57 @@
+"""Cross-validation, seeds and class weights of `reglue train`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nlp_core.cli import main
+from tests.test_cli_train import fail
+from tests.user_files import SMALL, write_tsv
+
+OPTIONS = [*SMALL, "--epochs", "1", "-o", "out"]
+
+
+def test_each_row_is_in_one_fold(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tsv(place / "a.tsv", rows=40)
+    main(["train", "a.tsv", *OPTIONS, "--folds", "3"])
+    output = capsys.readouterr()
+    assert "95 % interval" in output.out
+    rows = [line for line in output.err.splitlines() if line.startswith("train split name=test")]
+    assert sum(int(line.rpartition("=")[2]) for line in rows) == 40
+    found = json.loads((place / "out/folds.json").read_text())["accuracy"]
+    assert len(found["values"]) == 3
+    assert found["low"] <= found["mean"] + 10  # folds differ in size, the interval pools rows
+    assert found["high"] >= found["mean"] - 10
+    assert not (place / "out.folds").exists()
+
+
+def test_seeds_share_the_rows_that_are_held_out(place: Path) -> None:
+    write_tsv(place / "a.tsv", rows=40)
+    main(["train", "a.tsv", *OPTIONS, "--seeds", "2", "--seed", "3"])
+    found = json.loads((place / "out/seeds.json").read_text())["accuracy"]
+    alone = json.loads((place / "out/metrics.json").read_text())["metrics"]["dev"]["accuracy"]
+    assert found["values"][0] == pytest.approx(alone)
+    assert len(found["values"]) == 2
+    assert json.loads((place / "out/run.json").read_text())["seed"] == 3
+    assert not (place / "out.seeds").exists()
+
+
+def test_rare_labels_weigh_more(place: Path) -> None:
+    lines = [f"a b {n}\t{'rare' if n % 5 == 0 else 'usual'}\n" for n in range(50)]
+    (place / "a.tsv").write_text("".join(lines))
+    main(["train", "a.tsv", *OPTIONS, "--balance"])
+    model = json.loads((place / "out/model.json").read_text())
+    assert model["heads"]["label"]["class_weights"] == pytest.approx([2.5, 0.625])
+
+
+def test_wrong_numbers_are_an_error(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tsv(place / "a.tsv", rows=20)
+    train = ["train", "a.tsv", *OPTIONS]
+    assert "--folds: found 1, expected 2 to 100" in fail(capsys, *train, "--folds", "1")
+    assert "found --folds and --seeds" in fail(capsys, *train, "--folds", "2", "--seeds", "2")
+    test = ["--folds", "2", "--test", "a.tsv"]
+    assert "found --folds and --test" in fail(capsys, *train, *test)
+    kind = ["--kind", "regression", "--balance"]
+    (place / "n.tsv").write_text("".join(f"a b {n}\t{n / 7}\n" for n in range(20)))
+    assert "--balance" in fail(capsys, "train", "n.tsv", *OPTIONS, *kind)
