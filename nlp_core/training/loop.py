@@ -21,7 +21,7 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import build_objective, check_model
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.average import build_average, measure_statistics
-from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
+from nlp_core.training.checkpoint import Best, Progress, is_usable, load_checkpoint, save_checkpoint
 from nlp_core.training.control import PART, RunControl, profile_steps
 from nlp_core.training.determinism import digest_weights
 from nlp_core.training.optimizer import (
@@ -149,7 +149,7 @@ class Trainer:
             return Trained(self.best_states, self.progress)
         self._refuse_idle_tasks(self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
-        if self.checkpoint.exists():
+        if is_usable(self.checkpoint):
             self._restore()
         with profile_steps(self.control.profile) as on_profiled:
             while not self._is_over():
