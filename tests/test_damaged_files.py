@@ -1,6 +1,5 @@
 """What was flipped or cut after it was written is noticed before it is used, or made again."""
 
-import json
 import logging
 from pathlib import Path
 

@@ -57,7 +57,7 @@ def test_other_bytes_than_recorded_are_an_error(tmp_path: Path) -> None:
     check_digest(path, digest_path(path), remedy="make it again")
     path.write_text("b")
     with pytest.raises(
-        DataError, match="a: found other bytes than were recorded .*; make it again"
+        DataError, match=r"a: found other bytes than were recorded .*; make it again"
     ):
         check_digest(path, "0" * 64, remedy="make it again")
     with pytest.raises(DataError, match="there is no such file; make it again"):

@@ -28,8 +28,7 @@ from nlp_core.prediction.passage_index import PassageIndex
 from nlp_core.prediction.retriever import Retriever
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.report.evaluation import evaluate_cell
-from reglue_runtime import Bundle
-from reglue_runtime.manifest import BundleError
+from reglue_runtime import BundleError, load
 
 NEEDED = ("preprocess", "finetune old", "ensemble", "export")
 SMALL = ("--epochs", "1", "--set", "layers.word.dim=8", "--set", "layers.lstm.hidden_dim=8")
@@ -70,7 +69,7 @@ def list_artifacts(folder: Path) -> Iterator[Artifact]:
         predictions = sorted(cell.glob("seed-*/predictions/*.parquet"))
         yield Artifact(f"predictions of {name}", root, predictions, partial(_evaluate, root, name))
     bundle = root / CELLS / "bundles/shipped/float32"
-    yield Artifact("bundle", root, [bundle / "model.onnx"], partial(Bundle.load, bundle))
+    yield Artifact("bundle", root, [bundle / "model.onnx"], partial(load, bundle))
     yield from _list_own(folder / "own")
 
 
