@@ -25,7 +25,7 @@ from nlp_core.data.split_column import (
 )
 from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.errors import DataError, suggest
-from nlp_core.files import digest_json
+from nlp_core.files import MANIFEST, check_digest, digest_json
 from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, TREE, Kind
 from reglue_runtime.tree import write_tree
 
@@ -216,6 +216,9 @@ class Task:
         if not path.exists():
             splits = [item.stem for item in self.folder.glob("*.parquet")]
             raise DataError(f"{self.folder}: found no split '{name}'. {suggest(name, splits)}")
+        manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        remedy = f"run `dvc repro --force preprocess@{self.folder.name}`"
+        check_digest(path, manifest["splits"][name]["sha256"], remedy=remedy)
         return read_split_file(path, self.kind, self.targets)
 
 

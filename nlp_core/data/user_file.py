@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -27,7 +28,8 @@ from nlp_core.kinds import GROUP, LABEL, TAGS, TREE
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+DIGEST = "digest"
 EXAMPLES = "examples"
 # Fewer than in a source: the texts may be whole documents, and their words are in memory.
 ROWS_A_GROUP = 2048
@@ -56,6 +58,10 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
         }
     )
     folder = keep(EXAMPLES, key, lambda temporary: write_user_file(temporary, path, data))
+    if not _is_whole(folder):
+        log.warning("%s: found damaged examples in the cache; they are written again", folder)
+        shutil.rmtree(folder)
+        keep(EXAMPLES, key, lambda temporary: write_user_file(temporary, path, data))
     note = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     if note["warning"]:
         log.warning("%s: %s", path, note["warning"])
@@ -80,6 +86,18 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
     return replace(split, name=name, targets=targets)
 
 
+def _is_whole(folder: Path) -> bool:
+    """Return whether the examples are those that the manifest names, and it can be read."""
+    try:
+        note = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        own = note.pop(DIGEST)
+        digest = note["splits"][EXAMPLES]["sha256"]
+        found = digest_file(folder / f"{EXAMPLES}.parquet")
+        return (own, digest) == (digest_json(note), found)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return False
+
+
 def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
     rows, target = _FileRows(path, data), folder / f"{EXAMPLES}.parquet"
     schema = build_schema(data.kind, data.extras)
@@ -95,7 +113,7 @@ def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
         "lines": rows.lines,
         "warning": rows.borders.describe() if rows.borders else "",
     }
-    write_json(folder / MANIFEST, manifest)
+    write_json(folder / MANIFEST, manifest | {DIGEST: digest_json(manifest)})
 
 
 class _FileRows:
