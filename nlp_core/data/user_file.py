@@ -24,7 +24,7 @@ from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json, digest_path, write_json
-from nlp_core.kinds import GROUP, LABEL, TAGS, TREE
+from nlp_core.kinds import GROUP, LABEL, OUTPUT, TAGS, TREE
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +65,13 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
     note = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     if note["warning"]:
         log.warning("%s: %s", path, note["warning"])
+    keeps_all = pieces or data.kind.writes_text  # rare words are cut into pieces, or copied
     split = read_split_file(
         folder / f"{EXAMPLES}.parquet",
         data.kind,
         data.kind.target_names,
         where=str(path),
-        max_words=sys.maxsize if pieces else data.max_words,
+        max_words=sys.maxsize if keeps_all else data.max_words,
         has_raw=not {*WHOLE_TEXTS}.isdisjoint(pieces),
     )
     for column, text in split.texts.items():
@@ -167,6 +168,8 @@ class _FileRows:
 
     def _read_target(self, name: str, example: UserExample) -> Any:  # Any: a cell of any form
         words = example.targets[name]
+        if name == OUTPUT:
+            return words
         if self._data.kind.is_number:
             return float(words[0])  # the reader has checked it
         labels = self._convert(example, words) if name == TAGS else words
