@@ -30,7 +30,6 @@ from nlp_core.config.optimizer import MOMENTA, OPTIONS, OptimizerConfig, Optimiz
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.graph import GraphModel
-from nlp_core.training.own_optimizer import AdaBelief, Madgrad
 
 Groups = list[dict[str, Any]]  # Any: weights and their options, as torch has it
 BLOCKS = "blocks."
@@ -93,17 +92,15 @@ def _build_rprop(groups: Groups, *, lr: float, weight_decay: float) -> Optimizer
     return Rprop(groups, lr=lr)
 
 
-def _build_lion(groups: Groups, **options: Any) -> Optimizer:  # Any: of the library
-    from lion_pytorch import Lion  # here, since few runs need it
+def _build_further(name: str, groups: Groups, **options: Any) -> Optimizer:  # Any: of the library
+    import pytorch_optimizer  # here, since it takes seconds and few runs need it
 
-    built: Optimizer = Lion(groups, **options)
+    built: Optimizer = getattr(pytorch_optimizer, name)(groups, foreach=False, **options)
     return built
 
 
 def _build_schedule_free(groups: Groups, **options: Any) -> Optimizer:  # Any: of the library
-    from schedulefree import AdamWScheduleFree  # here, since few runs need it
-
-    built: Optimizer = AdamWScheduleFree(groups, foreach=False, **options)
+    built = _build_further("ScheduleFreeAdamW", groups, **options)
     built.train()  # type: ignore[attr-defined]
     return built
 
@@ -250,12 +247,12 @@ OPTIMIZERS: Mapping[OptimizerName, Callable[..., Optimizer]] = {
     "nadam": NAdam,
     "adagrad": partial(Adagrad, fused=True),
     "adafactor": Adafactor,
-    "lion": _build_lion,
+    "lion": partial(_build_further, "Lion"),
     "adamw_schedule_free": _build_schedule_free,
     "rmsprop": RMSprop,
     "adadelta": Adadelta,
     "asgd": ASGD,
     "rprop": _build_rprop,
-    "adabelief": AdaBelief,
-    "madgrad": Madgrad,
+    "adabelief": partial(_build_further, "AdaBelief"),
+    "madgrad": partial(_build_further, "MADGRAD"),
 }
