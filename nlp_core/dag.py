@@ -218,7 +218,8 @@ def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
     except DvcException as error:
         raise ConfigError(
             f"{root}/dvc.yaml: {error}. Expected stages that params.yaml and grid/ resolve, and no "
-            "other run in this project; see `dvc stage list` and `dvc status`."
+            "other run in this project; see `dvc stage list` and `dvc status`. `reglue doctor "
+            "--mend` removes the locks of a killed run."
         ) from error
 
 

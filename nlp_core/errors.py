@@ -1,6 +1,8 @@
 """Errors that a user can cause: one paragraph, shown without a traceback, exit code 2."""
 
 import difflib
+import errno
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -77,13 +79,27 @@ def suggest(name: str, allowed: Iterable[str]) -> str:
     return f"Allowed: {', '.join(names)}." if names else "Nothing is allowed here."
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return which file could not be read or written, why, and what to do if the disk is full."""
+    reason = " ".join(str(error.strerror or error).split())
+    text = f"{error.filename or 'a file'}: {reason}."
+    if error.errno in FULL or any(os.strerror(code) in reason for code in FULL):
+        text += (
+            " Make space on the disk and run the same command again; nothing half-written counts."
+        )
+    return text
+
+
 @contextmanager
 def exit_on_error() -> Iterator[None]:
     """Turn a user's mistake into a paragraph on standard error and exit code 2.
 
     Raises:
-        SystemExit: with the code of a NlpCoreError, mostly 2, and 130 for an interrupt; other
-            errors are ours and keep their traceback.
+        SystemExit: with the code of a NlpCoreError, mostly 2, also for a file that cannot be read
+            or written, and 130 for an interrupt; other errors are ours and keep their traceback.
     """
     try:
         yield
@@ -92,6 +108,11 @@ def exit_on_error() -> Iterator[None]:
         end = "" if text[-1:] in ".?" else "."
         sys.stderr.write(f"{error.label}: {text}{end} See {error.page}.\n")
         raise SystemExit(error.exit_code) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stderr.write(f"error: {describe_os_error(error)} See {NlpCoreError.page}.\n")
+        raise SystemExit(NlpCoreError.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         raise SystemExit(EXIT_INTERRUPTED) from None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from nlp_core.errors import UsageError
+from nlp_core.errors import DataError, UsageError
 
 Json = Mapping[str, object]
 CHUNK = 1 << 20
@@ -22,6 +22,21 @@ PLACES = 6
 def digest_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_digest(path: Path, digest: str, *, remedy: str) -> None:
+    """Raise DataError unless a file is there and has a sha256, with or without that prefix.
+
+    Args:
+        remedy: what to do about it.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file; {remedy}.")
+    if digest_file(path) != digest.removeprefix("sha256:"):
+        raise DataError(
+            f"{path}: found other bytes than were recorded when it was written, so that it was "
+            f"damaged or changed; {remedy}."
+        )
 
 
 def digest_path(path: Path) -> str:

@@ -13,6 +13,7 @@ LABELS = "labels"
 TAGS = "tags"
 NEXT_WORD = "next_word"
 TREE = "tree"
+OUTPUT = "output"
 ANSWERS = "answers"
 MASKED = "masked"
 GROUP = "group"
@@ -145,6 +146,11 @@ class Kind:
     @property
     def has_tree(self) -> bool:
         return TREE in self.target_names
+
+    @property
+    def writes_text(self) -> bool:
+        """Whether a text is written, whose words are those of training or copies."""
+        return OUTPUT in self.target_names
 
     @property
     def reads_tokens(self) -> bool:
@@ -300,6 +306,23 @@ PARSING = register(
         ),
     )
 )
+
+GENERATION = register(
+    Kind(
+        name="generation",
+        columns=(*TEXT_COLUMNS, Column(OUTPUT, "texts")),
+        targets=(Target(OUTPUT, "text", "text"),),
+        texts=("text",),
+        cuts=("row", "text_a"),
+        user_file=UserFile(
+            ("chrf", "bleu", "rouge_l", "exact_match"), texts=("source",), label="target"
+        ),
+    )
+)
+"""A text is written for a text. Its words are stored as tokens, and joined by spaces.
+
+chrF selects the epoch of a user's model: the BLEU of texts under four words is always 0.
+"""
 
 SPAN_LABELS = ["answerable", "unanswerable"]
 """Sorts of questions; a task has the first, or both."""

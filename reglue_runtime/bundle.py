@@ -104,7 +104,7 @@ class Bundle:
             For each example, by kind: `label`, `confidence` and `scores` by label; `labels` of
             multi-label; `score` of a number; `tokens`, `tags`, `confidence` and `entities` of tags;
             of intents and slots the intent's keys and, as `slots`, those of the tags; `answer` of a
-            question.
+            question; `text` of a text that is written, with its `confidence`.
 
         Raises:
             BundleError: the examples are not a list, the model cannot read one (ExampleError), or

@@ -14,6 +14,7 @@ import numpy as np
 
 from reglue_runtime.example import LOCATORS, InputExample
 from reglue_runtime.text import Offsets
+from reglue_runtime.writing import RuntimeWriter, number_copies, write_words
 
 Prediction: TypeAlias = dict[str, Any]  # Any: labels, scores, numbers
 Decoding: TypeAlias = Callable[[np.ndarray, Sequence[InputExample]], list[Prediction]]
@@ -155,6 +156,9 @@ def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder
                 max_tokens=note["max_answer_tokens"],
                 threshold=threshold,
             )
+        case "text":
+            writer = RuntimeWriter.read(note, folder / note["file"])
+            return partial(_write, writer=writer, words=note["words"])
         case name:
             raise AssertionError(name)
 
@@ -232,6 +236,23 @@ def _tag(
             item["entities"] = find_entities(words, tags)
         found.append(item)
     return found
+
+
+def _write(
+    states_BTD: np.ndarray,
+    examples: Sequence[InputExample],
+    *,
+    writer: RuntimeWriter,
+    words: Sequence[str],
+) -> list[Prediction]:
+    number = {word: place for place, word in enumerate(words)}
+    tokens = [example.tokens["tokens"] for example in examples]
+    found = writer.write(states_BTD, [number_copies(row, number) for row in tokens])
+    items = zip(found.ids.tolist(), found.log_prob.tolist(), tokens, strict=True)
+    return [
+        {"text": write_words(ids, words, row), "confidence": float(np.exp(log_prob))}
+        for ids, log_prob, row in items
+    ]
 
 
 def _name(labels: Sequence[str], row: np.ndarray) -> dict[str, float]:

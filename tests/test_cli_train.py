@@ -213,8 +213,8 @@ def test_a_text_alone_is_not_taken_for_a_list_of_letters(trained: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
-        ("model.safetensors", b"", "model.safetensors: found a broken file"),
-        ("vocabulary.json", b"{", "vocabulary.json: found a broken file"),
+        ("model.safetensors", b"", "model.safetensors: found other bytes"),
+        ("vocabulary.json", b"{", "vocabulary.json: found other bytes"),
         ("run.json", b"{}", "found the format None, expected 1"),
         ("run.json", b'{"format": 99, "plugins": []}', "found the format 99, expected 1"),
     ],

@@ -1,3 +1,4 @@
+import errno
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core import errors
-from nlp_core.errors import NlpCoreError, exit_on_error
+from nlp_core.errors import NlpCoreError, describe_os_error, exit_on_error
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -61,3 +62,21 @@ def test_the_nearest_name_is_suggested() -> None:
     assert errors.suggest("rt", ["rte", "cola"]) == "Did you mean 'rte'?"
     assert errors.suggest("zzz", ["rte", "cola"]) == "Allowed: cola, rte."
     assert errors.suggest("zzz", []) == "Nothing is allowed here."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "a.json"),
+        OSError(None, "I/O error: No space left on device (os error 28)", "a.json"),
+        OSError(errno.EFBIG, "File too large", "a.json"),
+    ],
+)
+def test_a_full_disk_is_one_paragraph(error: OSError, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught, exit_on_error():
+        raise error
+    assert caught.value.code == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ")
+    assert "Make space on the disk and run the same command again" in shown
+    assert "Make space" not in describe_os_error(PermissionError(13, "Permission denied", "b"))

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from nlp_core.files import digest_json, replacing, replacing_folder, write_json
+from nlp_core.errors import DataError
+from nlp_core.files import (
+    check_digest,
+    digest_file,
+    digest_json,
+    digest_path,
+    replacing,
+    replacing_folder,
+    write_json,
+)
 
 
 def test_a_digest_tells_small_numbers_apart() -> None:
@@ -39,3 +48,25 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     for folder in (tmp_path, Path()):
         with pytest.raises(IsADirectoryError), replacing(folder):
             pass
+
+
+def test_other_bytes_than_recorded_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("a")
+    check_digest(path, f"sha256:{digest_file(path)}", remedy="make it again")
+    check_digest(path, digest_path(path), remedy="make it again")
+    path.write_text("b")
+    with pytest.raises(
+        DataError, match=r"a: found other bytes than were recorded .*; make it again"
+    ):
+        check_digest(path, "0" * 64, remedy="make it again")
+    with pytest.raises(DataError, match="there is no such file; make it again"):
+        check_digest(tmp_path / "b", "0" * 64, remedy="make it again")
+
+
+def test_the_digest_of_a_folder_is_that_of_its_files_and_names(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/c").write_text("c")
+    first = digest_path(tmp_path / "a")
+    (tmp_path / "a/b/c").rename(tmp_path / "a/b/d")
+    assert digest_path(tmp_path / "a") != first

@@ -12,6 +12,7 @@ from nlp_core.blocks import SEQUENCE
 from nlp_core.blocks.option import check_options
 from nlp_core.errors import ConfigError
 from nlp_core.heads import HEADS, Decoded, Head
+from nlp_core.heads.generation import SequenceHead
 from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.heads.parsing import WritingHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
@@ -22,6 +23,7 @@ from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
 KINDS = {
     "classification",
+    "generation",
     "intent_slots",
     "language_model",
     "masked_language_model",
@@ -47,6 +49,11 @@ TREES = torch.tensor(
 """Actions that write a tree over each of the sentences, LENGTHS."""
 
 
+TEXTS = torch.tensor([[2, 6, 4, 0], [3, 0, -1, -1], [5, 1, 0, -1]])
+"""Ids that write a text for each of the sentences: words, copies of places 1 and 0, an unknown."""
+COPIES = torch.tensor([[2, 6, 4, 6, 9], [3, -1, -1, -1, -1], [5, 2, 3, -1, -1]])
+
+
 class Row(NamedTuple):
     head: str
     options: dict[str, Any]
@@ -70,6 +77,9 @@ ROWS = [
     Row("rnng", {"hidden_dim": 6, "action_dim": 3}),
     Row("rnng", {"composition": "sum", "experts": 2, "beam": 2}),
     Row("rnng", {"parts": ["stack"], "constraints": "brackets"}),
+    Row("seq2seq", {"hidden_dim": 6, "symbol_dim": 3}),
+    Row("seq2seq", {"experts": 2, "beam": 3, "max_words": 7, "penalty": 0.5}),
+    Row("seq2seq", {"top_p": 0.8, "temperature": 1.5, "sampling_seed": 3, "max_words": 7}),
     Row("seq2seq_parsing", {"hidden_dim": 6, "symbol_dim": 3}),
     Row("seq2seq_parsing", {"experts": 2, "beam": 3, "constraints": "none", "max_open": 2}),
     Row("regression", {"hidden_dims": [5], "activation": "tanh"}),
@@ -145,12 +155,12 @@ class Batch(NamedTuple):
     mask: Tensor | None
     group: Tensor | None = None
     parts: Tensor | None = None
+    copies: Tensor | None = None
 
     @property
     def targets(self) -> dict[str, Tensor]:
-        return dict.fromkeys(
-            ("label", "labels", "tags", "next_word", "answers", "masked", "tree"), self.target
-        )
+        names = ("label", "labels", "tags", "next_word", "answers", "masked", "tree", "output")
+        return dict.fromkeys(names, self.target)
 
 
 def is_language_model(head: Head) -> bool:
@@ -167,6 +177,9 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
         target = torch.full((3, time), -1)
         target[:, : max(LENGTHS)] = torch.arange(15).view(3, 5) % LABELS
         x = x.masked_fill(~mask.unsqueeze(-1), 50.0)
+        if isinstance(head, SequenceHead):
+            copies = torch.nn.functional.pad(COPIES, (0, extra), value=-1)
+            return Batch(x.requires_grad_(), TEXTS, mask, copies=copies)
         if isinstance(head, WritingHead):
             return Batch(x.requires_grad_(), TREES, mask)
         if isinstance(head, SpanHead):
@@ -205,7 +218,7 @@ def score(head: Head, batch: Batch) -> Tensor:
 def decode(head: Head, scores: Tensor, batch: Batch) -> Decoded:
     more = [batch.target] if head.decodes_target else []
     if isinstance(head, WritingHead):
-        scores = head(batch.x.detach(), batch.mask)
+        scores = head(batch.x.detach(), batch.mask, *head.read(batch, informed=False))
     return head.decode(scores, batch.mask, *more)
 
 
@@ -269,7 +282,7 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         assert decoded.prediction.shape == (3,)
         return
     if isinstance(head, WritingHead):
-        assert scores.shape == (*TREES.shape, len(head.experts))
+        assert scores.shape == (*batch.target.shape, len(head.experts))
         assert decoded.probability is not None
         assert (len(decoded.prediction), *decoded.probability.shape) == (3, 3, 1)
         return
@@ -340,7 +353,8 @@ def test_empty_sentence_costs_nothing(row: Row) -> None:
     keep = [0, 2]
     all_scores = score(head, batch._replace(mask=mask))
     loss = head.loss(all_scores, batch.target, mask)
-    part = Batch(batch.x[keep], batch.target[keep], mask[keep])
+    copies = None if batch.copies is None else batch.copies[keep]
+    part = Batch(batch.x[keep], batch.target[keep], mask[keep], copies=copies)
     torch.testing.assert_close(loss, head.loss(score(head, part), part.target, part.mask))
     nothing = 0 if is_language_model(head) else -1
     assert (decode(head, all_scores, batch._replace(mask=mask)).prediction[1] == nothing).all()

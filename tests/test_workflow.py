@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 DVC = ("dvc", "repro")
 SNAKEMAKE = ("snakemake", "--cores", "4")
 ONE_JOB = ("snakemake", "--cores", "1")
+DOCTOR = ("reglue", "doctor", "--mend")
 UNLOCK = ("snakemake", "--unlock", "--cores", "1")
 DIRECT = (*SNAKEMAKE, "--config", "via=direct")
 CHANGED = ["evaluate large", "finetune large_two", "report large"]
@@ -160,6 +161,7 @@ def test_killed_run_is_taken_up_again_with_the_same_bytes(
     (fresh.root / "grid/large.yaml").write_bytes((by_dvc.root / "grid/large.yaml").read_bytes())
     if command == SNAKEMAKE:
         assert "lock" in fresh.run(*command).stderr
+        fresh.run(*DOCTOR)  # the kill may have cut DVC's lock, which the Snakefile reads
         fresh.build(*UNLOCK)
     calls = fresh.build(*command)
     assert "finetune large_two" in calls

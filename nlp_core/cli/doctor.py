@@ -1,24 +1,30 @@
-"""`reglue doctor`: check whether this machine computes the committed bytes.
+"""`reglue doctor`: check this machine and this project: numbers, locks, libraries, disk.
 
 Run the numeric probe (about a second) and compare it with the committed one, reports/probe.json.
-Exit code 1 if an operation differs.
+Compare the libraries with requirements.lock, look for what killed runs left, and check caches, disk
+and mirror. Stale locks and half-written files are removed with --mend, or after a question. Exit
+code 1 if an operation differs or something stale is left.
 
 Examples:
     reglue doctor
+    reglue doctor --mend
     reglue doctor --accept
 """
 
 import argparse
 import platform
+import sys
 from pathlib import Path
 
 from nlp_core.cli.output import print_json
+from nlp_core.cli.workplace import Check, check_workplace, mend
 from nlp_core.errors import UsageError
 from nlp_core.files import write_json
 from nlp_core.processor import name_processor
 
 PROBE = Path("reports/probe.json")
 EXIT_DIFFERENT = 1
+YES = ("y", "yes")
 GROUP = "reproduce tables"
 PLACE = 7
 HAS_JSON = True
@@ -27,6 +33,9 @@ HAS_JSON = True
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept", action="store_true", help="keep this machine's probe as the committed one"
+    )
+    parser.add_argument(
+        "--mend", action="store_true", help="remove stale locks and half-written files"
     )
 
 
@@ -42,6 +51,7 @@ def run(options: argparse.Namespace) -> None:
         digest: str
         operations: dict[str, str]
 
+    checks = _mend(check_workplace(Path()), options)
     found, machine = run_probe(), describe_machine()
     if not options.json:
         shown = ", ".join(f"{key} {value}" for key, value in sorted(machine.items()))
@@ -62,6 +72,10 @@ def run(options: argparse.Namespace) -> None:
                 "fingerprint": machine,
                 "operations": len(names),
                 "different": moved,
+                "checks": [
+                    {"name": check.name, "state": check.state, "found": check.found}
+                    for check in checks
+                ],
             }
         )
     elif options.accept:
@@ -70,8 +84,35 @@ def run(options: argparse.Namespace) -> None:
         if "probe" not in machine:
             print("REGLUE_DEVICE asks for a GPU: its numbers are its own and carry its name.")
         _show(moved, len(names), machine["isa"])
-    if moved:
+        _show_checks(checks)
+    if moved or any(check.paths for check in checks):
         raise SystemExit(EXIT_DIFFERENT)
+
+
+def _mend(checks: list[Check], options: argparse.Namespace) -> list[Check]:
+    """Remove what is stale if that is asked for, and return the checks that hold now."""
+    paths = [path for check in checks for path in check.paths]
+    if not paths:
+        return checks
+    is_asked = not (options.mend or options.json) and sys.stdin.isatty()
+    if is_asked:
+        for path in paths:
+            print(path)
+        answer = input("Remove these stale locks and half-written files? [y/N] ")
+        options.mend = answer.strip().lower() in YES
+    if not options.mend:
+        return checks
+    for path in mend(checks):
+        if not options.json:
+            print(f"{path}: removed")
+    return check_workplace(Path())
+
+
+def _show_checks(checks: list[Check]) -> None:
+    for check in checks:
+        print(f"{check.name}: {check.state}, {check.found}.")
+    if any(check.paths for check in checks):
+        print("`reglue doctor --mend` removes what is stale.")
 
 
 def _show(moved: list[str], num_operations: int, instruction_set: str) -> None:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from nlp_core.errors import NlpCoreError, UsageError, exit_on_error, suggest
+from nlp_core.errors import NlpCoreError, UsageError, describe_os_error, exit_on_error, suggest
 
 GROUPS = (
     "train on your own file",
@@ -141,8 +141,7 @@ def _run(options: argparse.Namespace) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        reason = f"{error.filename or 'a file'}: {error.strerror or error}."
-        raise NlpCoreError(reason) from error
+        raise NlpCoreError(describe_os_error(error)) from error
 
 
 @contextmanager

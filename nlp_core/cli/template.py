@@ -8,6 +8,7 @@ from nlp_core.data.pieces import MAX_LENGTH
 from nlp_core.encoders.folder import EncoderSize
 from nlp_core.kinds import (
     CLASSIFICATION,
+    GENERATION,
     INTENT_SLOTS,
     MULTI_LABEL,
     PAIR_CLASSIFICATION,
@@ -33,6 +34,7 @@ TEMPLATES = {
     "tagging": TAGGING,
     "intent_slots": INTENT_SLOTS,
     "parsing": PARSING,
+    "generation": GENERATION,
     "reading": SPAN,
 }
 """The kind of data of each template."""
@@ -48,6 +50,7 @@ LEARNT = {
     "tagging": "A tag per word",
     "intent_slots": "A label per sentence and a tag per word",
     "parsing": "The tree of intents and slots of a sentence",
+    "generation": "A text that is written for a text",
     "reading": "The answer to a question, as a span of a context",
 }
 NOTES = [
@@ -71,7 +74,9 @@ HEAD_OF = {
 }
 """The head of a template; classification of all others."""
 TREE = {"tree": {"head": "rnng", "inputs": ["out"], "dropout": 0.3}}
+TEXT = {"text": {"head": "seq2seq", "inputs": ["out"], "beam": 3, "dropout": 0.3}}
 TOWERS = {"label": {"head": "retrieval", "inputs": ["query", "passage"]}}
+WRITING = {"parsing": TREE, "generation": TEXT}
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """Minimum of rows for each batch size."""
 WANTED_STEPS = 2_000
@@ -125,6 +130,7 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     if TEMPLATES[name].is_searched:
         return _build_encoder_towers(encoder), TOWERS
     has_words = not TEMPLATES[name].texts
+    has_words = has_words or TEMPLATES[name].writes_text
     column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
     size = {"dim": encoder.dim, "max_length": min(encoder.positions, MAX_LENGTH)}
     layers: list[dict[str, Any]] = [
@@ -142,8 +148,8 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     heads: dict[str, Any] = {"label": label}
     if name == "reading":
         heads = {"answer": {"head": "span", "inputs": ["out", "out"]}}
-    elif name == "parsing":
-        heads = TREE
+    elif name in WRITING:
+        heads = WRITING[name]
     elif has_words:
         heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
     return {"inputs": {"texts": column}, "layers": layers}, heads
@@ -181,8 +187,8 @@ def fit_training(rows: int) -> dict[str, int]:
 
 def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
     tags = {"tags": {"head": "crf_tagging", "inputs": ["out"]}}
-    if name in ("tagging", "parsing"):
-        return "tokens", tags if name == "tagging" else TREE
+    if name == "tagging" or name in WRITING:
+        return "tokens", WRITING.get(name, tags)
     if name == "intent_slots":
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
         return "tokens", {"label": label, **tags}

@@ -123,6 +123,7 @@ class GeneratorConfig(ClosedModel):
         "sample_ner",
         "sample_answer",
         "sample_trees",
+        "sample_commands",
         "sample_vectors",
         "sample_languages",
     ]
@@ -171,10 +172,12 @@ class TaskConfig(ClosedModel):
     the text, so neither words nor steps."""
     labels: list[str]
     """All labels, sorted; entity types for tagging; IN:INTENT and SL:SLOT for parsing; empty for
-    regression and language_model; for span `answerable` and, if some questions have no answer,
-    `unanswerable`."""
+    regression, language_model, generation; for span `answerable` and, if some questions have no
+    answer, `unanswerable`."""
     slots: list[str] | None = None
     """All slot types, sorted; only for intent_slots, whose labels are the intents."""
+    max_words: Count | None = None
+    """generation: how many words, the most frequent ones of train, can be written, not copied."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     """Lowest and highest value of a regression label."""
     scheme: Literal["BIO", "BIOES"] | None = None
@@ -194,11 +197,17 @@ class TaskConfig(ClosedModel):
     @model_validator(mode="after")
     def _check_labels(self) -> "TaskConfig":
         kind = self.kind
-        if kind.has_classes != bool(self.labels) or kind.is_number != bool(self.label_range):
+        has_labels = kind.has_classes and not kind.writes_text
+        if has_labels != bool(self.labels) or kind.is_number != bool(self.label_range):
             raise ValueError(
                 f"found {len(self.labels)} labels and label_range {self.label_range} with kind "
-                f"{self.kind}; regression needs label_range, language_model neither, every other "
-                "kind labels."
+                f"{self.kind}; regression needs label_range, language_model and generation "
+                "neither, every other kind labels."
+            )
+        if kind.writes_text != (self.max_words is not None):
+            raise ValueError(
+                f"max_words: found {self.max_words} with kind {self.kind}; generation needs it, no "
+                "other kind has it."
             )
         for names in (self.labels, self.slots or []):
             if names != sorted(set(names)):

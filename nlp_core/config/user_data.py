@@ -28,7 +28,7 @@ class DataConfig(ClosedModel):
     kind: KindField
     """What is learned: one label, several labels or a number of a text; a label or a number of a
     pair; a ranking of candidates; tags; a label and tags; the span that answers a question; which
-    passages answer a query, of all passages."""
+    passages answer a query, of all passages; a text that is written for a text."""
     format: Format
     """tsv, csv, jsonl (an object per line), json (an array of objects, or of tasks of Label
     Studio), parquet, arrow (a folder of Hugging Face datasets), conll (a token per line), brat (a
@@ -37,7 +37,8 @@ class DataConfig(ClosedModel):
     """Column of the text, or of both texts; for tags, column of the tokens. Columns without names
     (no header, conll) are called "1", "2" ..."""
     label: str
-    """Column of the label, the labels or the number; for tagging of the tags. retrieval: column
+    """Column of the label, the labels, the number or the text to write; for tagging of the tags.
+    retrieval: column
     that says whether the passage answers the query; empty if each one does."""
     tags: str | None = None
     """intent_slots: column of the tags."""
@@ -88,7 +89,8 @@ class DataConfig(ClosedModel):
     """Tokens of a text that are read; null: all. span: tokens of a context that are read in
     training; prediction reads it whole."""
     max_words: Count = 100_000
-    """Size limit of a column's vocabulary; the most frequent words are kept."""
+    """Size limit of a column's vocabulary; the most frequent words are kept. generation: size limit
+    of the words that can be written; all words of the text are kept."""
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     """The first one selects the epoch; null: the usual ones of the kind."""
 

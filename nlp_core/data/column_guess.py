@@ -31,6 +31,8 @@ RELEVANCE_NAMES = f"relevant relevance is_relevant correct right {LABEL_NAMES}"
 SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
 TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
 ENTITY_NAMES = f"entities spans {TAG_NAMES}"
+OUTPUT_NAMES = "target output summary translation answer response reply completion"
+SOURCE_NAMES = "source input prompt text document article question"
 GROUP_NAMES = "query_id question_id qid group query_number"
 LONGEST_LABEL = 3
 """Most words of a label, on average."""
@@ -95,6 +97,8 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         return _assign_tags(columns, kind)
     if kind.has_tree:
         return _assign_tree(columns)
+    if kind.writes_text:
+        return _assign_output(columns)
     looks = {name: Look(values) for name, values in columns.items()}
     group = find_name(GROUP_NAMES, columns) if kind.is_grouped else None
     rest = [name for name in columns if name != group]
@@ -184,6 +188,23 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         return Roles([text], tags)
     label = find_name(LABEL_NAMES, names) or _find_fewest(columns, names)
     return Roles([text], label, tags)
+
+
+def _assign_output(columns: dict[str, list[Any]]) -> Roles:
+    names = list(columns)
+    output = find_name(OUTPUT_NAMES, names)
+    source = find_name(SOURCE_NAMES, [name for name in names if name != output])
+    if output and source:
+        return Roles([source], output)
+    looks = {name: Look(columns[name]) for name in names}
+    rest = [name for name in names if not looks[name].is_number and name not in (source, output)]
+    rest = rest or [name for name in names if name not in (source, output)]
+    source = source or rest.pop(0)
+    if not output and not rest:
+        raise GuessError(f"found no column of texts to write among {', '.join(names)}")
+    output = output or rest.pop(0)
+    doubts = {"label": f"could also be {', '.join(rest)}"} if rest else {}
+    return Roles([source], output, doubts=doubts)
 
 
 def _assign_tree(columns: dict[str, list[Any]]) -> Roles:

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from nlp_core.config.column import SYMBOLS
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
-from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, TREE, Form, Kind
+from nlp_core.data.written_text import choose_words, count_words
+from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, OUTPUT, TAGS, TREE, Form, Kind
 
 # Fixed, because the size of a row group shows in the bytes and bounds the memory.
 ROWS_A_GROUP = 16384
@@ -73,6 +74,12 @@ def write_rows(path: Path, kind: Kind, ids: Sequence[int], rows: Rows, tokenize:
     write_columns(path, build_schema(kind, extras), values, ROWS_A_GROUP)
 
 
+def list_written_words(rows: Rows, tokenize: Tokenizer, most: int) -> list[str]:
+    """Return the most frequent words of the texts to write, sorted."""
+    texts = (row.output for row in rows if isinstance(row, Example))
+    return choose_words(count_words(tokenize(text) for text in texts if text is not None), most)
+
+
 def _build_rows(
     ids: Sequence[int], rows: Rows, kind: Kind, tokenize: Tokenizer
 ) -> Iterator[Values]:
@@ -96,11 +103,13 @@ def _build_example(row: Example, kind: Kind, tokenize: Tokenizer) -> Values:
     tokens = tokenize(row.text_a)
     if kind.predicts_words:
         tokens = [BOUNDARY, *tokens, BOUNDARY]
-    found = {
+    found: dict[str, object] = {
         LABEL: float(row.label or "") if is_value else row.label,
         LABELS: row.labels,
         GROUP: row.group,
     }
+    if kind.writes_text:
+        found[OUTPUT] = None if row.output is None else tokenize(row.output)
     if kind.num_texts == 1:
         return {"text": row.text_a, "tokens": tokens, **found}
     second = {"text_b": row.text_b, "tokens_b": tokenize(row.text_b or "")}

@@ -54,6 +54,8 @@ ANSWERS = (ACCEPT, REJECT, IGNORE)
 """What an annotator can answer."""
 NO_LABEL = "(no label)"
 MOST_CONTEXT_TOKENS = 400
+MOST_WRITTEN = 10_000
+"""Words that a model can write; it can copy all others."""
 SCHEMES = {
     "plain": "plain tags, such as parts of speech",
     "IOB1": "entities begin with I-, and with B- after another of their type",
@@ -349,6 +351,9 @@ def _explain(
     if data.format in ("tsv", "csv"):
         reasons["header"] = "the first line names the columns" if data.header else "no header line"
         reasons["quoted"] = "the first rows have quoted cells"
+    if data.kind.writes_text:
+        words = [f"{Look(columns[name]).words:.0f}" for name in (*roles.texts, roles.label)]
+        reasons |= {"texts": f"{words[0]} words on average", "label": f"{words[1]} on average"}
     if not data.kind.has_label:
         return reasons, doubts
     words = [f"{Look(columns[name]).words:.0f}" for name in roles.texts]
@@ -383,4 +388,6 @@ def _build(kind: Kind, values: dict[str, Any]) -> DataConfig:
         values = {"tokens": "spaces", "scheme": "plain", **values}
     if kind.has_tree:
         values = {"tokens": "spaces", **values}
+    if kind.writes_text:
+        values = {"tokens": "unicode_words", "max_words": MOST_WRITTEN, **values}
     return DataConfig.model_validate({"kind": kind, **values})

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from nlp_core.config.column import NUMBERS
 from nlp_core.config.dataset import HELD_OUT, DatasetConfig, HeldOutConfig, TaskConfig
-from nlp_core.data.columns import write_rows
+from nlp_core.data.columns import list_written_words, write_rows
 from nlp_core.data.corpus import read_any_task, write_corpus
 from nlp_core.data.holdout import Partition, cut_by_key, cut_by_phrase_root, cut_by_row
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
@@ -103,7 +103,7 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path, processes: int) -
             "labels": _count_labels(rows, task),
         }
         log.info("preprocess split split=%s rows=%d", split, len(rows))
-    manifest = _name_targets(task) | {
+    manifest = _name_targets(task, splits) | {
         "splits": entries,
         "select_split": task.select_split,
         "report_split": task.report_split,
@@ -118,8 +118,11 @@ def _write_task(task: TaskConfig, raw_dir: Path, folder: Path, processes: int) -
     return manifest
 
 
-def _name_targets(task: TaskConfig) -> dict[str, object]:
-    """Return all labels and, for a task with both, all tags."""
+def _name_targets(task: TaskConfig, splits: dict[str, _Split]) -> dict[str, object]:
+    """Return all labels and, for a task with both, all tags; or the words that can be written."""
+    if task.max_words is not None:
+        tokenize = prepare_tokenizer(task.tokens, [], 1)
+        return {"labels": list_written_words(splits["train"].rows, tokenize, task.max_words)}
     if task.scheme is None:
         return {"labels": task.labels}
     if task.slots is None:

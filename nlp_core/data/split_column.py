@@ -13,7 +13,7 @@ import numpy as np
 from nlp_core.config.column import NUMBERS, SINGLE_TEXTS, TEXTS
 from nlp_core.data.batching import LookedUp, Ragged
 from nlp_core.errors import DataError, suggest
-from nlp_core.kinds import LABEL, LABELS, TREE
+from nlp_core.kinds import LABEL, LABELS, OUTPUT, TREE
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT, opens
 
 ROWS_A_CHUNK = 1 << 14
@@ -205,10 +205,10 @@ Column = TextColumn | NumberColumn | RawText | WordText
 
 @dataclass(frozen=True)
 class LabelColumn(Sequence[Any]):
-    """The labels of each example: a label, a tuple of labels, or a list of tags or symbols.
+    """The answers of each example: a label, a tuple of labels, a list of tags or symbols, a text.
 
     Attributes:
-        target: label, labels, tags or tree.
+        target: label, labels, tags, tree or output.
         where: the file, for error messages.
         lines: first line of each label in the user's file.
     """
@@ -239,6 +239,8 @@ class LabelColumn(Sequence[Any]):
         found = self.words.row(row)
         if self.target == LABEL:
             return found[0]
+        if self.target == OUTPUT:
+            return " ".join(found)
         return tuple(found) if self.target == LABELS else found
 
     def encode(self, labels: list[str]) -> Ragged | Rows:

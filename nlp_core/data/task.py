@@ -24,10 +24,12 @@ from nlp_core.data.split_column import (
     WordText,
 )
 from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
+from nlp_core.data.written_text import number_outputs
 from nlp_core.errors import DataError, suggest
-from nlp_core.files import digest_json
-from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, TREE, Kind
+from nlp_core.files import MANIFEST, check_digest, digest_json
+from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, OUTPUT, TREE, Kind
 from reglue_runtime.tree import write_tree
+from reglue_runtime.writing import write_words
 
 DIGESTED = (
     "further_report_splits",
@@ -57,8 +59,8 @@ class Split:
             token: features.pos and the like.
         targets: by column (label, labels, tags, answers) what is to be predicted of each example: a
             label (text), value, several labels (a tuple), tags (a list) or right answers (a list of
-            texts, of which one is to be found), or the symbols of a tree; None where the split has
-            none. Of next_word, which is not a column, how many words are predicted.
+            texts, of which one is to be found), the symbols of a tree, or the text to write; None
+            where the split has none. Of next_word, no column, how many words are predicted.
         group: question number of each candidate, [N]; None when the kind has no groups.
         numbers: columns of numbers by name: dense.votes, token_dense.surprisal and the like.
         passages: what the answers are cut out of; None when the kind has no such answers.
@@ -113,6 +115,8 @@ class Split:
             return None if self.passages is None else self.passages.positions
         answers = self.targets[name]
         if isinstance(answers, LabelColumn):
+            if name == OUTPUT:
+                return number_outputs(answers.words, self.texts["tokens"], labels)
             return answers.encode(labels)
         if isinstance(answers, np.ndarray):
             return answers.astype(np.float32)
@@ -123,8 +127,11 @@ class Split:
         """Return what a model found for a target that is not named by one label or each token.
 
         Args:
-            ids: first and last token of an answer; the actions of a tree, then numbers below 0.
+            ids: first and last token of an answer; the actions of a tree, then numbers below 0;
+                the ids of a text's words.
         """
+        if name == OUTPUT:
+            return write_words(ids, labels, self.texts["tokens"].row(row))
         if name == TREE:
             actions = [action for action in ids if action >= 0]
             return write_tree(actions, labels, self.texts["tokens"].row(row))
@@ -178,8 +185,8 @@ class Task:
     """A processed task.
 
     Attributes:
-        targets: by column (label, tags) all labels that can be predicted, sorted; none for the
-            values of a regression.
+        targets: by column (label, tags) all labels that can be predicted, or words that can be
+            written, sorted; none for the values of a regression.
         metrics: the first one chooses the epoch.
         select_split: the split that chooses the epoch.
         report_split: the split that the table reports.
@@ -216,6 +223,9 @@ class Task:
         if not path.exists():
             splits = [item.stem for item in self.folder.glob("*.parquet")]
             raise DataError(f"{self.folder}: found no split '{name}'. {suggest(name, splits)}")
+        manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
+        remedy = f"run `dvc repro --force preprocess@{self.folder.name}`"
+        check_digest(path, manifest["splits"][name]["sha256"], remedy=remedy)
         return read_split_file(path, self.kind, self.targets)
 
 

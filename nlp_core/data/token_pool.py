@@ -39,5 +39,6 @@ def _list_texts(rows: Rows) -> Iterable[str]:
         if isinstance(row, Example):
             yield row.text_a
             yield row.text_b or ""
+            yield row.output or ""
         elif isinstance(row, Question):
             yield row.text

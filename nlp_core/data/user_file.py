@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -23,11 +24,12 @@ from nlp_core.data.task import Split, read_split_file
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.errors import DataError
 from nlp_core.files import MANIFEST, digest_file, digest_json, digest_path, write_json
-from nlp_core.kinds import GROUP, LABEL, TAGS, TREE
+from nlp_core.kinds import GROUP, LABEL, OUTPUT, TAGS, TREE
 
 log = logging.getLogger(__name__)
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+DIGEST = "digest"
 EXAMPLES = "examples"
 # Fewer than in a source: the texts may be whole documents, and their words are in memory.
 ROWS_A_GROUP = 2048
@@ -56,15 +58,20 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
         }
     )
     folder = keep(EXAMPLES, key, lambda temporary: write_user_file(temporary, path, data))
+    if not _is_whole(folder):
+        log.warning("%s: found damaged examples in the cache; they are written again", folder)
+        shutil.rmtree(folder)
+        keep(EXAMPLES, key, lambda temporary: write_user_file(temporary, path, data))
     note = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     if note["warning"]:
         log.warning("%s: %s", path, note["warning"])
+    keeps_all = pieces or data.kind.writes_text  # rare words are cut into pieces, or copied
     split = read_split_file(
         folder / f"{EXAMPLES}.parquet",
         data.kind,
         data.kind.target_names,
         where=str(path),
-        max_words=sys.maxsize if pieces else data.max_words,
+        max_words=sys.maxsize if keeps_all else data.max_words,
         has_raw=not {*WHOLE_TEXTS}.isdisjoint(pieces),
     )
     for column, text in split.texts.items():
@@ -78,6 +85,18 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
         for key, answers in split.targets.items()
     }
     return replace(split, name=name, targets=targets)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Return whether the examples are those that the manifest names, and it can be read."""
+    try:
+        note = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        own = note.pop(DIGEST)
+        digest = note["splits"][EXAMPLES]["sha256"]
+        found = digest_file(folder / f"{EXAMPLES}.parquet")
+        return (own, digest) == (digest_json(note), found)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return False
 
 
 def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
@@ -95,7 +114,7 @@ def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
         "lines": rows.lines,
         "warning": rows.borders.describe() if rows.borders else "",
     }
-    write_json(folder / MANIFEST, manifest)
+    write_json(folder / MANIFEST, manifest | {DIGEST: digest_json(manifest)})
 
 
 class _FileRows:
@@ -149,6 +168,8 @@ class _FileRows:
 
     def _read_target(self, name: str, example: UserExample) -> Any:  # Any: a cell of any form
         words = example.targets[name]
+        if name == OUTPUT:
+            return words
         if self._data.kind.is_number:
             return float(words[0])  # the reader has checked it
         labels = self._convert(example, words) if name == TAGS else words

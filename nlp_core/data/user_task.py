@@ -23,8 +23,9 @@ from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_file import read_user_file
+from nlp_core.data.written_text import choose_words
 from nlp_core.errors import DataError
-from nlp_core.kinds import LABEL, TAGS
+from nlp_core.kinds import LABEL, OUTPUT, TAGS
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +154,10 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
     """
     targets = {}
     for name, labels in train.targets.items():
+        if name == OUTPUT:
+            assert isinstance(labels, LabelColumn), path
+            targets[name] = choose_words(labels.words.count(), data.max_words)
+            continue
         found = targets[name] = sorted(labels.lines) if isinstance(labels, LabelColumn) else []
         column = data.tag_column if name == TAGS else data.label
         where = f"{path}: found {{}} in the column '{column}'"

@@ -5,6 +5,7 @@ such a folder in the cache.
 """
 
 import gzip
+import json
 import logging
 import zlib
 from collections.abc import Collection, Iterator
@@ -21,7 +22,14 @@ from nlp_core.data.cache import keep
 from nlp_core.data.fasttext import MAGIC, read_fasttext
 from nlp_core.data.readers.lines import read_lines, refuse
 from nlp_core.errors import DataError, suggest
-from nlp_core.files import digest_file, digest_json, write_json, write_text
+from nlp_core.files import (
+    MANIFEST,
+    check_digest,
+    digest_file,
+    digest_json,
+    write_json,
+    write_text,
+)
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +88,10 @@ def open_table(folder: Path, table: str) -> WordVectors:
     if not path.exists():
         tables = [item.stem for item in folder.glob("*.safetensors")]
         raise DataError(f"{folder}: found no vector table '{table}'. {suggest(table, tables)}")
+    if (folder / MANIFEST).is_file():
+        note = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["tables"][table]
+        remedy = f"run `dvc repro --force preprocess@{folder.name}`, or remove the folder"
+        check_digest(path, note["sha256"], remedy=remedy)
     vectors = load_file(path)["vectors"]
     words = (folder / f"{table}.words.txt").read_text(encoding="utf-8").split("\n")
     return WordVectors(vectors, {word: row for row, word in enumerate(words[: len(vectors)])})

@@ -11,6 +11,7 @@ from nlp_core.config.base import CELL, SEED, name_folder, read_mapping
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Variant
 from nlp_core.export.parity import Parity
+from nlp_core.kinds import OUTPUT
 from nlp_core.prediction.trained_folder import RUN
 from nlp_core.prediction.trained_model import TrainedModel
 
@@ -48,7 +49,8 @@ def _list_facts(trained: TrainedModel, note: Note) -> Iterator[str]:
     yield f"task: {trained.task.name}, of the kind {trained.task.kind.name}"
     yield f"reads: {', '.join(dict.fromkeys(trained.featurizer.plan.inputs.values()))}"
     for target, labels in trained.featurizer.targets.items():
-        yield f"predicts {target}: {', '.join(labels) or 'a number or a text'}"
+        named = f"{len(labels)} words and copies" if target == OUTPUT else ", ".join(labels)
+        yield f"predicts {target}: {named or 'a number or a text'}"
     yield f"weights: {sum(item.numel() for item in trained.model.parameters()):,} numbers"
     if trained.data is None:
         yield f"graph: {note['model']}, recipe: {note['recipe']} ({note['recipe_digest'][:16]})"

@@ -24,10 +24,13 @@ from torch.nn import functional
 
 from nlp_core.blocks import Block
 from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.blocks.masking import zero_padding
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan, TensorPlan
 from nlp_core.export.reading import mask_lengths
 from nlp_core.export.recurrent import replace_layers
+from nlp_core.heads.base import Head
+from nlp_core.heads.generation import SequenceHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead
 from nlp_core.heads.tagging import TaggingHead
 from nlp_core.models.batch import Batch
@@ -67,6 +70,13 @@ class TableEmbedding(Block):
         return functional.embedding(ids_BT, self.table)
 
 
+class ReadHead(Head):
+    """What a head that writes reads; the runtime writes."""
+
+    def forward(self, x_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+        return zero_padding(x_BTD, mask_BT)
+
+
 class TracedModel(nn.Module):
     """A model on one task that reads a runtime's inputs; the trained model stays unchanged."""
 
@@ -76,6 +86,9 @@ class TracedModel(nn.Module):
         for name, block in self.model.blocks.items():
             if isinstance(block, WordEmbedding):
                 self.model.blocks[name] = TableEmbedding(block)
+        for name, head in self.model.heads.items():
+            if isinstance(head, SequenceHead):
+                self.model.heads[name] = ReadHead()
         self.readers = nn.ModuleDict(inputs.readers)
         self.lengths = inputs.lengths
         self.timed = {name: _find_timed(inputs, name) for name in set(self.lengths.values())}

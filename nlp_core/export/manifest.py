@@ -13,6 +13,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan
 from nlp_core.files import digest_file, write_json
 from nlp_core.heads.base import Head
+from nlp_core.heads.generation import SequenceHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead
@@ -30,6 +31,7 @@ PLAIN: dict[type[Head], str] = {
     TaggingHead: "tokens",
     CRFTaggingHead: "field",
     SpanHead: "span",
+    SequenceHead: "text",
 }
 """The decoding of each head that can be exported."""
 REFUSED = {
@@ -110,10 +112,21 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         members = [{"output": part} | _write_field(heads[part], part, folder) for part in parts]
         return note | {"members": members, "combination": ensemble.combination}
     note |= _write_field(head, name, folder)
+    if isinstance(head, SequenceHead):
+        note |= {"words": note["labels"], "labels": [], **_write_decoders(head, name, folder)}
     if isinstance(head, SpanHead):
         note["max_answer_tokens"] = head.max_answer_tokens
         note["threshold"] = repr(float(head.threshold)) if head.has_none else None
     return note
+
+
+def _write_decoders(head: SequenceHead, name: str, folder: Path) -> dict[str, Any]:
+    """Write the weights of the decoders, and return how the runtime reads and searches."""
+    states = [decoder.state_dict() for decoder in head.decoders]
+    flat = torch.cat([item.flatten() for state in states for item in state.values()])
+    np.save(folder / f"{name}.npy", flat.float().numpy())
+    shapes = [[[key, list(item.shape)] for key, item in state.items()] for state in states]
+    return {"file": f"{name}.npy", "weights": shapes, "search": head.search._asdict()}
 
 
 def _write_field(head: nn.Module, name: str, folder: Path) -> dict[str, str]:

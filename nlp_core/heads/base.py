@@ -35,11 +35,11 @@ class Decoded(NamedTuple):
     prediction: Tensor
     """Label ids [B], or [B, T] with -1 at padding; values [B] of a regression; for several labels
     True at those that are predicted [B, L]; log probabilities [B] of a language model; first and
-    last token of an answer [B, 2], both -1 without an answer; the actions of a tree [B, S], -1
-    after its end."""
+    last token of an answer [B, 2], both -1 without an answer; the actions of a tree, or the ids of
+    the words of a text [B, S], -1 after the end."""
     probability: Tensor | None
     """Of each label [B, L]; of a span those of the answer and of no answer; of masked pieces the
-    share that is right [B, 1]; of a whole tree [B, 1]; None for values, next words and tags."""
+    share that is right [B, 1]; of a tree or a text [B, 1]; None for values, next words, tags."""
 
 
 @runtime_checkable
@@ -51,6 +51,9 @@ class HeadBatch(Protocol):
 
     @property
     def parts(self) -> Tensor | None: ...
+
+    @property
+    def copies(self) -> Tensor | None: ...
 
 
 class Head(nn.Module):
@@ -65,7 +68,7 @@ class Head(nn.Module):
     """The kinds of task that it serves."""
 
     target: ClassVar[
-        Literal["label", "labels", "tags", "next_word", "answers", "masked", "tree"]
+        Literal["label", "labels", "tags", "next_word", "answers", "masked", "tree", "output"]
     ] = "label"
     """The column of the task that it predicts."""
 

@@ -4,10 +4,13 @@ Shape letters: B batch, K hypotheses of an example, R all hypotheses (B times K)
 step, S steps.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from reglue_runtime.writing import choose_nucleus
 
 STAY = -1
 """What a hypothesis that is done writes."""
@@ -82,3 +85,33 @@ def search(
     best_B = rank_BK.argmax(1)
     rows_B = best_B + first_B1.squeeze(1)
     return BestChoices(written_RS[rows_B], total_BK.gather(1, best_B.unsqueeze(1)).squeeze(1))
+
+
+@torch.no_grad()
+def sample(
+    writer: Writer, *, max_steps: int, top_p: float, draw: Callable[[int, int], float]
+) -> BestChoices:
+    """Return an answer for each example, whose choices are drawn; see `choose_nucleus`.
+
+    Args:
+        top_p: least probability of the likeliest choices that are drawn from.
+        draw: returns a number from 0 to 1 for an example and a step.
+    """
+    total_B = torch.zeros(len(writer.done), dtype=torch.float64)
+    rows_B = torch.arange(len(total_B))
+    written_BS = torch.empty(len(total_B), 0, dtype=torch.int64)
+    for step in range(max_steps):
+        done = writer.done.tolist()
+        if all(done):
+            break
+        score_BA = writer.score().double().cpu()
+        choices = [
+            STAY if is_done else choose_nucleus(row, top_p, draw(place, step))
+            for place, (row, is_done) in enumerate(zip(score_BA.numpy(), done, strict=True))
+        ]
+        choice_B = torch.tensor(choices)
+        gained_B = score_BA[rows_B, choice_B.clamp(min=0)]
+        total_B = total_B + gained_B.masked_fill(choice_B == STAY, 0.0)
+        writer.advance(rows_B, choice_B)
+        written_BS = torch.cat([written_BS, choice_B.unsqueeze(1)], 1)
+    return BestChoices(written_BS, total_B)

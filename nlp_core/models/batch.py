@@ -54,6 +54,8 @@ class Batch:
     parts: Tensor | None = None
     """Of pairs in the input `texts`, 1 or 2 at pieces of the first or second text, 0 at special
     pieces and padding, [B, T]."""
+    copies: Tensor | None = None
+    """The id that writes a copy of each token, -1 at padding, [B, T]; None: no text is written."""
 
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
@@ -68,6 +70,7 @@ class Batch:
             targets={name: item.to(device) for name, item in self.targets.items()},
             group=None if self.group is None else self.group.to(device),
             parts=None if self.parts is None else self.parts.to(device),
+            copies=None if self.copies is None else self.copies.to(device),
         )
 
 
@@ -84,6 +87,8 @@ class EncodedSplit:
     """By column (label, tags) label ids or values; unlabeled columns are left out."""
     parts: Ragged | None = None
     """Of pairs in the input `texts`, the text of each piece; see Batch."""
+    copies: Ragged | None = None
+    """The id that writes a copy of each token; None if no text is written."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -121,7 +126,10 @@ class EncodedSplit:
         if self.split.group is not None:
             group = torch.from_numpy(_separate_repeats(self.split.group[rows], rows))
         parts = None if self.parts is None else torch.from_numpy(self.parts.take(rows))
-        return Batch(features, masks, targets, rows, group, parts=parts)
+        copies = None
+        if self.copies is not None:
+            copies = torch.from_numpy(self.copies.take(rows, padding=IGNORED))
+        return Batch(features, masks, targets, rows, group, parts=parts, copies=copies)
 
 
 def _separate_repeats(group: np.ndarray, rows: np.ndarray) -> np.ndarray:

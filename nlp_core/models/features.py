@@ -24,8 +24,9 @@ from nlp_core.data.vocabulary import (
     Vocabulary,
     WordVocabulary,
 )
+from nlp_core.data.written_text import number_sources
 from nlp_core.errors import ConfigError, suggest
-from nlp_core.kinds import NEXT_WORD
+from nlp_core.kinds import NEXT_WORD, OUTPUT
 from nlp_core.models.batch import IGNORED, EncodedSplit
 from nlp_core.models.plan import LayerPlan, ModelPlan, find_source
 
@@ -118,7 +119,10 @@ class Featurizer:
         }
         given = {name: item for name, item in targets.items() if item is not None}
         parts = next((item.parts for item in texts.values() if item.parts is not None), None)
-        return EncodedSplit(split, features, inputs, given, parts)
+        copies = None
+        if OUTPUT in self.targets:
+            copies = number_sources(split.texts["tokens"], self.targets[OUTPUT])
+        return EncodedSplit(split, features, inputs, given, parts, copies)
 
     def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
         """Return the pieces of each input of whole texts, which set its lengths."""

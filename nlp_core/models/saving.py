@@ -42,7 +42,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: object = None)
     metadata = None if note is None else {"note": json.dumps(note, sort_keys=True)}
     stored = {name: tensors[name].detach().contiguous() for name in sorted(tensors)}
     with replacing(path) as temporary:
-        save_file(stored, temporary, metadata=metadata)
+        try:
+            save_file(stored, temporary, metadata=metadata)
+        except SafetensorError as err:  # a full disk, for example
+            raise OSError(None, str(err), str(path)) from err
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:

@@ -16,7 +16,7 @@ from nlp_core.config.base import read_mapping
 from nlp_core.data.guess import guess_texts
 from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import replacing_folder, write_json
+from nlp_core.files import check_digest, digest_file, replacing_folder, write_json
 from nlp_core.prediction.retriever import Retriever
 from nlp_core.prediction.search import Vectors
 
@@ -119,6 +119,7 @@ def write_index(
         table = pa.table([pa.array(lines), pa.array(texts), pa.array(cells)], schema=SCHEMA)
         pq.write_table(table, folder / PASSAGES, compression="zstd")
         note = {"format": FORMAT_VERSION, "weights": retriever.weights, "passages": len(texts)}
+        note["digests"] = {name: digest_file(folder / name) for name in (VECTORS, PASSAGES)}
         write_json(folder / NOTE, note)
     return Built(len(texts), index.d, repeated)
 
@@ -172,6 +173,8 @@ class PassageIndex:
                 f"{folder}: found vectors of another model, expected those of the model that reads "
                 "the queries; name that model, or build the index again with `reglue index`."
             )
+        for name, digest in note.get("digests", {}).items():
+            check_digest(folder / name, digest, remedy="build it again with `reglue index`")
         try:
             index = _load_faiss().read_index(str(folder / VECTORS))
             passages = pq.read_table(folder / PASSAGES, schema=SCHEMA)

@@ -119,7 +119,7 @@ class Predictor:
             return self.answer(questions, advance)
         if self.data.choices:
             return self._choose_candidates(examples, advance)
-        if self.data.kind.has_tree:
+        if self.data.kind.has_tree or self.data.kind.writes_text:
             split = build_split(examples, self.data, self._featurizer.targets)
             return self._write(self._featurizer.encode(split), advance)
         found = self._predict_all(examples, advance)
@@ -213,10 +213,10 @@ class Predictor:
 
     def find_places(self, labels: Sequence[str]) -> dict[str, int]:
         """Return the index of each label's probability, by the name of its new column."""
-        if labels and self.data.kind.has_tree:
+        if labels and (self.data.kind.has_tree or self.data.kind.writes_text):
             raise ConfigError(
-                "--confidence-of: found a model whose answer is a whole tree, which has one "
-                "confidence; leave it out."
+                "--confidence-of: found a model whose answer is a whole tree or text, which has "
+                "one confidence; leave it out."
             )
         for label in labels:
             if label not in self.labels:

@@ -17,7 +17,7 @@ from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.heads.base import Head
 from nlp_core.heads.span import SpanHead
-from nlp_core.kinds import ANSWERS, LABEL, TAGS, TREE, Kind
+from nlp_core.kinds import ANSWERS, LABEL, OUTPUT, TAGS, TREE, Kind
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import compare_words, score_answer
 from nlp_core.models.batch import EncodedSplit
@@ -28,7 +28,7 @@ from nlp_core.prediction.search import rank_passages
 
 EVALUATION_BATCH = 128
 Advance: TypeAlias = Callable[[float], None]
-WRITTEN = (ANSWERS, TREE)
+WRITTEN = (ANSWERS, OUTPUT, TREE)
 """The targets whose answers are made of an example's texts."""
 
 
@@ -39,7 +39,7 @@ class SplitPredictions:
     Attributes:
         answers: by target a label, a value, tags, several labels, a text, a rank or symbols of a
             tree for each.
-        score: probability of each label, [N, L], or of an answer and of none, or of a tree.
+        score: probability of each label, [N, L], or of an answer and of none, or of a tree or text.
     """
 
     split: Split

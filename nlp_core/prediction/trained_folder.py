@@ -5,6 +5,7 @@ The files of the folder are enough: neither params.yaml nor the data are read.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from nlp_core.config.base import CELL, SEED, read_mapping
@@ -12,13 +13,14 @@ from nlp_core.config.ensemble import Combination
 from nlp_core.config.model import read_model
 from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError, DataError, UsageError
+from nlp_core.files import check_digest
 from nlp_core.kinds import KINDS, Kind
 from nlp_core.models.ensemble import MemberModel, join_members
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan, plan_model, read_plan
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
-from nlp_core.models.saving import load_model
+from nlp_core.models.saving import WEIGHTS, load_model
 
 MODEL = "model.json"
 RUN = "run.json"
@@ -39,6 +41,7 @@ class TrainedFolder(NamedTuple):
         data: how the user's files are read; None for a cell.
         members: of an ensemble, the models that it averages; its `plan` is that of the first.
         combination: what an ensemble averages.
+        digests: of files in `weights`, by name, as they were recorded; those of a cell's weights.
     """
 
     name: str
@@ -49,6 +52,7 @@ class TrainedFolder(NamedTuple):
     data: DataConfig | None
     members: Sequence["TrainedFolder"] = ()
     combination: Combination = "probabilities"
+    digests: Mapping[str, str] = MappingProxyType({})
 
     def load(self) -> tuple[GraphModel, dict[str | None, Featurizer]]:
         """Return the model with its weights, and what reads the texts of each of its tasks.
@@ -60,6 +64,8 @@ class TrainedFolder(NamedTuple):
             where = str(self.weights)
             ensemble, featurizer = join_members(models, self.combination, where=where)
             return ensemble, {None: featurizer}
+        for name, digest in self.digests.items():
+            check_digest(self.weights / name, digest, remedy="train the model or copy it again")
         kinds: dict[str | None, Kind] = {
             name if self.plan.tasks else None: KINDS.get(note["kind"])
             for name, note in self.tasks.items()
@@ -116,7 +122,10 @@ def _read_user_folder(folder: Path, plugins: Sequence[Path]) -> TrainedFolder:
     config = read_model(folder / MODEL)
     assert config.data is not None, folder
     plan = plan_model(config, where=str(folder / MODEL))
-    return TrainedFolder(folder.name, folder, folder / VECTORS, plan, {}, config.data)
+    digests = note.get("digests", {})  # older folders have none
+    return TrainedFolder(
+        folder.name, folder, folder / VECTORS, plan, {}, config.data, digests=digests
+    )
 
 
 def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:
@@ -130,7 +139,8 @@ def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:
         raise ConfigError(f"{folder}: found the seeds {note['seeds']}, expected {seed} among them.")
     weights = folder / f"{SEED}{seed}"
     if "members" not in note:
-        return _read_weights(note["cell"], weights, note)
+        run = note["runs"].get(str(seed), {})
+        return _read_weights(note["cell"], weights, {**note, "weights": run.get("weights")})
     members = [
         _read_weights(f"{item['cell']} seed {item['seed']}", weights / name_member(number), item)
         for number, item in enumerate(note["members"][str(seed)], 1)
@@ -150,11 +160,16 @@ def name_member(number: int) -> str:
 
 
 def _read_weights(name: str, weights: Path, note: Mapping[str, Any]) -> TrainedFolder:
-    """Return a model of a cell; `note` says its model file, what it started from and its tasks."""
+    """Return a model of a cell.
+
+    `note` says its model file, what it started from, its tasks, and the digest of its weights.
+    """
     init = Path(note["init"]["path"])
     while (init / CELL).is_file():  # one cell may start from another, and that from a third
         init = Path(read_mapping(init / CELL)["init"]["path"])
-    return TrainedFolder(name, weights, init, read_plan(Path(note["model"])), note["tasks"], None)
+    plan, digest = read_plan(Path(note["model"])), note["weights"]
+    digests = {} if digest is None else {WEIGHTS: digest}
+    return TrainedFolder(name, weights, init, plan, note["tasks"], None, digests=digests)
 
 
 def refuse_argument(name: str, folder: Path) -> ConfigError:

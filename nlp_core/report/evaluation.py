@@ -23,7 +23,7 @@ from nlp_core.config.params import (
     read_params,
 )
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import write_json
+from nlp_core.files import check_digest, write_json
 from nlp_core.kinds import KINDS
 from nlp_core.metrics import has_metric, measure
 from nlp_core.report.cell import (
@@ -31,6 +31,7 @@ from nlp_core.report.cell import (
     TrainedCell,
     find_difference,
     find_folder,
+    name_stage,
     read_predictions,
     read_trained,
 )
@@ -176,6 +177,10 @@ def evaluate_cell(
     item = params.experiments.get(name) or params.ensembles[name]
     cell = _add_metrics(read_trained(name, item, params, root), further_metrics)
     folder = find_folder(name, item, root)
+    for seed in cell.seeds:
+        for task, digest in cell.runs[str(seed)].predictions.items():
+            path = folder / f"seed-{seed}" / "predictions" / f"{task}.parquet"
+            check_digest(path, digest, remedy=f"run `dvc repro --force {name_stage(name, item)}`")
     runs = [measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     epochs = {key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections}

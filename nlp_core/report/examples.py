@@ -125,7 +125,8 @@ def measure_examples(path: Path) -> dict[str, list[float]]:
 
 def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table | None:
     table = pq.read_table(folder / f"seed-{seed}" / "predictions" / f"{name}.parquet")
-    if not task.labels and pa.types.is_string(table.schema.field("prediction").type):
+    is_text = KINDS.get(task.kind).writes_text or not task.labels
+    if is_text and pa.types.is_string(table.schema.field("prediction").type):
         return None
     table = table.filter(pc.equal(table["split"], task.report_split))
     size = len(table)

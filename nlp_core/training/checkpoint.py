@@ -1,17 +1,25 @@
 """The whole state of a run in one safetensors file, written whole or not at all."""
 
+import hashlib
+import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.optim import Optimizer
 
 from nlp_core.blocks.random_state import set_random_state
 from nlp_core.models.saving import load_tensors, save_tensors
 
+log = logging.getLogger(__name__)
+
 OPTIMIZER, GENERATOR = "optimizer", "generator"
+DIGEST = "digest"
 GROUPS = "groups"
 """The numbers that an optimiser counts for each of its groups, such as steps."""
 
@@ -68,7 +76,33 @@ def save_checkpoint(
     for rank, state in enumerate(generators):
         tensors[f"{GENERATOR}/{_name(rank)}"] = state
     groups = [_list_numbers(group) for group in optimizer.param_groups]
-    save_tensors(path, tensors, asdict(progress) | {GROUPS: groups})
+    note = asdict(progress) | {GROUPS: groups}
+    save_tensors(path, tensors, note | {DIGEST: _digest(tensors, note)})
+
+
+def is_usable(path: Path) -> bool:
+    """Return whether there is a checkpoint; a damaged one gets a warning and is not used."""
+    if not path.exists():
+        return False
+    try:
+        tensors, note = load_tensors(path)
+        is_whole = bool(note.pop(DIGEST) == _digest(tensors, note))
+    except (SafetensorError, ValueError, LookupError, AttributeError):
+        is_whole = False
+    if not is_whole:
+        log.warning("%s: found a damaged checkpoint; the run starts from the beginning", path)
+    return is_whole
+
+
+def _digest(tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> str:  # Any: JSON
+    """Return the sha256 of all that a checkpoint says."""
+    # as it is read again: numbers as keys become texts
+    digest = hashlib.sha256(json.dumps(json.loads(json.dumps(note)), sort_keys=True).encode())
+    for name in sorted(tensors):
+        value = tensors[name].detach().contiguous().cpu()
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def load_checkpoint(
@@ -80,6 +114,7 @@ def load_checkpoint(
         rank: of this process; one that the run did not have keeps its generator.
     """
     tensors, note = load_tensors(path)
+    del note[DIGEST]
     states: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         part, _, name = key.partition("/")

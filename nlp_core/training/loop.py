@@ -20,7 +20,7 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.objectives.build import build_objective, check_model
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.average import build_average, measure_statistics
-from nlp_core.training.checkpoint import Best, Progress, load_checkpoint, save_checkpoint
+from nlp_core.training.checkpoint import Best, Progress, is_usable, load_checkpoint, save_checkpoint
 from nlp_core.training.control import PART, RunControl, watch_steps
 from nlp_core.training.determinism import digest_weights
 from nlp_core.training.optimizer import (
@@ -154,16 +154,15 @@ class Trainer:
             return Trained(self.best_states, self.progress)
         refuse_idle_tasks(self.tasks, self.order.count_planned(self.num_steps))
         self.processes.seed_dropout(self.seed)
-        if self.checkpoint.exists():
+        if is_usable(self.checkpoint):
             self._restore()
         with watch_steps(self.control, self.seed, self.progress.events) as on_watched:
             while not self._is_over():
                 self._run_epoch(on_step, on_watched)
         if len(self.tasks) > 1:
             log.info("train mixture steps=%s", self.progress.task_steps)
-            refuse_idle_tasks(
-                self.tasks, self.progress.task_steps
-            )  # patience may have ended the run
+            # patience may have ended the run
+            refuse_idle_tasks(self.tasks, self.progress.task_steps)
         return Trained(self.best_states, self.progress)
 
     def _run_epoch(self, on_step: Callable[[int], None], on_watched: Callable[[], None]) -> None:

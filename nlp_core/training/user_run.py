@@ -105,10 +105,14 @@ class UserRun(Run):
         best = finished.progress.best[HONEST].epoch
         note = {"best_epoch": best, "metrics": metrics, "parameters": finished.parameters}
         write_json(folder / METRICS, note)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
         write_json(
             folder / RUN,
             {
                 "format": FORMAT_VERSION,
+                "digests": {
+                    path.relative_to(folder).as_posix(): digest_path(path) for path in files
+                },
                 "kind": self.task.kind.name,
                 "targets": self.task.targets,
                 "plugins": [plugin._asdict() for plugin in self.plugins],

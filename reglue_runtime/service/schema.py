@@ -142,7 +142,14 @@ class Answer(Form):
     confidence: float
 
 
-Prediction: TypeAlias = Choice | Choices | Value | Order | Tags | IntentSlots | Answer
+class WrittenText(Form):
+    """A text that was written."""
+
+    text: str
+    confidence: float
+
+
+Prediction: TypeAlias = Choice | Choices | Value | Order | Tags | IntentSlots | Answer | WrittenText
 
 
 class Response(Form):

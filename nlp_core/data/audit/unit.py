@@ -10,7 +10,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.user import read_examples
 from nlp_core.data.split_column import list_openers
-from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, TAGS, TREE, Kind
+from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, OUTPUT, TAGS, TREE, Kind
 
 ROWS_A_BATCH = 4096
 
@@ -139,7 +139,9 @@ def _label(kind: Kind, sort: str, row: Row) -> Unit:
     if kind.is_number:
         number = float(given[0][0])
         return Unit(sort, row.place, row.texts, str(number), number=number)
-    if ANSWERS in targets:
+    if OUTPUT in targets:
+        classes = []
+    elif ANSWERS in targets:
         classes = ["answerable" if given[0] else "unanswerable"]
     else:
         named = (targets.get(name) for name in (LABEL, LABELS, TAGS, TREE))

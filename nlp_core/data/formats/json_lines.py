@@ -68,6 +68,7 @@ class JsonLinesReader(RowReader):
     texts: Annotated[list[Key], Field(min_length=1, max_length=2)]
     """Keys of the text, or of the two texts."""
     label: Key
+    """Key of the label, or of the text to write."""
     labels_file: FileName | None = None
     """Member with the labels of the splits in `labelled_elsewhere`, by the keys id and label."""
     labelled_elsewhere: dict[str, Key] = Field(default_factory=dict)
@@ -75,7 +76,8 @@ class JsonLinesReader(RowReader):
 
     @classmethod
     def serves(cls, kind: Kind) -> bool:
-        return kind.has_label and not (kind.has_tags or kind.has_several_labels or kind.is_grouped)
+        is_other = kind.has_tags or kind.has_several_labels or kind.is_grouped
+        return kind.writes_text or (kind.has_label and not is_other)
 
     def check(self, task: ReadTask) -> None:
         if len(self.texts) != task.kind.num_texts:
@@ -106,7 +108,7 @@ class JsonLinesReader(RowReader):
                     continue
             first, *second = (line.find_text(key) for key in self.texts)
             examples.append(Example(line.number, first, second[0] if second else None, label))
-        return examples
+        return self.place_answers(task, examples)
 
     def _find_label(self, line: JsonLine, name: str, elsewhere: dict[str, str] | None) -> str:
         if elsewhere is None:

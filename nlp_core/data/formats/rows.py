@@ -63,6 +63,12 @@ class RowReader(SourceReader):
         """Return the name of a label of the file; None if its row is left out."""
         return None if cell in self.left_out else self.label_names.get(cell, cell)
 
+    def place_answers(self, task: ReadTask, examples: list[Example]) -> list[Example]:
+        """Return examples whose labels are texts to write, if the kind writes any."""
+        if not task.kind.writes_text:
+            return examples
+        return [item._replace(label=None, output=item.label) for item in examples]
+
 
 @READERS.register("tsv")
 class TsvReader(RowReader):
@@ -72,6 +78,7 @@ class TsvReader(RowReader):
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
     """Columns of the text, or of the two texts."""
     label: str
+    """Column of the label, or of the text to write."""
     label_separator: Annotated[str, Field(min_length=1, pattern=r"^[^\t\n]+$")] | None = None
     """Separator of the labels in a cell, such as "," or a space; an empty cell has no label. Kind
     multi_label only."""
@@ -84,7 +91,7 @@ class TsvReader(RowReader):
 
     @classmethod
     def serves(cls, kind: Kind) -> bool:
-        return kind.has_label and not kind.has_tags
+        return kind.writes_text or (kind.has_label and not kind.has_tags)
 
     def check(self, task: ReadTask) -> None:
         by_token, num_texts = [*self.features, *self.token_dense], task.kind.num_texts
@@ -141,7 +148,7 @@ class TsvReader(RowReader):
             examples.append(
                 Example(line.number, texts[0], second, cell, labels=labels, extras=extras)
             )
-        return examples
+        return self.place_answers(task, examples)
 
 
 @READERS.register("lines")

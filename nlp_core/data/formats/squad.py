@@ -22,6 +22,8 @@ from nlp_core.kinds import SPAN_LABELS, Kind
 
 log = logging.getLogger(__name__)
 
+MARKS = "\u00ab", "\u00bb"
+"""The signs before and after an answer that a question is written for."""
 SORTS = {str: "text", list: "a list", dict: "a record", int: "a number", bool: "true or false"}
 
 
@@ -98,6 +100,20 @@ def fit_question(question: Question, max_tokens: int | None) -> Question | None:
     if max_tokens is None:
         return question
     return cut_passage(question, max_tokens) if (question.last or 0) < max_tokens else None
+
+
+def mark_answer(question: Question, tokens_around: int) -> str:
+    """Return the passage around an answer, and the answer between the signs of MARKS."""
+    passage, first, last = question.passage, question.first, question.last
+    assert first is not None
+    assert last is not None
+    begin = int(passage.starts[max(first - tokens_around, 0)])
+    end = int(passage.ends[min(last + tokens_around, len(passage.ends) - 1)])
+    start, stop = int(passage.starts[first]), int(passage.ends[last])
+    opening, closing = MARKS
+    text = passage.text
+    marked = f"{text[begin:start]}{opening} {text[start:stop]} {closing}{text[stop:end]}"
+    return " ".join(marked.split())
 
 
 def _read_passages(
@@ -236,6 +252,31 @@ class SquadReader(SourceReader):
             labelled=task.splits[name].labelled,
             unanswerable=task.labels == SPAN_LABELS,
         )
+
+
+@READERS.register("squad_questions")
+class SquadQuestionReader(SourceReader):
+    """JSON of SQuAD, read as marked answers and the questions to write for them.
+
+    The text is the part of a paragraph around the first answer that is found, which is between the
+    signs of MARKS. Questions without one are left out.
+    """
+
+    name: Literal["squad_questions"]
+    tokens_around: Count
+    """Tokens of the paragraph that are read on each side of the answer."""
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.writes_text
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Example]:
+        questions = read_squad(path, locate=LOCATORS.get(task.tokens), unanswerable=True)
+        found = [question for question in questions if question.last is not None]
+        return [
+            Example(number, mark_answer(item, self.tokens_around), None, None, output=item.text)
+            for number, item in enumerate(found, start=1)
+        ]
 
 
 @READERS.register("squad_paragraphs")

@@ -22,6 +22,7 @@ class Example(NamedTuple):
         label: as the file spells it; None without labels, and for several.
         group: number of the question in a ranking; None elsewhere.
         labels: several labels, in the order of the file; None elsewhere.
+        output: the text to write; None elsewhere, and without answers.
     """
 
     line: int
@@ -31,6 +32,7 @@ class Example(NamedTuple):
     group: int | None = None
     labels: tuple[str, ...] | None = None
     extras: Extras = NOTHING
+    output: str | None = None
 
 
 class Sentence(NamedTuple):

@@ -14,7 +14,7 @@ from nlp_core.data.readers.lines import parse_number
 from nlp_core.data.readers.records import FileRecord, name_label, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
-from nlp_core.kinds import LABEL, LABELS, TAGS, TREE
+from nlp_core.kinds import LABEL, LABELS, OUTPUT, TAGS, TREE
 from reglue_runtime.text import EMPTY_TOKEN, Offsets
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves
 
@@ -30,7 +30,7 @@ class UserExample(NamedTuple):
     Attributes:
         lines: line of the row; of each token in a column file.
         texts: the tokens of each text; for multiple choice of the question and each candidate.
-        targets: strings by target (label, labels, tags, tree); empty if they are not read.
+        targets: strings by target (label, labels, tags, tree, output); empty if they are not read.
         group: id of the question of a candidate; None elsewhere.
         raw: the texts before tokenization; empty if the file contains tokens.
         extras: by input name (features.pos) a symbol or number per token, or the row's numbers.
@@ -165,9 +165,22 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
             found = f"found {size} tokens in '{data.texts[0]}' and {len(tags)} tags in"
             raise record.refuse(f"{found} '{data.tag_column}', expected a tag for each token")
         targets[TAGS] = add_type(tags, data.entity_type) if data.entity_type else tags
+    return example._replace(targets=targets | _read_composed(example, record, data))
+
+
+def _read_composed(
+    example: UserExample, record: FileRecord, data: DataConfig
+) -> dict[str, list[str]]:
     if data.kind.has_tree:
-        targets[TREE] = _read_tree(example.texts[0], record, data.label)
-    return example._replace(targets=targets)
+        return {TREE: _read_tree(example.texts[0], record, data.label)}
+    return {OUTPUT: _read_output(record, data)} if data.kind.writes_text else {}
+
+
+def _read_output(record: FileRecord, data: DataConfig) -> list[str]:
+    words = TOKENIZERS.get(data.tokens)(record.get_text(data.label))
+    if words == [EMPTY_TOKEN]:
+        raise record.refuse(f"found no words in '{data.label}', expected the text to write")
+    return words
 
 
 def _read_tree(tokens: list[str], record: FileRecord, column: str) -> list[str]:

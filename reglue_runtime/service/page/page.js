@@ -95,6 +95,9 @@ function showPrediction(item) {
     const said = make("p", "said", item.answer || "The passage has no answer.");
     add("Answer", make("div", "card", said, make("p", "quiet", percent(item.confidence))));
   }
+  if (item.text !== undefined) {
+    add("Text", make("div", "card", make("p", "said", item.text), make("p", "quiet", percent(item.confidence))));
+  }
   if (item.score !== undefined) add("Score", make("p", "card said", item.score.toFixed(3)));
   answer.replaceChildren(...found);
 }

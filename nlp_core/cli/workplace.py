@@ -1,0 +1,183 @@
+"""What surrounds a project's stages: libraries, locks, leftovers of killed runs, disk, mirror."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import psutil
+
+from nlp_core.data.cache import find_cache
+
+State = Literal["ok", "warning", "stale"]
+LOCK = "requirements.lock"
+PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", re.MULTILINE)
+MIRROR = "REGLUE_MIRROR"
+PART = re.compile(r"\..+\.part(\d+)")
+"""Name of a file or a folder that a process writes; see nlp_core.files."""
+WRITTEN = ("data", "artifacts", "results", "reports")
+ENGINES = ("snakemake", "dvc")
+LEAST_FREE = 5 << 30
+"""Bytes that a table of pretrained encoders may need."""
+SHOWN = 3
+
+
+class Check(NamedTuple):
+    """What was found of one thing.
+
+    Attributes:
+        paths: what is stale, and can be removed.
+    """
+
+    name: str
+    state: State
+    found: str
+    paths: tuple[Path, ...] = ()
+
+
+def check_workplace(root: Path) -> list[Check]:
+    """Check a project's folder; nothing is changed."""
+    return [
+        check_libraries(root),
+        check_dvc_lock(root),
+        check_snakemake_lock(root),
+        check_leftovers(root),
+        check_disk(root),
+        check_mirror(),
+    ]
+
+
+def mend(checks: list[Check]) -> list[Path]:
+    """Remove what is stale, and return it."""
+    paths = [path for check in checks for path in check.paths]
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    return paths
+
+
+def check_libraries(root: Path) -> Check:
+    """Compare the installed libraries with the lock."""
+    path = root / LOCK
+    if not path.is_file():
+        return Check("libraries", "ok", f"no {LOCK} here to compare with")
+    pins = PIN.findall(path.read_text(encoding="utf-8"))
+    installed = {name: found for name, _ in pins if (found := _find_version(name)) is not None}
+    other = [
+        f"{name} {installed[name]} instead of {pin}"
+        for name, pin in pins
+        if name in installed and installed[name] != pin
+    ]
+    if other:
+        return Check("libraries", "warning", f"{_list(other)}; install {LOCK} for the same bytes")
+    return Check("libraries", "ok", f"{len(installed)} have the versions of {LOCK}")
+
+
+def _find_version(name: str) -> str | None:
+    with suppress(PackageNotFoundError):
+        return version(name)
+    return None
+
+
+def check_dvc_lock(root: Path) -> Check:
+    """Check DVC's list of paths in use, which a killed run may leave half-written."""
+    path = root / ".dvc/tmp/rwlock"
+    if not path.is_file():
+        return Check("DVC's lock", "ok", "not held")
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+        holders = {int(item["pid"]): item["cmd"] for item in _list_holders(note)}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        if running := _list_engines(root):
+            return Check("DVC's lock", "ok", f"being written by {_list(running)}")
+        return Check("DVC's lock", "stale", f"{path} was cut by a kill", (path,))
+    alive = [f"{pid} ({name})" for pid, name in sorted(holders.items()) if psutil.pid_exists(pid)]
+    if alive and not _list_engines(root):
+        others = f"held by {_list(alive)}, which no longer runs here"
+        return Check("DVC's lock", "stale", others, (path,))
+    return Check("DVC's lock", "ok", f"held by {_list(alive)}" if alive else "not held")
+
+
+def _list_holders(note: dict[str, dict[str, object]]) -> Iterator[dict[str, str]]:
+    for holders in [*note.get("read", {}).values(), *note.get("write", {}).values()]:
+        yield from holders if isinstance(holders, list) else [holders]  # type: ignore[misc]
+
+
+def check_snakemake_lock(root: Path) -> Check:
+    """Check the files that Snakemake leaves if it is killed."""
+    paths = tuple(sorted((root / ".snakemake/locks").glob("*.lock")))
+    if not paths:
+        return Check("Snakemake's lock", "ok", "not held")
+    if running := [name for name in _list_engines(root) if "snakemake" in name]:
+        return Check("Snakemake's lock", "ok", f"held by {_list(running)}")
+    return Check("Snakemake's lock", "stale", "no Snakemake runs here", paths)
+
+
+def _list_engines(root: Path) -> list[str]:
+    """Return the processes of DVC and Snakemake that run in a project."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            words = [Path(word).name for word in process.cmdline()[:4]]
+            if Path(process.cwd()) == root.resolve():
+                found += [f"{name} ({process.pid})" for name in ENGINES if name in words]
+    return found
+
+
+def check_leftovers(root: Path) -> Check:
+    """Look for what killed processes were writing."""
+    folders = [*(root / name for name in WRITTEN), find_cache()]
+    paths = [path for folder in folders for path in _list_parts(folder)]
+    if not paths:
+        return Check("leftovers", "ok", "no killed run left any")
+    shown = _list([str(path) for path in paths])
+    return Check("leftovers", "stale", f"half-written by killed runs: {shown}", tuple(paths))
+
+
+def _list_parts(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        for name in sorted([*folders, *files]):
+            found = PART.fullmatch(name)
+            if found and not psutil.pid_exists(int(found[1])):
+                yield Path(parent) / name
+        folders[:] = sorted(name for name in folders if not PART.fullmatch(name))
+
+
+def check_disk(root: Path) -> Check:
+    """Check the space for results and for the cache, and that both can be written."""
+    cache = find_cache()
+    places = [root.resolve(), next(path for path in [cache, *cache.parents] if path.exists())]
+    if closed := [str(path) for path in places if not os.access(path, os.W_OK)]:
+        return Check("disk", "warning", f"{_list(closed)} cannot be written")
+    free = min(shutil.disk_usage(path).free for path in places)
+    size = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file())
+    found = f"{free / 1e9:.1f} GB free; the cache {cache} has {size / 1e9:.1f} GB"
+    if free < LEAST_FREE:
+        return Check("disk", "warning", f"{found}; remove the cache, or make space")
+    return Check("disk", "ok", found)
+
+
+def check_mirror() -> Check:
+    """Check the folder of archives, if one is set."""
+    mirror = os.environ.get(MIRROR, "")
+    if not mirror:
+        return Check("mirror", "ok", f"{MIRROR} is not set; sources come from their own addresses")
+    if mirror.startswith(("http://", "https://")):
+        return Check("mirror", "ok", f"{mirror} (not asked)")
+    if not Path(mirror).is_dir():
+        return Check(
+            "mirror", "warning", f"{MIRROR}: found no folder {mirror}; correct or unset it"
+        )
+    return Check("mirror", "ok", f"{mirror} with {len([*Path(mirror).iterdir()])} entries")
+
+
+def _list(items: list[str]) -> str:
+    more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return ", ".join(items[:SHOWN]) + more

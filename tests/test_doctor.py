@@ -1,0 +1,134 @@
+"""`reglue doctor` finds and removes what killed runs leave, and checks what surrounds them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from nlp_core import probe
+from nlp_core.cli import main, workplace
+from nlp_core.cli.workplace import check_workplace
+from nlp_core.errors import NlpCoreError
+from nlp_core.files import write_json
+
+FOUND = probe.Probe({"gelu": "0"}, "0")
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose probe agrees, and a process that has ended."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGLUE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("REGLUE_MIRROR", raising=False)
+    monkeypatch.setattr(probe, "run_probe", lambda: FOUND)
+    write_json(Path("reports/probe.json"), {"digest": "0", "operations": {"gelu": "0"}})
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def dead() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def find(name: str) -> workplace.Check:
+    return next(check for check in check_workplace(Path()) if check.name == name)
+
+
+def leave_stale(dead: int) -> list[Path]:
+    """Leave what kills leave, and return it."""
+    paths = [
+        Path(".dvc/tmp/rwlock"),
+        Path(".snakemake/locks/0.input.lock"),
+        Path(f"artifacts/cells/small/.one.part{dead}/seed-1/model.safetensors"),
+        Path(f"results/.small.json.part{dead}"),
+    ]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('{"write": {"a"')
+    return [*paths[:2], paths[2].parent.parent, paths[3]]
+
+
+def test_what_is_stale_is_named_and_removed(dead: int, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor"])
+    assert "`reglue doctor --mend`" not in capsys.readouterr().out
+    stale = leave_stale(dead)
+    kept = Path(f"results/.live.part{os.getpid()}")
+    kept.write_text("")
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor"])
+    assert caught.value.code == 1
+    shown = capsys.readouterr().out
+    assert "DVC's lock: stale, .dvc/tmp/rwlock was cut by a kill." in shown
+    assert "Snakemake's lock: stale, no Snakemake runs here." in shown
+    assert "`reglue doctor --mend` removes what is stale." in shown
+    assert all(path.exists() for path in stale)
+    main(["doctor", "--mend"])
+    shown = capsys.readouterr().out
+    assert all(f"{path}: removed" in shown for path in stale)
+    assert not any(path.exists() for path in stale)
+    assert kept.exists()
+
+
+@pytest.mark.parametrize(("answer", "is_left"), [("y", False), ("", True)])
+def test_a_terminal_is_asked(
+    dead: int, answer: str, is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = leave_stale(dead)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+    if is_left:
+        with pytest.raises(SystemExit):
+            main(["doctor"])
+    else:
+        main(["doctor"])
+    assert all(path.exists() is is_left for path in stale)
+
+
+def test_locks_of_running_engines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_stale(1)
+    monkeypatch.setattr(workplace, "_list_engines", lambda _: ["snakemake (7)", "dvc (8)"])
+    assert find("DVC's lock").found == "being written by snakemake (7), dvc (8)"
+    assert find("Snakemake's lock").found == "held by snakemake (7)"
+    holder = {"pid": os.getpid(), "cmd": "dvc repro"}
+    write_json(Path(".dvc/tmp/rwlock"), {"read": {"a": [holder]}, "write": {"b": holder}})
+    assert find("DVC's lock").found == f"held by {os.getpid()} (dvc repro)"
+    monkeypatch.setattr(workplace, "_list_engines", lambda _: [])
+    assert find("DVC's lock").state == "stale"
+
+
+def test_other_libraries_a_full_disk_and_a_lost_mirror_are_warnings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("requirements.lock").write_text("numpy==0.0.1 \\\n    --hash=sha256:0\nno-such==1\n")
+    monkeypatch.setenv("REGLUE_MIRROR", "nowhere")
+    usage = namedtuple("usage", "free")(1 << 20)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    main(["doctor", "--json"])
+    found = json.loads(capsys.readouterr().out)["checks"]
+    texts = {item["name"]: item["found"] for item in found if item["state"] == "warning"}
+    assert {*texts} == {"libraries", "disk", "mirror"}
+    assert "instead of 0.0.1; install requirements.lock" in texts["libraries"]
+    assert "found no folder nowhere" in texts["mirror"]
+
+
+def test_a_cut_lock_of_dvc_is_an_error_that_names_the_doctor(project: Path) -> None:
+    from nlp_core.dag import find_stale
+
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], check=True)
+    Path("a.txt").write_text("a")
+    stage = {"cmd": "cp a.txt b.txt", "deps": ["a.txt"], "outs": ["b.txt"]}
+    Path("dvc.yaml").write_text(json.dumps({"stages": {"one": stage}}))
+    lock = Path(".dvc/tmp/rwlock")
+    lock.parent.mkdir(exist_ok=True)
+    lock.write_text('{"wri')
+    with pytest.raises(NlpCoreError, match="`reglue doctor --mend` removes"):
+        find_stale(project)
+    main(["doctor", "--mend"])
+    assert find_stale(project) != {}
