@@ -158,7 +158,7 @@ def test_bootstrap_draws_with_replacement_by_the_seed() -> None:
     ],
 )
 def test_buckets_have_their_widths(widths: str, expected: list[int]) -> None:
-    buckets = BucketsConfig.model_validate({"widths": widths, "count": 3})
+    buckets = BucketsConfig.model_validate({"widths": widths, "count": 3}).list_widths()
     assert number_buckets(np.arange(5, 17), buckets).tolist() == expected
     assert number_buckets(np.array([4, 4]), buckets).tolist() == [0, 0]
 
@@ -167,7 +167,7 @@ def test_buckets_have_their_widths(widths: str, expected: list[int]) -> None:
 def test_a_batch_is_of_one_bucket(
     lengths: np.ndarray, batch_size: int, count: int, most: int
 ) -> None:
-    buckets = BucketsConfig(widths="exponential", count=count)
+    buckets = BucketsConfig(widths="exponential", count=count).list_widths()
     batches = [
         order_training_batches(
             lengths,

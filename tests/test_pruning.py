@@ -8,7 +8,7 @@ from torch import nn
 
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.pruning import PruningConfig
-from nlp_core.training.pruning import list_matrices, prune_weights
+from nlp_core.training.optimizer import list_matrices, prune_weights
 from tests.test_training import check_resume, make_cell, make_trainer, project
 from tests.tiny import make_recipe
 

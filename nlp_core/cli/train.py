@@ -1,6 +1,6 @@
 """`reglue train`: train on a data file, with the best default model or with a model file.
 
-Train on a data file. Without --train FILE is the data: what it has is guessed, and the best model
+Train on a data file. Without --train FILE is the data: its columns are guessed, and the best model
 for it is chosen and trained. With --train FILE is a model file.
 
 Examples:

@@ -188,6 +188,13 @@ class BucketsConfig(ClosedModel):
     times as wide as the one before."""
     count: Count
 
+    def list_widths(self) -> list[float]:
+        """Return relative widths."""
+        growth = {"equal": 0.0, "linear": 1.0}
+        if self.widths == "exponential":
+            return [1.1**idx for idx in range(self.count)]
+        return [1.0 + growth[self.widths] * idx for idx in range(self.count)]
+
 
 class RecipeConfig(ClosedModel):
     source: str

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.recipe import BucketsConfig
-
 
 @dataclass(frozen=True)
 class Ragged:
@@ -87,7 +85,7 @@ def order_training_batches(
     epoch: int,
     most_tokens: int | None = None,
     sizes: np.ndarray | None = None,
-    buckets: BucketsConfig | None = None,
+    buckets: Sequence[float] | None = None,
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each an array of row numbers.
 
@@ -98,7 +96,7 @@ def order_training_batches(
     Args:
         most_tokens: of a batch, padding included, unless one row has more; None: no limit.
         sizes: how many examples of its length a row stands for; None: one each.
-        buckets: of lengths, from one of which a batch is, in place of pools; None: there are none.
+        buckets: relative widths of ranges of lengths, from one of which a batch is; None: pools.
     """
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
@@ -112,7 +110,7 @@ def order_training_batches(
     batches: list[np.ndarray] = []
     if buckets is not None:
         number = number_buckets(lengths, buckets)
-        for idx in range(buckets.count):
+        for idx in range(len(buckets)):
             batches += cut(order[number[order] == idx])
     elif not bucket_batches:
         return list(cut(order))
@@ -123,11 +121,9 @@ def order_training_batches(
     return batches
 
 
-def number_buckets(lengths: np.ndarray, buckets: BucketsConfig) -> np.ndarray:
+def number_buckets(lengths: np.ndarray, widths: Sequence[float]) -> np.ndarray:
     """Return the bucket of each length, from 0 for the shortest, [N]."""
-    idx = np.arange(buckets.count)
-    widths = {"equal": np.ones(buckets.count), "linear": idx + 1.0, "exponential": 1.1**idx}
-    ends = np.cumsum(widths[buckets.widths])
+    ends = np.cumsum(widths)
     low, high = lengths.min(), lengths.max()
     bounds = low + (high - low + 1) * ends / ends[-1]
     number: np.ndarray = np.searchsorted(bounds[:-1], lengths, side="right")
@@ -149,7 +145,7 @@ def order_training_groups(
     seed: int,
     epoch: int,
     most_tokens: int | None = None,
-    buckets: BucketsConfig | None = None,
+    buckets: Sequence[float] | None = None,
 ) -> list[np.ndarray]:
     """Return the batches of an epoch, each of `batch_size` whole groups.
 

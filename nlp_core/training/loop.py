@@ -27,11 +27,11 @@ from nlp_core.training.optimizer import (
     build_optimizer,
     freeze_weights,
     hold_frozen_statistics,
+    prune_weights,
     set_learning_rate,
     update_weights,
 )
 from nlp_core.training.processes import Processes
-from nlp_core.training.pruning import prune_weights
 from nlp_core.training.schedule import LearningRate
 from nlp_core.training.shards import Shards
 from nlp_core.training.task_run import HONEST, BatchOrder, TaskRun, refuse_idle_tasks, refuse_parts

@@ -25,14 +25,17 @@ from torch.optim import (
     Rprop,
 )
 
-from nlp_core.blocks.embedding import WordEmbedding
+from nlp_core.blocks.embedding import CategoryEmbedding, GazetteerEmbedding, WordEmbedding
 from nlp_core.config.optimizer import MOMENTA, OPTIONS, OptimizerConfig, OptimizerName
+from nlp_core.config.pruning import PruningConfig
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.models.graph import GraphModel
 
 Groups = list[dict[str, Any]]  # Any: weights and their options, as torch has it
 BLOCKS = "blocks."
+TABLES = (nn.Embedding, WordEmbedding, CategoryEmbedding, GazetteerEmbedding)
+"""Modules whose own weights are vectors of words or symbols, which pruning leaves as they are."""
 FIRST_DECAY, SECOND_DECAY, LION_DECAY = 0.9, 0.999, 0.99
 
 # torch wraps the methods of an optimiser for its compiler, which the first call of one imports: 2 s
@@ -183,6 +186,34 @@ def update_weights(optimizer: Optimizer) -> None:
 def set_learning_rate(optimizer: Optimizer, lr: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = lr * group["scale"]
+
+
+@torch.no_grad()
+def prune_weights(model: nn.Module, config: PruningConfig | None, done: float) -> None:
+    """Set the smallest weights of each trained matrix to zero.
+
+    Args:
+        config: None: all stay.
+        done: share of the steps that are done.
+    """
+    share = 0.0 if config is None else config.at(done)
+    for weight in list_matrices(model) if share else ():
+        count = int(share * weight.numel())
+        if count:
+            size = weight.abs()
+            weight.masked_fill_(size <= size.flatten().kthvalue(count).values, 0.0)
+
+
+def list_matrices(model: nn.Module) -> Iterator[Tensor]:
+    """Yield the trained weights of two axes or more, except tables of vectors, each once."""
+    seen: set[int] = set()
+    for module in model.modules():
+        if isinstance(module, TABLES):
+            continue
+        for item in module.parameters(recurse=False):
+            if item.requires_grad and item.ndim > 1 and id(item) not in seen:
+                seen.add(id(item))
+                yield item
 
 
 class Lamb(Optimizer):

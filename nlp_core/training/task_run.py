@@ -167,7 +167,7 @@ class BatchOrder:
             seed=self.seed,
             epoch=number or epoch,
             most_tokens=self.recipe.batch_tokens,
-            buckets=self.recipe.buckets,
+            buckets=self.recipe.buckets.list_widths() if self.recipe.buckets else None,
         )
         return batches if drawn is None else [drawn.rows[batch] for batch in batches]
 
