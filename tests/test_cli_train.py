@@ -13,7 +13,7 @@ import pytest
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.records import FileRecord
-from nlp_core.data.user_task import read_user_task
+from nlp_core.data.user_task import Cut, read_user_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file
 from nlp_core.prediction.file_prediction import ROWS_A_CHUNK, _write_parquet
@@ -497,13 +497,13 @@ def test_the_right_candidate_is_known_by_its_label(
     path = write_rows(tmp_path / "b.csv", rows)
     section = {"kind": "ranking", "format": "csv", "texts": ["question", "answer"]}
     config = DataConfig.model_validate({**section, "label": "label"})
-    task = read_user_task({"train": path}, config, [], name="a", seed=1)
+    task = read_user_task({"train": path}, config, [], name="a", cut=Cut(1))
     assert task.targets == {"label": ordered}
     for row, name in zip(rows, ["entailment", "not_entailment"] * 20, strict=True):
         row["label"] = name
     write_rows(path, rows)
     with pytest.raises(DataError, match="expected 1 at a right candidate and 0 at a wrong one"):
-        read_user_task({"train": path}, config, [], name="a", seed=1)
+        read_user_task({"train": path}, config, [], name="a", cut=Cut(1))
 
 
 def test_labels_that_come_late_have_a_column_for_them(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder
 from tests.user_files import QUICK, make_texts, write_tsv
 
-HARDLY = ["--lr", "1e-12", "--epochs", "1"]
+HARDLY = ["--lr", "1e-12", "--epochs", "1", "--set", "training.calibration=null"]
 """So small a rate that weights are those that a training started from."""
 VECTORS = "".join(f"{word} {n} 0 1\n" for n, word in enumerate(["tasty", "street", "sauce", "a"]))
 

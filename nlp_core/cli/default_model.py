@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.config.base import read_mapping
+from nlp_core.config.model import parse_model
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import Guess, count_rows, guess_data
 from nlp_core.data.kind_guess import KindGuess, guess_kind
 from nlp_core.data.readers.user import read_examples
 from nlp_core.encoders.folder import ENCODER_FILES, find_encoder, read_size
-from nlp_core.errors import UsageError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.files import MANIFEST
-from nlp_core.kinds import LABEL
+from nlp_core.kinds import KINDS, LABEL, list_user_kinds
+from nlp_core.models.plan import plan_model
 from nlp_core.prediction.trained_folder import CALIBRATION, is_trained
 from nlp_core.training.user_run import UserRun
 
@@ -45,22 +47,10 @@ RANDOM = (
 )
 
 
-class DefaultModel(NamedTuple):
-    """What is trained on a data file.
+def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
+    """Guess the columns of the data file, choose a model, log both, and return the model's content.
 
-    Attributes:
-        content: of the model file.
-        init: the encoder to start from, or None.
-        vectors: the processed word vectors to start from, or None.
-    """
-
-    content: dict[str, Any]
-    init: str | None
-    vectors: Path | None
-
-
-def choose_model(options: argparse.Namespace) -> DefaultModel:
-    """Guess what the file has, choose a model, and log both.
+    The data become `train` of the options; what the model starts from `init` or `vectors`.
 
     Raises:
         DataError: the file has no columns of the kind, or the encoder is missing.
@@ -75,7 +65,9 @@ def choose_model(options: argparse.Namespace) -> DefaultModel:
     content = build_template(template, guess.section, rows, encoder)
     if encoder is not None:
         is_few = template == "classification" and _has_few(path, guess.data, rows)
-        _fit_encoder(content, rows, _count_words(path, guess.data), options.minutes, is_few=is_few)
+        _fit_encoder(content, is_few=is_few)
+        if options.epochs is None:
+            _fit_time(content["training"], rows, _count_words(path, guess.data), options.minutes)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""
     if vectors is not None:
         table, dim = _choose_table(vectors)
@@ -85,25 +77,55 @@ def choose_model(options: argparse.Namespace) -> DefaultModel:
     _show(path, template, found, guess, f"{content['description']}  ({reason})")
     if init is None and vectors is None and options.vectors is None:
         log.warning(RANDOM)
-    return DefaultModel(content, init, vectors)
+    options.train, options.init = path, init
+    options.vectors = options.vectors or vectors
+    return content
 
 
-def _fit_encoder(
-    content: dict[str, Any],  # Any: JSON
-    rows: int,
-    words: float,
-    minutes: float,
-    *,
-    is_few: bool,
-) -> None:
-    """Set the epochs, or the steps of a part of one, that fit into the time; pool by the mean."""
+def read_own_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
+    """Return the content of a model file, with a guessed `data` section, logged, if it has none."""
+    model, where = read_mapping(options.file), str(options.file)
+    if model.get("data") is not None:
+        return model
+    plan = plan_model(parse_model(model, where), where=where)
+    if not plan.kinds:
+        raise ConfigError(f"{where}: heads: found no kind of task that all of them serve.")
+    kinds = [name for name in plan.kinds if KINDS.get(name).user_file.formats]
+    if not kinds:
+        raise ConfigError(
+            f"{where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
+            f"{', '.join(list_user_kinds())}; a task of another kind is described in sources/ "
+            "and trained as a cell of grid/."
+        )
+    guess = guess_data(options.train, KINDS.get(kinds[0]))
+    model["data"] = guess.section
+    for key, value in guess.section.items():
+        reason = guess.explain(key)
+        shown = json.dumps(value, ensure_ascii=False)
+        log.info("data.%s = %s%s", key, shown, f"  ({reason})" if reason else "")
+    return model
+
+
+def _fit_encoder(content: dict[str, Any], *, is_few: bool) -> None:  # Any: JSON
+    """Set what serves sentence encoders: their mean is what they were trained with."""
     training = content["training"]
+    training["optimizer"]["lr"] = ENCODER_LR
     if is_few:
         training |= {"few_shot": True, "batch_size": FEW_BATCH, "epochs": FEW_EPOCHS}
     for layer in content["layers"]:
         if layer["name"] == "pooled":
             layer["pool"] = "mean"
-    training["optimizer"]["lr"] = ENCODER_LR
+        elif layer["name"] == "encoder":
+            layer["frozen"] = "embeddings"  # half of the weights of a small encoder
+
+
+def _fit_time(
+    training: dict[str, Any],  # Any: JSON
+    rows: int,
+    words: float,
+    minutes: float,
+) -> None:
+    """Set the epochs, or the steps of a part of one, that fit into the time."""
     passes = minutes * 60 * PIECES_A_SECOND / (rows * (PIECES_A_WORD * words + 2))
     training["epochs"] = max(min(training["epochs"], int(passes)), 1)
     if passes < 1:
@@ -178,8 +200,18 @@ def _show(path: Path, template: str, found: KindGuess | None, guess: Guess, mode
     log.info("  model = %s", model)
 
 
-def refuse_arguments(options: argparse.Namespace) -> None:
+def add_default(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only a data file without a model file has."""
+    kinds = "what the model learns to predict, without a model file (default: guessed)"
+    parser.add_argument("--kind", choices=list(TEMPLATES), help=kinds)
+    minutes = "about the time that training may take on one core, without a model file"
+    parser.add_argument("--minutes", type=float, default=8.0, help=minutes)
+
+
+def check_default(options: argparse.Namespace) -> None:
     """Raise UsageError if an argument is for a model file only, or for a data file only."""
+    if not options.minutes > 0:
+        raise UsageError(f"--minutes: found {options.minutes:g}, expected a number above 0.")
     if options.train is None and _is_model(options.file):
         raise UsageError(
             f"{options.file}: found a model file and no --train; add --train DATA, or name a data "

@@ -1,5 +1,6 @@
 """Several trainings of one model: the folds of a cross-validation, or seeds."""
 
+import argparse
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from nlp_core.cli.output import open_console
-from nlp_core.data.holdout import Fold
+from nlp_core.data.user_task import Cut
 from nlp_core.errors import UsageError
 from nlp_core.files import write_json
 from nlp_core.metrics import Predictions, measure
@@ -20,8 +21,8 @@ from nlp_core.training.control import RunControl
 from nlp_core.training.user_run import UserRun, train_user_run
 
 MOST = 100
-Make = Callable[[Path, int, Fold | None], UserRun]
-"""Return a run into a folder with a seed, which holds a fold out if one is named."""
+Make = Callable[[Path, int, Cut], UserRun]
+"""Return a run into a folder, with a seed and how rows are held out."""
 
 
 class Summary(NamedTuple):
@@ -46,16 +47,26 @@ def check_repetition(folds: int | None, seeds: int | None, test: Path | None) ->
         )
 
 
-def cross_validate(
-    make: Make, output: Path, folds: int, seed: int, control: RunControl
+def repeat(
+    options: argparse.Namespace, make: Make, first: UserRun, control: RunControl
+) -> dict[str, Summary]:
+    """Train the folds or the further seeds that the options ask for."""
+    if options.folds is not None:
+        return _cross_validate(make, first, options.folds, control)
+    return _repeat_seeds(make, first, options.seeds, control)
+
+
+def _cross_validate(
+    make: Make, first: UserRun, folds: int, control: RunControl
 ) -> dict[str, Summary]:
     """Train a model for each fold and measure it on the fold; all rows are measured once.
 
     The interval is that of the predictions of all rows.
     """
+    output, seed = first.output, first.seed
     work = output.with_name(f"{output.name}.folds")
     runs = [
-        make(work / f"fold-{number}", seed, Fold(number, folds, seed)) for number in range(folds)
+        make(work / f"fold-{number}", seed, Cut(seed, number, folds)) for number in range(folds)
     ]
     parts = [_train(run, "test", control) for run in runs]
     shutil.rmtree(work)
@@ -69,14 +80,16 @@ def cross_validate(
     return found
 
 
-def repeat_seeds(make: Make, first: UserRun, seeds: int, control: RunControl) -> dict[str, Summary]:
+def _repeat_seeds(
+    make: Make, first: UserRun, seeds: int, control: RunControl
+) -> dict[str, Summary]:
     """Train further seeds after the first, which is kept, and measure all on the same rows."""
     work = first.output.with_name(f"{first.output.name}.seeds")
     task = first.task
     split = task.report_split
     parts = [_read(first, split)]
     for number in range(first.seed + 1, first.seed + seeds):
-        parts.append(_train(make(work / f"seed-{number}", number, None), split, control))
+        parts.append(_train(make(work / f"seed-{number}", number, Cut(first.seed)), split, control))
     shutil.rmtree(work)
     found = {}
     for name in task.metrics:

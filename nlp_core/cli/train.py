@@ -1,49 +1,36 @@
 """`reglue train`: train on a data file, with the best default model or with a model file.
 
-Train on a data file. Without --train FILE is the data: its columns are guessed, and the best model
-for it is chosen and trained. With --train FILE is a model file.
+Train on a data file. Without --train, FILE is the data: its columns are guessed, and the best model
+for them is chosen. With --train, FILE is a model file.
 
 Examples:
     reglue train reviews.csv
-    reglue train reviews.json --train reviews.tsv -o artifacts/reviews
-    reglue train reviews.json --train reviews.tsv --dev dev.tsv --epochs 5 --lr 0.001
+    reglue train reviews.json --train reviews.tsv --dev dev.tsv --epochs 5
 """
 
 import argparse
-import json
-import logging
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nlp_core.cli.default_model import (
+    add_default,
+    check_default,
     choose_model,
     print_next,
-    refuse_arguments,
+    read_own_model,
     show_calibration,
 )
 from nlp_core.cli.output import add_plugin, add_set, print_json, show_log, show_metrics
-from nlp_core.cli.repetition import (
-    Summary,
-    check_repetition,
-    cross_validate,
-    repeat_seeds,
-    show_summaries,
-)
-from nlp_core.cli.template import TEMPLATES
-from nlp_core.config.base import LAST_SEED, read_mapping
+from nlp_core.cli.repetition import Summary, check_repetition, repeat, show_summaries
+from nlp_core.config.base import LAST_SEED
 from nlp_core.config.model import parse_model, set_value
 from nlp_core.data.archive import open_data
-from nlp_core.data.guess import guess_data
-from nlp_core.data.holdout import Fold
-from nlp_core.data.user_task import list_words
+from nlp_core.data.user_task import Cut, list_words
 from nlp_core.encoders.folder import find_encoder
-from nlp_core.errors import ConfigError, UsageError
-from nlp_core.kinds import KINDS, list_user_kinds
-from nlp_core.models.plan import ModelPlan, plan_model
+from nlp_core.errors import UsageError
 from nlp_core.models.plugin import load_plugins
-from nlp_core.training.control import RunControl, add_control, read_control
+from nlp_core.training.control import add_control, read_control
+from nlp_core.training.label_weight import balance_labels
 from nlp_core.training.start import find_start, start_from_vectors
 from nlp_core.training.user_model import read_user_run
 from nlp_core.training.user_run import UserRun, check_output, train_user_run
@@ -64,10 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=open_data, metavar="FILE", help="training data; with --train, a model file")
     add("--train", type=open_data, metavar="DATA", help="training data for the model file")
-    kinds = "what the model learns to predict, without a model file (default: guessed)"
-    add("--kind", choices=list(TEMPLATES), help=kinds)
-    minutes = "about the time that training may take on one core, without a model file"
-    add("--minutes", type=float, default=8.0, help=minutes)
+    add_default(parser)
     add(
         "--dev",
         type=open_data,
@@ -116,12 +100,7 @@ def run(options: argparse.Namespace) -> None:
     _check_options(options, output)
     plugins = load_plugins(options.plugin)
     where = str(options.file)
-    if options.train is None:
-        model = _choose(options)
-    else:
-        model = read_mapping(options.file)
-        if model.get("data") is None:
-            _guess(model, options.train, plan_model(parse_model(model, where), where=where))
+    model = choose_model(options) if options.train is None else read_own_model(options)
     values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
     shorthands = [f"{path}={value}" for path, value in values.items() if value is not None]
     for assignment in [*options.set, *shorthands]:
@@ -139,23 +118,19 @@ def run(options: argparse.Namespace) -> None:
             where=where,
             list_texts=lambda: list_words(files.values(), data) if data else (),
         )
-    make = partial(
-        read_user_run,
-        where,
-        model,
-        files,
-        init=init,
-        start=start,
-        plugins=plugins,
-        is_balanced=options.balance,
-    )
-    user_run = make(output, seed=options.seed)
+    read = partial(read_user_run, where, model, files, init=init, start=start, plugins=plugins)
+
+    def make(folder: Path, seed: int, cut: Cut | None = None) -> UserRun:
+        found = read(folder, seed=seed, cut=cut)
+        return balance_labels(found) if options.balance else found
+
+    user_run = make(output, options.seed)
     done = train_user_run(user_run, control)
     if not done:
         return
     again: dict[str, Summary] = {}
     if options.folds is not None or options.seeds is not None:
-        again = _repeat(options, make, user_run, control)
+        again = repeat(options, make, user_run, control)
     if options.json:
         found = done["metrics"] | {"best_epoch": done["best_epoch"]}
         print_json(found | ({"repeated": again} if again else {}))
@@ -169,21 +144,8 @@ def run(options: argparse.Namespace) -> None:
     print_next(user_run, output)
 
 
-def _repeat(
-    options: argparse.Namespace, make: Callable[..., UserRun], first: UserRun, control: RunControl
-) -> dict[str, Summary]:
-    """Train the folds or the further seeds that the options ask for."""
-
-    def build(folder: Path, seed: int, fold: Fold | None) -> UserRun:
-        return make(folder, seed=seed, holdout_seed=options.seed, fold=fold)
-
-    if options.folds is not None:
-        return cross_validate(build, first.output, options.folds, options.seed, control)
-    return repeat_seeds(build, first, options.seeds, control)
-
-
 def _check_options(options: argparse.Namespace, output: Path) -> None:
-    refuse_arguments(options)
+    check_default(options)
     check_output(output, force=options.force)
     check_repetition(options.folds, options.seeds, options.test)
     if not 0 <= options.seed <= LAST_SEED:
@@ -194,34 +156,5 @@ def _check_options(options: argparse.Namespace, output: Path) -> None:
         raise UsageError(
             "--max-vectors: found no file of vectors that it could cut; add --vectors."
         )
-    if not options.minutes > 0:
-        raise UsageError(f"--minutes: found {options.minutes:g}, expected a number above 0.")
     if options.init and options.vectors:
         raise UsageError("train: found --init and --vectors, expected one of them.")
-
-
-def _choose(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
-    """Return the default model for a data file; what it starts from becomes an option."""
-    chosen = choose_model(options)
-    options.train, options.init = options.file, chosen.init
-    options.vectors = options.vectors or chosen.vectors
-    return chosen.content
-
-
-def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
-    """Add a `data` section, and log each part of it."""
-    if not plan.kinds:
-        raise ConfigError(f"{plan.where}: heads: found no kind of task that all of them serve.")
-    kinds = [name for name in plan.kinds if KINDS.get(name).user_file.formats]
-    if not kinds:
-        raise ConfigError(
-            f"{plan.where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
-            f"{', '.join(list_user_kinds())}; a task of another kind is described in sources/ "
-            "and trained as a cell of grid/."
-        )
-    guess = guess_data(path, KINDS.get(kinds[0]))
-    model["data"] = guess.section
-    for key, value in guess.section.items():
-        reason = guess.explain(key)
-        shown = json.dumps(value, ensure_ascii=False)
-        logging.info("data.%s = %s%s", key, shown, f"  ({reason})" if reason else "")

@@ -28,14 +28,6 @@ class Partition(NamedTuple):
     held_out: list[int]
 
 
-class Fold(NamedTuple):
-    """One part of a user's rows in a cross-validation, counted from 0 of `folds`."""
-
-    number: int
-    folds: int
-    seed: int
-
-
 def cut_by_key(keys: Sequence[str], *, share: float, seed: int) -> Partition:
     """Hold out whole groups of rows, those with the same key, until they make up the share.
 

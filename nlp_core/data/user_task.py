@@ -4,13 +4,14 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.batching import Ragged
-from nlp_core.data.holdout import Fold, draw_folds, draw_held_out
+from nlp_core.data.holdout import draw_folds, draw_held_out
 from nlp_core.data.question_file import (
     Targets,
     build_question_split,
@@ -24,7 +25,7 @@ from nlp_core.data.task import Split, Task
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_file import read_user_file
 from nlp_core.data.written_text import choose_words
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, UsageError
 from nlp_core.kinds import LABEL, OUTPUT, TAGS
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,18 @@ WRONG_AND_RIGHT = (
 RIGHT = {right for _, right in WRONG_AND_RIGHT}
 
 
+class Cut(NamedTuple):
+    """How rows of a user's file are held out.
+
+    Attributes:
+        fold: number of the part that is left out and measured, from 0 of `folds`; None: none is.
+    """
+
+    seed: int
+    fold: int | None = None
+    folds: int = 1
+
+
 @dataclass(frozen=True)
 class UserTask(Task):
     """A task whose splits, "train", "dev" and perhaps "test", are the user's files."""
@@ -66,29 +79,30 @@ def read_user_task(
     pieces: list[str],
     *,
     name: str,
-    seed: int,
-    fold: Fold | None = None,
+    cut: Cut,
 ) -> UserTask:
     """Read the user's files.
 
     Args:
         files: "train", and perhaps "dev" and "test".
         pieces: see `read_user_file`.
-        seed: of the part of train that is held out if there is no "dev".
-        fold: the part of train that becomes "test"; None: none does.
+        cut: how "dev" is held out of train if it is not given; a fold becomes "test".
 
     Raises:
-        DataError: a file is missing or malformed, or has fewer rows than folds.
+        UsageError: there are folds of questions on contexts.
+        DataError: a file is missing or malformed, or has too few rows for the folds.
     """
     splits: Mapping[str, Split]
     if data.kind.has_passages:
-        splits, targets = read_question_splits(files, data, seed)
+        if cut.fold is not None:
+            raise UsageError("--folds: found questions on contexts, expected another kind.")
+        splits, targets = read_question_splits(files, data, cut.seed)
     else:
         splits = {split: read_user_file(path, data, split, pieces) for split, path in files.items()}
-        if fold is not None:
-            splits = splits | _cut_fold(splits["train"], files["train"], fold)
+        if cut.fold is not None:
+            splits = splits | _cut_fold(splits["train"], files["train"], cut)
         if "dev" not in splits:
-            splits = splits | _hold_out(splits["train"], files["train"], seed)
+            splits = splits | _hold_out(splits["train"], files["train"], cut.seed)
         targets = _list_labels(data, splits["train"], files["train"])
     for split, examples in splits.items():
         log.info("train split name=%s rows=%d", split, len(examples))
@@ -197,16 +211,16 @@ def _number_labels(split: Split) -> NDArray[np.int64] | None:
     return ids[np.arange(len(split))]
 
 
-def _cut_fold(train: Split, path: Path, fold: Fold) -> dict[str, Split]:
+def _cut_fold(train: Split, path: Path, cut: Cut) -> dict[str, Split]:
     """Cut a fold out of train as test, whole questions when there are questions."""
     units = len(train) if train.group is None else int(train.group.max()) + 1
-    if units < 2 * fold.folds:
+    if units < 2 * cut.folds:
         raise DataError(
             f"{path}: found {units} {'rows' if train.group is None else 'questions'}, expected "
-            f"{2 * fold.folds} at least for {fold.folds} folds. Give more, or fewer --folds."
+            f"{2 * cut.folds} at least for {cut.folds} folds. Give more, or fewer --folds."
         )
-    numbers = draw_folds(units, fold.folds, fold.seed, _number_labels(train))
-    is_test = numbers == fold.number
+    numbers = draw_folds(units, cut.folds, cut.seed, _number_labels(train))
+    is_test = numbers == cut.fold
     is_test = is_test if train.group is None else is_test[train.group]
     return {
         "train": train.subset("train", np.flatnonzero(~is_test)),

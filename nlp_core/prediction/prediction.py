@@ -19,7 +19,7 @@ from nlp_core.heads.base import Head
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
-from reglue_runtime.decoding import Span, find_spans
+from reglue_runtime.decoding import ABSTAINED, Span, find_spans
 from reglue_runtime.text import EMPTY_TOKEN
 
 Input: TypeAlias = str | Sequence[str]
@@ -45,6 +45,12 @@ class Prediction(NamedTuple):
     probability: np.ndarray | None
     tags: list[str] | None = None
     entities: list[Span] | None = None
+
+
+def abstain(item: Prediction, least: float) -> Prediction:
+    """Return a prediction of a label, which is empty if its confidence is less than the least."""
+    is_kept = cast(float, item.confidence) >= least
+    return item if is_kept else item._replace(prediction=ABSTAINED)
 
 
 def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:

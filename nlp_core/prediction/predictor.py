@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.prediction import (
     Input,
     Prediction,
+    abstain,
     build_split,
     choose_labels,
     cut_entities,
@@ -40,7 +41,6 @@ from nlp_core.prediction.split_prediction import (
     predict,
 )
 from nlp_core.prediction.trained_model import TrainedModel
-from reglue_runtime.decoding import ABSTAINED, AUTO
 
 LEAST_CHANCE = 1e-300
 FLAT_RANKS = (VECTOR, SEQUENCE)
@@ -74,7 +74,7 @@ class Predictor:
         abstain_below: float | Literal["auto"] | None = None,
     ) -> None:
         self.data = data or trained.describe_data()
-        self.least = None if abstain_below is None else _find_least(trained, abstain_below)
+        self.least = None if abstain_below is None else trained.find_least(abstain_below)
         self._model = trained.model.eval()
         self._featurizer = trained.featurizer
         labels = next(iter(self._featurizer.targets.values()))
@@ -125,12 +125,7 @@ class Predictor:
         found = self._predict_all(examples, advance)
         if self.data.has_spans:
             return [cut_entities(*item) for item in zip(found, examples, strict=True)]
-        return [self._abstain(item) for item in found]
-
-    def _abstain(self, item: Prediction) -> Prediction:
-        if self.least is None or cast(float, item.confidence) >= self.least:
-            return item
-        return item._replace(prediction=ABSTAINED)
+        return found if self.least is None else [abstain(item, self.least) for item in found]
 
     def _choose_candidates(
         self, examples: Sequence[UserExample], advance: Advance
@@ -267,19 +262,3 @@ class Predictor:
         if mask is None:
             return list(found)
         return [row[:size] for row, size in zip(found, mask.sum(1).tolist(), strict=True)]
-
-
-def _find_least(trained: TrainedModel, abstain_below: float | Literal["auto"]) -> float:
-    if not trained.task.kind.has_confusion:
-        raise UsageError(
-            f"--abstain-below: found a model of the kind {trained.task.kind}, expected one that "
-            "chooses a label for a text or a pair of texts."
-        )
-    if abstain_below != AUTO:
-        return float(abstain_below)
-    if trained.calibration is None:
-        raise UsageError(
-            f"--abstain-below auto: {trained.folder} has no threshold, which `reglue train` "
-            "chooses on the part held out; give a number from 0 to 1."
-        )
-    return float(trained.calibration["abstain_below"])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import TaskConfig, read_dataset
@@ -11,7 +11,7 @@ from nlp_core.config.user_data import DataConfig, Format, describe_files
 from nlp_core.data.format_guess import guess_format
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import build_user_task
-from nlp_core.errors import ConfigError, suggest
+from nlp_core.errors import ConfigError, UsageError, suggest
 from nlp_core.kinds import KINDS, list_user_kinds
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
@@ -82,6 +82,26 @@ class TrainedModel:
         """What training says of the confidence; None: nothing was fitted."""
         path = self.folder / CALIBRATION
         return read_mapping(path) if path.is_file() else None
+
+    def find_least(self, abstain_below: float | Literal["auto"]) -> float:
+        """Return the least confidence of an answer.
+
+        Raises:
+            UsageError: the model does not choose one label, or training chose no threshold.
+        """
+        if not self.task.kind.has_confusion:
+            raise UsageError(
+                f"--abstain-below: found a model of the kind {self.task.kind}, expected one that "
+                "chooses a label for a text or a pair of texts."
+            )
+        if abstain_below != "auto":
+            return float(abstain_below)
+        if self.calibration is None:
+            raise UsageError(
+                f"--abstain-below auto: {self.folder} has no threshold, which `reglue train` "
+                "chooses on the part held out; give a number from 0 to 1."
+            )
+        return float(self.calibration["abstain_below"])
 
     @property
     def texts(self) -> list[str]:

@@ -25,7 +25,6 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
 from nlp_core.prediction.split_prediction import EVALUATION_BATCH, predict, score_predictions
 from nlp_core.training.checkpoint import Best, Progress
-from nlp_core.training.loop import Trained
 from nlp_core.training.optimizer import (
     build_optimizer,
     freeze_weights,
@@ -63,7 +62,7 @@ def train_few_shot(
     seed: int,
     max_steps: int | None = None,
     on_step: Callable[[int], None] = lambda step: None,
-) -> Trained:
+) -> Progress:
     """Train what is below the head on pairs, then fit the head to the vectors of all of train.
 
     Raises:
@@ -108,7 +107,8 @@ def train_few_shot(
         if progress.step % max(rate.num_steps // 10, 1) == 0:
             _log_loss(progress)
     _fit_head(model, item, labels_N)
-    return _finish(model, item, progress, recipe.epochs)
+    _measure(model, item, progress, recipe.epochs)
+    return progress
 
 
 def draw_batches(
@@ -185,12 +185,10 @@ def _log_loss(progress: Progress) -> None:
     log.info("train pairs step=%d loss=%.4f", progress.step, loss)
 
 
-def _finish(model: GraphModel, item: TaskRun, progress: Progress, epochs: int) -> Trained:
-    """Measure the selecting split, which chooses nothing here, and return the weights."""
+def _measure(model: GraphModel, item: TaskRun, progress: Progress, epochs: int) -> None:
+    """Measure the selecting split, which chooses nothing here."""
     encoded = item.splits[item.selections[HONEST]]
     metrics = score_predictions(item.task, predict(model, encoded, item.task.targets))
     place = {"epoch": epochs, "step": progress.step, "split": encoded.split.name}
     progress.events.append({"event": "validate", **place, "metrics": metrics})
     progress.best[HONEST] = Best(metrics[item.task.metrics[0]], float(epochs))
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    return Trained({HONEST: state}, progress)

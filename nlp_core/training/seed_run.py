@@ -20,7 +20,7 @@ from nlp_core.training.calibration import (
 )
 from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.few_shot import train_few_shot
+from nlp_core.training.few_shot import check_few_shot, train_few_shot
 from nlp_core.training.loop import Trained, Trainer
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import FinishedSeed, Run, prepare_tasks
@@ -44,15 +44,18 @@ def train_run(
         checkpoint: from which a killed run resumes.
 
     Raises:
+        ConfigError: the model cannot learn from pairs.
         TrainingError: a loss is not finite.
         TimeLimitError: the time is over; the checkpoint is written.
     """
+    if run.few_shot:
+        check_few_shot(run.plan)
     seed_everything(seed)
     model, featurizers, tasks = prepare_tasks(run, seed)
     title = f"{run.name} seed {seed}"
     if run.few_shot:
         with show_progress(title, None, shown=processes.is_first) as bar:
-            trained = train_few_shot(
+            progress = train_few_shot(
                 model,
                 *tasks,
                 recipe=run.recipe,
@@ -60,6 +63,8 @@ def train_run(
                 max_steps=run.max_steps,
                 on_step=bar.reach,
             )
+        state = {name: value.clone() for name, value in model.state_dict().items()}
+        trained = Trained({HONEST: state}, progress)
     else:
         trainer = Trainer(
             model,

@@ -1,28 +1,21 @@
 """Check the user's model against its data and what it starts from, before any work starts."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from nlp_core.config.column import TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import ModelConfig, parse_model
 from nlp_core.config.user_data import DataConfig, TrainingConfig
-from nlp_core.data.holdout import Fold
-from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
-from nlp_core.data.user_task import UserTask, read_user_task
+from nlp_core.data.user_task import Cut, read_user_task
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError
-from nlp_core.files import digest_json
-from nlp_core.heads.sentence import ClassificationHead
-from nlp_core.kinds import LABEL
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.trained_folder import VECTORS
-from nlp_core.training.few_shot import check_few_shot
 from nlp_core.training.start import Start
 from nlp_core.training.user_run import UserRun
 
@@ -37,9 +30,7 @@ def read_user_run(
     start: Start | None,
     plugins: list[Plugin],
     seed: int,
-    holdout_seed: int | None = None,
-    fold: Fold | None = None,
-    is_balanced: bool = False,
+    cut: Cut | None = None,
 ) -> UserRun:
     """Check a model and read the files that it is trained on, before any work starts.
 
@@ -48,9 +39,7 @@ def read_user_run(
         files: "train", and where they are given "dev" and "test".
         init: folder of word vectors or of a pretrained encoder, if any.
         start: the trained model to start from, if any.
-        holdout_seed: of the part held out; None: `seed`.
-        fold: of a cross-validation, the part that is left out and measured.
-        is_balanced: whether rare labels weigh more in the loss, so that all count the same.
+        cut: how rows are held out; None: by `seed`.
 
     Raises:
         ConfigError: the model does not fit the kind of data.
@@ -60,24 +49,10 @@ def read_user_run(
     plan = check_model(config, name, init, start)
     assert config.data is not None, name
     pieces = list_piece_columns(plan)
-    if fold is not None and config.data.kind.has_passages:
-        raise ConfigError(f"{name}: --folds: found questions on contexts; expected another kind.")
-    task = read_user_task(
-        files,
-        config.data,
-        pieces,
-        name=output.name,
-        seed=seed if holdout_seed is None else holdout_seed,
-        fold=fold,
-    )
-    if is_balanced:
-        model = _balance(model, plan, task)
-        plan = check_model(parse_model(model, name), name, init, start)
+    task = read_user_task(files, config.data, pieces, name=output.name, cut=cut or Cut(seed))
     where = f"{name}: data.metrics"
     check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
     training = config.training or TrainingConfig()
-    if training.few_shot:
-        check_few_shot(plan)
     vectors = start.init if start else init
     return UserRun(
         name=output.name,
@@ -95,28 +70,8 @@ def read_user_run(
         vectors=vectors,
         plugins=plugins,
         seed=seed,
-        cut=digest_json([holdout_seed, fold]) if fold or holdout_seed is not None else None,
+        cut=cut,
     )
-
-
-def _balance(
-    model: dict[str, Any],  # Any: JSON
-    plan: ModelPlan,
-    task: UserTask,
-) -> dict[str, Any]:
-    """Return a model whose head weighs each label by N / (L n), with n of the N rows of train."""
-    heads = [head.name for head in plan.heads.values() if head.head is ClassificationHead]
-    labels = task.read_split("train").targets.get(LABEL)
-    if len(heads) != 1 or not isinstance(labels, LabelColumn):
-        raise ConfigError(
-            f"{plan.where}: --balance: found no head that chooses one label, expected "
-            "one (`classification`)."
-        )
-    counts = Counter(labels)
-    share = len(labels) / len(task.labels)
-    weights = [share / counts[label] if counts[label] else 1.0 for label in task.labels]
-    head = {**model["heads"][heads[0]], "class_weights": [round(item, 6) for item in weights]}
-    return {**model, "heads": {**model["heads"], heads[0]: head}}
 
 
 def check_model(

@@ -7,6 +7,7 @@ under a digest of all that the weights depend on, and the same call goes on from
 import logging
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
@@ -56,7 +57,7 @@ class UserRun(Run):
             train is held out), and "test", which is measured once, at the end.
         vectors: folder of what words and texts are read with; None: the model keeps all of that.
         seed: of weights, order and, without `cut`, the part that is held out.
-        cut: digest of how rows were held out, if not by the seed.
+        cut: how rows were held out (`Cut`), if not by the seed.
     """
 
     model: dict[str, Any]
@@ -65,7 +66,7 @@ class UserRun(Run):
     vectors: Path | None
     plugins: list[Plugin]
     seed: int
-    cut: str | None = None
+    cut: Sequence[int | None] | None = None
 
     @property
     def key(self) -> str:
