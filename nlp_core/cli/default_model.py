@@ -6,6 +6,7 @@ It starts from the best that is at hand: a sentence encoder, else word vectors, 
 import argparse
 import json
 import logging
+import shlex
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +24,8 @@ from nlp_core.errors import ConfigError, UsageError
 from nlp_core.files import MANIFEST
 from nlp_core.kinds import KINDS, LABEL, list_user_kinds
 from nlp_core.models.plan import plan_model
-from nlp_core.prediction.trained_folder import CALIBRATION, is_trained
+from nlp_core.prediction.trained_folder import CALIBRATION, MODEL, is_trained
+from nlp_core.report.run_page import HTML, write_run_page
 from nlp_core.training.user_run import UserRun
 
 log = logging.getLogger(__name__)
@@ -252,14 +254,36 @@ def show_calibration(output: Path) -> None:
     )
 
 
-def print_next(run: UserRun, output: Path) -> None:
-    """Print the commands that use the trained folder."""
+def list_next(run: UserRun, output: Path) -> list[str]:
+    """Return the commands that use the trained folder."""
     if run.task.kind.is_searched:
-        print(f"Next: reglue index {output}")
-        return
+        return [f"reglue index {output}"]
     data = run.files["train"]
-    print(f"Next: reglue predict {output}")
-    print(f"      reglue predict {output} --data NEW{data.suffix} -o PREDICTED{data.suffix}")
+    commands = [
+        f"reglue predict {output}",
+        f"reglue predict {output} --data NEW{data.suffix} -o PREDICTED{data.suffix}",
+    ]
     if not run.task.kind.has_tree:
-        print(f"      reglue export {output} --data {data} --to {output}.bundle")
-        print(f"      reglue serve {output}.bundle")
+        commands += [
+            f"reglue export {output} --data {data} --to {output}.bundle",
+            f"reglue serve {output}.bundle",
+        ]
+    return commands
+
+
+def write_page(run: UserRun, options: argparse.Namespace) -> None:
+    """Write the page of the run, with the command that trains the same model again."""
+    again = ["reglue", "train", str(run.output / MODEL), "--train", str(options.train)]
+    for name in ("dev", "test", "init", "vectors", "seed"):
+        value = getattr(options, name)
+        again += [f"--{name}", str(value)] if value is not None else []
+    title = f"{run.name}: {run.model.get('description', 'a trained model')}"
+    commands = [shlex.join([*again, "-o", "AGAIN"]), *list_next(run, run.output)]
+    write_run_page(run.task, run.output, title, commands)
+
+
+def print_next(run: UserRun, output: Path) -> None:
+    first, *others = list_next(run, output)
+    print("\n".join([f"Next: {first}", *(f"      {command}" for command in others)]))
+    if run.task.kind.has_confusion:
+        print(f"See {output / HTML} for intervals, confusions and rows that are worth a look.")

@@ -19,6 +19,7 @@ from nlp_core.cli.default_model import (
     print_next,
     read_own_model,
     show_calibration,
+    write_page,
 )
 from nlp_core.cli.output import add_plugin, add_set, print_json, show_log, show_metrics
 from nlp_core.cli.repetition import Summary, check_repetition, repeat, show_summaries
@@ -131,6 +132,7 @@ def run(options: argparse.Namespace) -> None:
     again: dict[str, Summary] = {}
     if options.folds is not None or options.seeds is not None:
         again = repeat(options, make, user_run, control)
+    write_page(user_run, options)
     if options.json:
         found = done["metrics"] | {"best_epoch": done["best_epoch"]}
         print_json(found | ({"repeated": again} if again else {}))
