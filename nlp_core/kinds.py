@@ -17,6 +17,7 @@ OUTPUT = "output"
 ANSWERS = "answers"
 MASKED = "masked"
 GROUP = "group"
+HISTORY = "tokens_history"
 Form = Literal["count", "flag", "number", "text", "texts", "places"]
 """An integer, yes or no, a number, a text, several texts, several small integers."""
 ROW_CUTS = ("row",)
@@ -109,8 +110,8 @@ class Kind:
 
     @property
     def num_texts(self) -> int:
-        """The texts of an example, including a passage."""
-        return len(self.tokens)
+        """The texts of an example, including a passage; the history of a dialogue is none."""
+        return len([name for name in self.tokens if name != HISTORY])
 
     @property
     def target_names(self) -> list[str]:
@@ -156,6 +157,11 @@ class Kind:
     def reads_tokens(self) -> bool:
         """Whether files have the tokens of an example, not its text."""
         return self.has_tags or self.has_tree
+
+    @property
+    def has_history(self) -> bool:
+        """Whether an example has the earlier turns of a dialogue as its second text."""
+        return HISTORY in self.column_names
 
     @property
     def predicts_words(self) -> bool:
@@ -294,6 +300,16 @@ INTENT_SLOTS = register(
         ),
     )
 )
+
+DIALOGUE = register(
+    replace(
+        INTENT_SLOTS,
+        name="dialogue",
+        columns=(*INTENT_SLOTS.columns, Column(HISTORY, "texts")),
+        user_file=INTENT_SLOTS.user_file._replace(texts=("tokens", "history")),
+    )
+)
+"""A turn of a dialogue with the earlier turns, see `join_turns` of reglue_runtime/text.py."""
 
 PARSING = register(
     Kind(

@@ -10,6 +10,8 @@ from reglue_runtime.manifest import BundleError, Manifest
 
 Given: TypeAlias = str | Sequence[Any] | Mapping[str, Any]  # Any: checked here
 """A text, its tokens, two texts, or columns by name."""
+HISTORY = "text_history"
+"""The column of the earlier turns of a dialogue: a list of texts, or of lists of tokens."""
 LOCATORS = {
     "plain_words": text.locate_plain_words,
     "spaces": text.locate_spaces,
@@ -58,6 +60,8 @@ class Reader:
             columns = dict(given)
         elif len(self.names) == 1:
             columns = {self.names[0]: given}
+        elif HISTORY in self.names and isinstance(given, str):
+            columns = {"text": given, HISTORY: []}
         elif isinstance(given, list | tuple) and len(given) == len(self.names):
             columns = dict(zip(self.names, given, strict=True))
         else:
@@ -67,6 +71,8 @@ class Reader:
             key = name.replace("text", "tokens")
             value = columns.pop(name, None)
             words = columns.pop(key, None)
+            if name == HISTORY and words is None:
+                words = self._join_history(value)
             words = value if words is None else words
             if isinstance(words, str):
                 tokens[key] = self.tokenize(words)[: self.max_tokens]
@@ -76,6 +82,14 @@ class Reader:
                 raise self._refuse(given, place)
             texts[name] = value if isinstance(value, str) else " ".join(tokens[key])
         return InputExample(texts, tokens, columns, place)
+
+    def _join_history(self, given: Any) -> list[str] | None:
+        """Return the tokens of earlier turns, given as a list, or as a text with TURN in it."""
+        turns = given.split(text.TURN) if isinstance(given, str) else given or []
+        if not isinstance(turns, Sequence):
+            return None
+        words = [self.tokenize(item) if isinstance(item, str) else item for item in turns if item]
+        return text.join_turns(words)
 
     def _refuse(self, given: Given, place: int) -> ExampleError:
         wanted = "a text" if len(self.names) == 1 else "two texts"

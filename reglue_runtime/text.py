@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
+TURN = "<turn>"
+"""The token after each turn of a dialogue's history; the only one of a first turn's history."""
 EMPTY_TOKEN = "<empty>"
 """The token of an empty text, so that no example has length 0."""
 SPECIAL = ("<pad>", "<unk>")
@@ -177,3 +179,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "case": name_case,
 }
 """Forms of a word that a vocabulary looks up, in this order."""
+
+
+def join_turns(turns: Sequence[Sequence[str]]) -> list[str]:
+    """Return the tokens of the earlier turns of a dialogue, each with a TURN after it."""
+    return [token for turn in turns for token in (*turn, TURN)] or [TURN]

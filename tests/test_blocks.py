@@ -51,6 +51,7 @@ MASK_ONLY = {("full_attention", 0)}  # an input of which only the mask is read
 ROWS = [
     Row("add", {}, [SEQ, SEQ, SEQ]),
     Row("add", {}, [VEC, Shape(VECTOR, 1)]),
+    Row("append_vector", {}, [SEQ, Shape(VECTOR, 3)]),
     Row("bidaf", {}, PAIR, (1,)),
     Row("bigru", {"hidden_dim": 2, "num_layers": 2}, [SEQ]),
     Row("bigru", {"hidden_dim": 3, "bidirectional": False}, [SEQ]),
@@ -119,6 +120,9 @@ ROWS = [
     Row("linear", {"hidden_dim": 3, "batch_norm": True}, [CELLS]),
     Row("linear_attention", {}, [SEQ]),
     Row("forward_lstm", {"hidden_dim": 3, "num_layers": 2}, [SEQ]),
+    Row(
+        "history_encoder", {"dim": 5, "hidden_dim": 3, "unknown_prob": 0.0}, [Shape(WORDS, NUM_IDS)]
+    ),
     Row("match_attention", {}, PAIR, (1,)),
     Row("matrix_multiply", {"num_tokens": 5}, PAIR, (1,)),
     Row("matrix_multiply", {"num_tokens": 9}, PAIR, (1,)),

@@ -107,6 +107,7 @@ def test_each_kind_of_a_source_has_a_format() -> None:
     assert found.pop("masked_language_model") == []
     assert found == {
         "classification": ["jsonl", "trec", "tsv"],
+        "dialogue": ["dialogues"],
         "generation": ["jsonl", "squad_questions", "tsv"],
         "intent_slots": ["parallel"],
         "language_model": ["lines"],

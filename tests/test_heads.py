@@ -23,6 +23,7 @@ from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
 KINDS = {
     "classification",
+    "dialogue",
     "generation",
     "intent_slots",
     "language_model",

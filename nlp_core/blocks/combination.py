@@ -22,7 +22,7 @@ from nlp_core.blocks.base import (
     Shape,
     require_equal,
 )
-from nlp_core.blocks.masking import AnyMask, zero_padding
+from nlp_core.blocks.masking import AnyMask, Mask, Tokens, zero_padding
 from nlp_core.blocks.option import read_option
 from nlp_core.errors import ConfigError
 
@@ -85,6 +85,31 @@ class Concat(Elementwise):
 
     def forward(self, *fields: Field) -> Float[Tensor, "*N E"]:
         return zero_padding(torch.cat(split_fields(fields), -1), fields[1])
+
+
+@BLOCKS.register("append_vector")
+class AppendVector(Block):
+    """Concatenate a vector of the example to each token: y_t = [x_t; v].
+
+    Shape: [B, T, D] and [B, E] to [B, T, D + E].
+
+    Source: Aly et al. 2018 (PyText), the contextual model of intents and slots.
+    """
+
+    ranks = ((SEQUENCE,), (VECTOR,))
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        return Shape(SEQUENCE, sum(shape.dim for shape in inputs))
+
+    def __init__(self, dim: int, vector_dim: int) -> None:
+        super().__init__()
+
+    def forward(
+        self, x_BTD: Tokens, mask_BT: Mask, vector_BE: Float[Tensor, "B E"], no_mask: None = None
+    ) -> Float[Tensor, "B T F"]:
+        each_BTE = vector_BE.unsqueeze(1).expand(-1, x_BTD.shape[1], -1)
+        return zero_padding(torch.cat([x_BTD, each_BTE], -1), mask_BT)
 
 
 class Broadcast(Elementwise):

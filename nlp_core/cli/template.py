@@ -8,7 +8,9 @@ from nlp_core.data.pieces import MAX_LENGTH
 from nlp_core.encoders.folder import EncoderSize
 from nlp_core.kinds import (
     CLASSIFICATION,
+    DIALOGUE,
     GENERATION,
+    HISTORY,
     INTENT_SLOTS,
     MULTI_LABEL,
     PAIR_CLASSIFICATION,
@@ -33,6 +35,7 @@ TEMPLATES = {
     "retrieval": RETRIEVAL,
     "tagging": TAGGING,
     "intent_slots": INTENT_SLOTS,
+    "dialogue": DIALOGUE,
     "parsing": PARSING,
     "generation": GENERATION,
     "reading": SPAN,
@@ -49,6 +52,7 @@ LEARNT = {
     MULTIPLE_CHOICE: "The candidate of a row that answers its question",
     "tagging": "A tag per word",
     "intent_slots": "A label per sentence and a tag per word",
+    "dialogue": "A label per turn of a dialogue and a tag per word, with the earlier turns",
     "parsing": "The tree of intents and slots of a sentence",
     "generation": "A text that is written for a text",
     "reading": "The answer to a question, as a span of a context",
@@ -76,6 +80,8 @@ HEAD_OF = {
 TREE = {"tree": {"head": "rnng", "inputs": ["out"], "dropout": 0.3}}
 TEXT = {"text": {"head": "seq2seq", "inputs": ["out"], "beam": 3, "dropout": 0.3}}
 TOWERS = {"label": {"head": "retrieval", "inputs": ["query", "passage"]}}
+JOINT = {"intent_slots": "tokens", "dialogue": "dialogue"}
+"""Templates of a label and tags, with their nets."""
 WRITING = {"parsing": TREE, "generation": TEXT}
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """Minimum of rows for each batch size."""
@@ -100,9 +106,12 @@ def build_template(
         lists = files("nlp_core.cli").joinpath("templates.json").read_text(encoding="utf-8")
         name_of_net, heads = _choose_net(name)
         parts: dict[str, Any] = json.loads(lists)[name_of_net]
-        if name == "intent_slots":
+        if name in JOINT:
             parts["layers"].append(POOL)
-        optimizer = {"name": "adam", "lr": 0.003 if name_of_net == "tokens" else 0.001}
+        optimizer = {
+            "name": "adam",
+            "lr": 0.003 if name_of_net in ("tokens", "dialogue") else 0.001,
+        }
         notes, clip_norm, description = NOTES, 5.0, parts.pop("description")
     else:
         parts, heads = _build_encoder_net(name, encoder)
@@ -141,7 +150,14 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
         layers.append(pooled)
     inner = layers[-1]["name"]
     layers.append({"name": "out", "block": "dropout", "inputs": [inner], "p": 0.1})
-    if name == "intent_slots":
+    inputs = {"texts": column}
+    if TEMPLATES[name].has_history:
+        inputs["history"] = HISTORY
+        past = {"name": "past", "block": "history_encoder", "inputs": ["history"], "dim": 100}
+        layers[-1]["name"] = "drop"
+        both = {"name": "out", "block": "append_vector", "inputs": ["drop", "past"]}
+        layers += [past, both]
+    if name in JOINT:
         layers.append(POOL)
     tags = {"tags": {"head": "tagging", "inputs": ["out"]}}
     label = {"head": HEAD_OF.get(name, "classification"), "inputs": ["out"]}
@@ -152,7 +168,7 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
         heads = WRITING[name]
     elif has_words:
         heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
-    return {"inputs": {"texts": column}, "layers": layers}, heads
+    return {"inputs": inputs, "layers": layers}, heads
 
 
 def _build_encoder_towers(encoder: EncoderSize) -> dict[str, Any]:
@@ -189,9 +205,9 @@ def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
     tags = {"tags": {"head": "crf_tagging", "inputs": ["out"]}}
     if name == "tagging" or name in WRITING:
         return "tokens", WRITING.get(name, tags)
-    if name == "intent_slots":
+    if name in JOINT:
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
-        return "tokens", {"label": label, **tags}
+        return JOINT[name], {"label": label, **tags}
     if TEMPLATES[name].is_searched:
         return "towers", TOWERS
     if name == "reading":

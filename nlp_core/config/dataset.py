@@ -124,6 +124,7 @@ class GeneratorConfig(ClosedModel):
         "sample_answer",
         "sample_trees",
         "sample_commands",
+        "sample_dialogues",
         "sample_vectors",
         "sample_languages",
     ]
@@ -175,13 +176,13 @@ class TaskConfig(ClosedModel):
     regression, language_model, generation; for span `answerable` and, if some questions have no
     answer, `unanswerable`."""
     slots: list[str] | None = None
-    """All slot types, sorted; only for intent_slots, whose labels are the intents."""
+    """All slot types, sorted; only for intent_slots and dialogue, whose labels are intents."""
     max_words: Count | None = None
     """generation: how many words, the most frequent ones of train, can be written, not copied."""
     label_range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
     """Lowest and highest value of a regression label."""
     scheme: Literal["BIO", "BIOES"] | None = None
-    """Tagging scheme of the examples; tagging and intent_slots only."""
+    """Tagging scheme of the examples; tagging, intent_slots and dialogue only."""
     metrics: Annotated[list[str], Field(min_length=1)]
     """The first metric selects the epoch."""
     splits: Annotated[dict[Name, SplitConfig], Field(min_length=1)]
@@ -206,8 +207,7 @@ class TaskConfig(ClosedModel):
             )
         if kind.writes_text != (self.max_words is not None):
             raise ValueError(
-                f"max_words: found {self.max_words} with kind {self.kind}; generation needs it, no "
-                "other kind has it."
+                f"max_words: found {self.max_words} with {kind}; only generation has and needs it."
             )
         for names in (self.labels, self.slots or []):
             if names != sorted(set(names)):

@@ -34,14 +34,15 @@ class DataConfig(ClosedModel):
     Studio), parquet, arrow (a folder of Hugging Face datasets), conll (a token per line), brat (a
     folder of .txt and .ann files), or squad (SQuAD's JSON, kind span only)."""
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
-    """Column of the text, or of both texts; for tags, column of the tokens. Columns without names
+    """Column of the text, or of both texts; for tags, column of the tokens; for dialogue, of the
+    tokens and of the earlier turns. Columns without names
     (no header, conll) are called "1", "2" ..."""
     label: str
     """Column of the label, the labels, the number or the text to write; for tagging of the tags.
     retrieval: column
     that says whether the passage answers the query; empty if each one does."""
     tags: str | None = None
-    """intent_slots: column of the tags."""
+    """intent_slots, dialogue: column of the tags."""
     group: str | None = None
     """ranking, retrieval: column with the id of a candidate's question; null: consecutive rows with
     the same first text are one question."""
@@ -139,7 +140,8 @@ class DataConfig(ClosedModel):
             )
         if (self.kind.user_file.tags is None) != (self.tags is None):
             raise ValueError(
-                f"tags: found {self.tags}; intent_slots needs them, no other kind has them."
+                f"tags: found {self.tags}; intent_slots and dialogue need them, no other kind has "
+                "them."
             )
         return self
 

@@ -31,6 +31,7 @@ RELEVANCE_NAMES = f"relevant relevance is_relevant correct right {LABEL_NAMES}"
 SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
 TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
 ENTITY_NAMES = f"entities spans {TAG_NAMES}"
+HISTORY_NAMES = "history context turns previous"
 OUTPUT_NAMES = "target output summary translation answer response reply completion"
 SOURCE_NAMES = "source input prompt text document article question"
 GROUP_NAMES = "query_id question_id qid group query_number"
@@ -186,8 +187,13 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
     names.remove(text)
     if not kind.has_label:
         return Roles([text], tags)
+    texts = [text]
+    if kind.has_history:
+        longest = max(names, key=lambda name: Look(columns[name]).words)
+        texts.append(find_name(HISTORY_NAMES, names) or longest)
+        names.remove(texts[1])
     label = find_name(LABEL_NAMES, names) or _find_fewest(columns, names)
-    return Roles([text], label, tags)
+    return Roles(texts, label, tags)
 
 
 def _assign_output(columns: dict[str, list[Any]]) -> Roles:

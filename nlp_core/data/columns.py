@@ -11,7 +11,7 @@ from nlp_core.config.column import SYMBOLS
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
 from nlp_core.data.written_text import choose_words, count_words
-from nlp_core.kinds import ANSWERS, GROUP, LABEL, LABELS, OUTPUT, TAGS, TREE, Form, Kind
+from nlp_core.kinds import ANSWERS, GROUP, HISTORY, LABEL, LABELS, OUTPUT, TAGS, TREE, Form, Kind
 
 # Fixed, because the size of a row group shows in the bytes and bounds the memory.
 ROWS_A_GROUP = 16384
@@ -93,6 +93,7 @@ def _build_rows(
             yield {"id": number, **_build_question(row, tokens, tokenize)}
         elif isinstance(row, Sentence):
             found = {"tokens": row.tokens, TAGS: row.tags, LABEL: row.label, TREE: row.tree}
+            found[HISTORY] = row.history
             yield {"id": number, **found, **row.extras}
         else:
             yield {"id": number, **_build_example(row, kind, tokenize), **row.extras}

@@ -60,7 +60,9 @@ class ClassificationHead(LabelScoring, VectorHead):
     Shape: [B, D] to [B, L].
     """
 
-    kinds = frozenset({"classification", "pair_classification", "ranking", "intent_slots"})
+    kinds = frozenset(
+        {"classification", "pair_classification", "ranking", "intent_slots", "dialogue"}
+    )
 
 
 @HEADS.register("multi_label")

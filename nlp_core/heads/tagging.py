@@ -46,7 +46,7 @@ class EmissionHead(Head):
             (`sentence`) or of real tokens (`token`).
     """
 
-    kinds = frozenset({"tagging", "intent_slots"})
+    kinds = frozenset({"tagging", "intent_slots", "dialogue"})
     target = "tags"
     ranks = ((SEQUENCE,),)
 

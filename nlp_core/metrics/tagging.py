@@ -50,12 +50,12 @@ def measure_slots(score: str, predictions: Predictions, *, strict: bool = False)
     return measure_entities(score, _select(predictions, "tags"), strict=strict)
 
 
-@register("intent_accuracy", "intent_slots")
+@register("intent_accuracy", "intent_slots", "dialogue")
 def measure_intents(predictions: Predictions) -> float:
     return classification.measure_accuracy(_select(predictions, "label"))
 
 
-@register("frame_accuracy", "intent_slots")
+@register("frame_accuracy", "intent_slots", "dialogue")
 def measure_frames(predictions: Predictions) -> float:
     """Return the share of utterances whose intent and tags are all right."""
     pairs = zip(predictions.target, predictions.prediction, strict=True)
@@ -100,6 +100,6 @@ def _tags(sentences: Sequence[object]) -> list[list[str]]:
 for score in ("f1", "precision", "recall"):
     for suffix in ("", LABEL):
         register(f"{score}{suffix}", "tagging")(partial(measure_entities, score))
-    register(f"slot_{score}", "intent_slots")(partial(measure_slots, score))
+    register(f"slot_{score}", "intent_slots", "dialogue")(partial(measure_slots, score))
 register("f1_strict", "tagging")(partial(measure_entities, "f1", strict=True))
-register("slot_f1_strict", "intent_slots")(partial(measure_slots, "f1", strict=True))
+register("slot_f1_strict", "intent_slots", "dialogue")(partial(measure_slots, "f1", strict=True))

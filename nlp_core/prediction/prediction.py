@@ -20,10 +20,11 @@ from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from reglue_runtime.decoding import ABSTAINED, Span, find_spans
-from reglue_runtime.text import EMPTY_TOKEN
+from reglue_runtime.text import EMPTY_TOKEN, TURN, join_turns
 
 Input: TypeAlias = str | Sequence[str]
-"""A text; two texts for a pair; a text or its tokens where each token gets a tag."""
+"""A text; two texts for a pair; a text or its tokens where each token gets a tag; a turn of a
+dialogue, or it and the list of the earlier turns."""
 
 
 class Prediction(NamedTuple):
@@ -118,6 +119,8 @@ def read_input(
     texts = [item] if isinstance(item, str) else list(item)
     if data.has_spans and isinstance(item, str):
         return locate_text([idx], item, data)
+    if data.kind.has_history:
+        return _read_turn(item, idx, tokenize)
     if data.kind.reads_tokens:
         tokens = tokenize(item) if isinstance(item, str) else texts
         return UserExample([idx], [tokens or [EMPTY_TOKEN]], {})
@@ -130,6 +133,19 @@ def read_input(
     if data.kind.has_passages:
         return UserExample([idx], [], {}, raw=texts)
     return cut_texts([idx], texts, data, tokenize)
+
+
+def _read_turn(item: Input, idx: int, tokenize: Callable[[str], list[str]]) -> UserExample:
+    """Return the example of a turn, or of a turn and the list of the turns before it."""
+    text, turns = (item, []) if isinstance(item, str) else (item[0], item[1:])
+    before = turns[0] if len(turns) == 1 and not isinstance(turns[0], str) else turns
+    if len(turns) > 1:
+        raise ConfigError(
+            f"input {idx + 1}: found {len(turns) + 1} items, expected a turn and the list of the "
+            "turns before it."
+        )
+    parts = [part for turn in before for part in turn.split(TURN) if part.strip()]
+    return UserExample([idx], [tokenize(text), join_turns([*map(tokenize, parts)])], {})
 
 
 def read_question(example: UserExample, data: DataConfig) -> Question:

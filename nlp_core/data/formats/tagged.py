@@ -164,7 +164,8 @@ class ParallelReader(SourceReader):
 
     @classmethod
     def serves(cls, kind: Kind) -> bool:
-        return kind.has_tree or (kind.has_tags and kind.has_label)
+        is_turn = kind.has_history
+        return kind.has_tree or (kind.has_tags and kind.has_label and not is_turn)
 
     def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
         if not task.kind.has_tree:

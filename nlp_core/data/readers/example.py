@@ -43,6 +43,7 @@ class Sentence(NamedTuple):
         label: the intent of the sentence.
         extras: a symbol per word.
         tree: the symbols of its tree, see reglue_runtime/tree.py.
+        history: the earlier turns of a dialogue, see `join_turns`.
     """
 
     line: int
@@ -51,6 +52,7 @@ class Sentence(NamedTuple):
     label: str | None = None
     extras: Extras = NOTHING
     tree: Sequence[str] = ()
+    history: Sequence[str] = ()
 
 
 class Passage(NamedTuple):

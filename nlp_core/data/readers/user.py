@@ -15,7 +15,7 @@ from nlp_core.data.readers.records import FileRecord, name_label, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
 from nlp_core.kinds import LABEL, LABELS, OUTPUT, TAGS, TREE
-from reglue_runtime.text import EMPTY_TOKEN, Offsets
+from reglue_runtime.text import EMPTY_TOKEN, TURN, Offsets, join_turns
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves
 
 RIGHT = "1"
@@ -102,7 +102,10 @@ def parse_record(
     if data.has_spans:
         found = locate_text(record.lines, record.get_text(columns[0]), data)
     elif data.kind.reads_tokens:
-        found = UserExample(record.lines, [record.get_list(columns[0])], {})
+        words = [record.get_list(columns[0])]
+        if data.kind.has_history:
+            words.append(_read_history(record, columns[1], tokenize))
+        found = UserExample(record.lines, words, {})
     else:
         texts = [record.get_text(column) for column in columns]
         found = cut_texts(record.lines, texts, data, tokenize)
@@ -174,6 +177,15 @@ def _read_composed(
     if data.kind.has_tree:
         return {TREE: _read_tree(example.texts[0], record, data.label)}
     return {OUTPUT: _read_output(record, data)} if data.kind.writes_text else {}
+
+
+def _read_history(record: FileRecord, column: str, tokenize: Tokenizer) -> list[str]:
+    """Return the tokens of the earlier turns: a list of texts, or a text with TURN between them."""
+    cell = record.get(column)
+    turns = cell.split(TURN) if isinstance(cell, str) else cell
+    if not isinstance(turns, list | None) or not all(isinstance(turn, str) for turn in turns or []):
+        raise record.refuse(f"found {cell!r} in '{column}', expected a list of the earlier turns")
+    return join_turns([tokenize(turn) for turn in turns or [] if turn.strip()])
 
 
 def _read_output(record: FileRecord, data: DataConfig) -> list[str]:
