@@ -31,7 +31,7 @@ def check_digest(path: Path, digest: str, *, remedy: str) -> None:
         remedy: what to do about it.
     """
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file; {remedy}.")
+        raise DataError(f"{path}: no such file; {remedy}.")
     if digest_file(path) != digest.removeprefix("sha256:"):
         raise DataError(
             f"{path}: found other bytes than were recorded when it was written, so that it was "

@@ -54,7 +54,7 @@ def read_manifest(folder: Path) -> Manifest:
         note = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as err:
         raise BundleError(
-            f"{path}: there is no such file, so '{folder}' holds no bundle or an incomplete one; "
+            f"{path}: no such file, so '{folder}' holds no bundle or an incomplete one; "
             "name a folder that `reglue export` wrote."
         ) from err
     except ValueError as err:
@@ -81,7 +81,7 @@ def _check_file(path: Path, digest: str) -> None:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError as err:
         raise BundleError(
-            f"{path}: there is no such file, but the manifest lists it; copy the bundle again."
+            f"{path}: no such file, but the manifest lists it; copy the bundle again."
         ) from err
     if found != digest:
         raise BundleError(

@@ -386,7 +386,7 @@ PAIRS += ["--set", "data.label=other"]
         (["train", "{model}"], "add --train DATA"),
         (["predict", "{out}", "--data", "{dev}"], "expected both"),
         (["predict", "{out}", "--data", "{dev}", "-o", "{dev}"], "names the file that is read"),
-        ([*PREDICT, "gone.tsv"], "there is no such file"),
+        ([*PREDICT, "gone.tsv"], "no such file"),
         ([*PREDICT, "{latin}"], "line 2: not UTF-8 text"),
         ([*PREDICT, "{ragged}"], "line 3: found 3 columns separated by '\\t', expected 2"),
         ([*PREDICT, "{taken}"], "line 2: found a column 'prediction'"),
@@ -422,7 +422,7 @@ PAIRS += ["--set", "data.label=other"]
         ([*TRAIN, "--set", 'data.metrics=["f2"]'], "unknown metric 'f2'"),
         ([*TRAIN, "--set", "layers.word.vectors=x"], "Give --vectors FILE"),
         (["new", "regression", "--train", "{train}", "-o", "n.json"], "no column of numbers"),
-        (["new", "tagging", "--train", "gone.tsv", "-o", "n.json"], "there is no such file"),
+        (["new", "tagging", "--train", "gone.tsv", "-o", "n.json"], "no such file"),
         (["new", "classification", "--train", "{twice}", "-o", "n.json"], "column 'text' twice"),
     ],
 )

@@ -160,5 +160,5 @@ def test_a_place_that_cannot_be_written_is_refused(
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.txt: there is no such file"):
+    with pytest.raises(DataError, match=r"none\.txt: no such file"):
         list(Conversion("tsv", "BIO", "BIOES").rewrite(tmp_path / "none.txt"))

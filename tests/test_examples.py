@@ -62,5 +62,5 @@ def train_and_write(params: Params, root: Path) -> tuple[Path, CellResult]:
 
 
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no such file; measure the cell again"):
+    with pytest.raises(DataError, match="no such file; measure the cell again"):
         measure_examples(tmp_path / "none.parquet")

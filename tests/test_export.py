@@ -291,7 +291,7 @@ def renumber(folder: Path, name: str) -> None:
     ("change", "name", "message"),
     [
         (damage, "model.onnx", "found the sha256"),
-        (lambda folder, name: (folder / name).unlink(), "model.onnx", "there is no such file"),
+        (lambda folder, name: (folder / name).unlink(), "model.onnx", "no such file"),
         (lambda folder, name: (folder / name).unlink(), "bundle.json", "holds no bundle"),
         (renumber, "bundle.json", "found format 99, expected 1"),
         (lambda folder, name: (folder / name).write_text("{"), "bundle.json", "found no JSON"),

@@ -112,7 +112,7 @@ def test_a_file_is_read(root: Path) -> None:
         ("a\tb\t1 2\n", "line 1: found 2 weights, expected one"),
         ("a\tb\nc\tb\na\tb\t2\n", "line 3: found 'a' of type 'b' again, as on line 1"),
         ("\n\n", "found no entry"),
-        (None, "there is no such file, which a gazetteer_embedding layer names"),
+        (None, "no such file, which a gazetteer_embedding layer names"),
     ],
 )
 def test_a_malformed_file_is_refused(root: Path, text: str | None, message: str) -> None:
@@ -160,5 +160,5 @@ def test_a_model_finds_phrases_and_needs_the_file_no_more(root: Path) -> None:
     path.write_text(text)
     assert cell.key == key
     path.unlink()
-    with pytest.raises(DataError, match=r"lists/places\.tsv: there is no such file"):
+    with pytest.raises(DataError, match=r"lists/places\.tsv: no such file"):
         make_cell(root, GRAPH)

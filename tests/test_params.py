@@ -209,7 +209,7 @@ def test_broken_json_is_refused_with_its_place(
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="no such file"):
         read_mapping(tmp_path / "params.yaml")
 
 

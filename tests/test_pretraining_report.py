@@ -128,5 +128,5 @@ def test_an_encoder_that_is_not_as_described_is_refused(root: Path) -> None:
     with pytest.raises(DataError, match=r"found others than the grid says; .*pretrain@tiny"):
         evaluate_table("pretrain", root)
     make_params(root, tiny={}, other={})
-    with pytest.raises(DataError, match=r"other/cell\.json: there is no such file"):
+    with pytest.raises(DataError, match=r"other/cell\.json: no such file"):
         evaluate_table("pretrain", root)

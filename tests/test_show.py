@@ -84,8 +84,7 @@ def test_a_wrong_model_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err == (
-        f"error: {tmp_path / 'none.json'}: there is no such file; check its name. "
-        "See docs/params.md.\n"
+        f"error: {tmp_path / 'none.json'}: no such file; check its name. See docs/params.md.\n"
     )
 
 

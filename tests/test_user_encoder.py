@@ -219,7 +219,7 @@ def test_what_does_not_fit_an_encoder_is_refused(
 
 @pytest.mark.parametrize("name", ["./nowhere", "/no/where", "a/b/c"])
 def test_a_folder_that_is_not_there(name: str) -> None:
-    with pytest.raises(DataError, match="there is no such folder"):
+    with pytest.raises(DataError, match="no such folder"):
         find_encoder(name)
 
 

@@ -197,7 +197,7 @@ def test_mistakes_leave_nothing_behind(folder: Path, capsys: pytest.CaptureFixtu
         "unknown tokenizer": [
             *("train", "net.json", "--train", train, "-o", "out", "--set", "data.tokens=words")
         ],
-        "there is no such file": ["new", "reading", "--train", "no.json", "-o", "other.json"],
+        "no such file": ["new", "reading", "--train", "no.json", "-o", "other.json"],
     }
     for message, call in calls.items():
         with pytest.raises(SystemExit, match="2"):

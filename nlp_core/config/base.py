@@ -107,7 +107,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as err:
-        raise ConfigError(f"{path}: there is no such file; check its name.") from err
+        raise ConfigError(f"{path}: no such file; check its name.") from err
     except UnicodeDecodeError as err:
         raise ConfigError(f"{path}: not UTF-8 text ({err.reason} at byte {err.start}).") from err
     value = _load_json(path, text) if path.suffix == ".json" else _load_yaml(path, text)

@@ -338,7 +338,7 @@ class TableConfig(ClosedModel):
 def read_params(path: Path) -> Params:
     """Read and check params.yaml and the cells of each table, from the folder grid/ next to it.
 
-    Where there is no such folder, params.yaml has them itself.
+    Without that folder, params.yaml has them itself.
 
     Raises:
         ConfigError: a key, a type, a value or a reference is wrong.

@@ -67,7 +67,7 @@ class Conversion:
                 `scheme_from`.
         """
         if not path.is_file():
-            raise DataError(f"{path}: there is no such file; check its name.")
+            raise DataError(f"{path}: no such file; check its name.")
         return self._rewrite_tsv(path) if self.form == "tsv" else self._rewrite_columns(path)
 
     def _rewrite_columns(self, path: Path) -> Iterator[str]:

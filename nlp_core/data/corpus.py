@@ -137,7 +137,7 @@ def read_corpus(folder: Path) -> Corpus:
     path = folder / MANIFEST
     if not path.exists():
         raise DataError(
-            f"{path}: there is no such file, so the corpus '{folder.name}' is not made yet; run "
+            f"{path}: no such file, so the corpus '{folder.name}' is not made yet; run "
             f"`dvc repro preprocess@{folder.name}`."
         )
     manifest = read_mapping(path)

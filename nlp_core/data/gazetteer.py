@@ -121,7 +121,7 @@ def read_gazetteer(path: Path) -> list[Entry]:
 def require_file(path: Path) -> None:
     if not path.is_file():
         raise DataError(
-            f"{path}: there is no such file, which a gazetteer_embedding layer names; its path is "
+            f"{path}: no such file, which a gazetteer_embedding layer names; its path is "
             "relative to the working directory, which for cells is the project's root."
         )
 

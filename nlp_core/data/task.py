@@ -307,7 +307,7 @@ def read_task(folder: Path) -> Task:
     path = folder / "manifest.json"
     if not path.exists():
         raise DataError(
-            f"{path}: there is no such file, so task '{folder.name}' is not processed yet; run "
+            f"{path}: no such file, so task '{folder.name}' is not processed yet; run "
             f"`dvc repro preprocess@{folder.name}`, or `teach@{folder.name}` for a taught task."
         )
     manifest = json.loads(path.read_text(encoding="utf-8"))

@@ -40,12 +40,12 @@ def find_encoder(name: str) -> Path:
     one of our cache, with a tokenizer.json that was made of them.
 
     Raises:
-        DataError: there is no such folder, a file is missing or cannot be converted, or the hub
+        DataError: the folder or a file is missing or cannot be converted, or the hub
             cannot be reached.
     """
     path = Path(name).expanduser()
     if not path.is_dir() and (path.is_absolute() or name.startswith(".") or name.count("/") > 1):
-        raise DataError(f"{name}: there is no such folder; check its name.")
+        raise DataError(f"{name}: no such folder; check its name.")
     folder = path if path.is_dir() else _fetch(name)
     missing = [file for file in ENCODER_FILES if not (folder / file).is_file()]
     if missing == [TOKENIZER] and (found := _find_tokenizer(folder)):
@@ -125,7 +125,7 @@ def _fetch(name: str) -> Path:
         raise DataError(f"{name}: found neither a folder nor a name on the hub. {hint}.") from err
     except LocalEntryNotFoundError as err:
         raise DataError(
-            f"{name}: there is no such folder, the hub cannot be reached, and its cache does not "
+            f"{name}: no such folder, the hub cannot be reached, and its cache does not "
             f"have that encoder. {hint}, or fetch it where there is a network: `hf download "
             f"{name}`."
         ) from err

@@ -45,7 +45,7 @@ def check_plugins(needed: Sequence[Plugin], given: Sequence[Plugin], *, where: s
 
 def _load(path: Path) -> Plugin:
     if not path.is_file():
-        raise ConfigError(f"{path}: there is no such plug-in; expected a Python file.")
+        raise ConfigError(f"{path}: no such plug-in; expected a Python file.")
     plugin = Plugin(str(path), digest_file(path))
     name = f"reglue_plugin_{plugin.sha256}"
     if name in sys.modules:

@@ -99,7 +99,7 @@ def load_model(
     """
     for name in (WEIGHTS, VOCABULARY):
         if not (folder / name).exists():
-            raise DataError(f"{folder / name}: there is no such file; train the cell first.")
+            raise DataError(f"{folder / name}: no such file; train the cell first.")
     note = _read_whole(folder / VOCABULARY, _read_json)
     owners = {layer.name: layer for layer in plan.raw_layers if layer.is_owner}
     if set(owners) == set(note["layers"]):

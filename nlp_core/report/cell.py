@@ -68,7 +68,7 @@ def read_trained(name: str, item: CellConfig, params: Params, root: Path) -> Tra
     command = f"dvc repro {name_stage(name, item)}"
     if not path.exists():
         raise DataError(
-            f"{path}: there is no such file, so the cell '{name}' is not trained yet, or not to "
+            f"{path}: no such file, so the cell '{name}' is not trained yet, or not to "
             f"its end; run `{command}`."
         )
     cell = read_record(path, TrainedCell, command=command)
@@ -134,7 +134,7 @@ def read_predictions(path: Path, task: CellTask | Task, stage: str) -> Iterator[
         DataError: the file is missing, or lacks a column.
     """
     if not path.exists():
-        raise DataError(f"{path}: there is no such file; run `dvc repro --force {stage}`.")
+        raise DataError(f"{path}: no such file; run `dvc repro --force {stage}`.")
     table = pq.read_table(path)
     needed = ("split", "selection", "target", "prediction")
     if missing := [name for name in needed if name not in table.column_names]:

@@ -149,7 +149,7 @@ class _Crate:
     def _require(self, path: str) -> Path:
         if not (self._root / path).is_file():
             raise ConfigError(
-                f"{self._root / path}: there is no such file, which a crate contains; run the "
+                f"{self._root / path}: no such file, which a crate contains; run the "
                 "command in the root of a project with it."
             )
         return self._root / path

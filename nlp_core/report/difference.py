@@ -155,7 +155,7 @@ def check_golden(table: str, root: Path) -> None:
     command = f"python -m stages.report {table} --accept-golden"
     results = read_results(table, root)
     if not path.exists():
-        raise DataError(f"{path}: there is no such file; keep the numbers of now with `{command}`.")
+        raise DataError(f"{path}: no such file; keep the numbers of now with `{command}`.")
     golden = read_record(path, Golden, command=command)
     differences = compare_golden(results, golden)
     if not differences:

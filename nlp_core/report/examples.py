@@ -94,7 +94,7 @@ def read_runs(path: Path) -> list[Runs]:
         DataError: the file is missing.
     """
     if not path.exists():
-        raise DataError(f"{path}: there is no such file; measure the cell again.")
+        raise DataError(f"{path}: no such file; measure the cell again.")
     table = pq.read_table(path)
     facts = {
         name: TaskFacts.model_validate(note)

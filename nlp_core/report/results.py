@@ -127,7 +127,7 @@ def read_record(path: Path, model: type[RecordT], *, command: str) -> RecordT:
         DataError: it is missing, or is not what the stage writes.
     """
     if not path.exists():
-        raise DataError(f"{path}: there is no such file; run `{command}`, which writes it.")
+        raise DataError(f"{path}: no such file; run `{command}`, which writes it.")
     return parse_record(path.read_bytes(), path, model, command=command)
 
 

@@ -115,11 +115,11 @@ def read_figure(path: Path, title: str) -> Markup:
     """Return an SVG file of the reports to include in a page, in the colours of the page's theme.
 
     Raises:
-        DataError: there is no such file.
+        DataError: the file is missing.
     """
     if not path.exists():
         command = f"python -m stages.report {path.stem if path.stem != 'headline' else '--readme'}"
-        raise DataError(f"{path}: there is no such file; run `{command}`, which writes it.")
+        raise DataError(f"{path}: no such file; run `{command}`, which writes it.")
     text = PROLOGUE.sub("", path.read_text(encoding="utf-8"))
     for color, name in COLORS.items():
         text = text.replace(color, name)

@@ -85,7 +85,7 @@ def read_cell(name: str, params: Params) -> Cell:
     init = start.init if start else Path(experiment.init)
     if not (init / "manifest.json").exists():
         raise DataError(
-            f"{init / 'manifest.json'}: there is no such file, so '{init}', the init of cell "
+            f"{init / 'manifest.json'}: no such file, so '{init}', the init of cell "
             f"'{name}', is not made yet; run `dvc repro {name_init_stage(init)}`."
         )
     kind = read_mapping(init / "manifest.json")["kind"]

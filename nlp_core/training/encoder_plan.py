@@ -100,7 +100,7 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     path = init / "manifest.json"
     if not path.exists():
         raise DataError(
-            f"{path}: there is no such file, so '{init}', the init of encoder '{name}', is not "
+            f"{path}: no such file, so '{init}', the init of encoder '{name}', is not "
             f"made yet; run `dvc repro {name_init_stage(init)}`."
         )
     manifest = read_mapping(path)

@@ -67,7 +67,7 @@ def describe_teacher(cell: Path, seed: int) -> dict[str, Any]:
     path = cell / CELL
     if not path.exists():
         raise DataError(
-            f"{path}: there is no such file, so the cell '{cell.name}' is not trained yet; run "
+            f"{path}: no such file, so the cell '{cell.name}' is not trained yet; run "
             f"`dvc repro finetune@{cell.name}`."
         )
     note = read_mapping(path)

@@ -220,6 +220,6 @@ def read_start(name: str, params: Params) -> Start | None:
 
 def _refuse(path: Path, trained: str, name: str) -> DataError:
     return DataError(
-        f"{path}: there is no such file, so the cell '{trained}', which '{name}' starts from, is "
+        f"{path}: no such file, so the cell '{trained}', which '{name}' starts from, is "
         f"not trained yet; run `dvc repro finetune@{trained}`."
     )

@@ -140,7 +140,7 @@ def _load(path: Path) -> dict[str, Any]:
         found = parse_json(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as err:
         raise DataError(
-            f"{path}: there is no such file; run `python -m stages.preprocess {path.parent.name}`."
+            f"{path}: no such file; run `python -m stages.preprocess {path.parent.name}`."
         ) from err
     except UnicodeDecodeError as err:
         raise _refuse(path, "", f"not UTF-8 text ({err.reason} at byte {err.start})") from err

@@ -35,7 +35,7 @@ def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -
                 yield Line(number, bare, text[len(bare) :])
     except FileNotFoundError as err:
         raise DataError(
-            f"{path}: there is no such file; run `python -m stages.preprocess {path.parent.name}`."
+            f"{path}: no such file; run `python -m stages.preprocess {path.parent.name}`."
         ) from err
     if number == 0:
         raise DataError(f"{path}: the file is empty; expected at least one line. Fetch it again.")

@@ -102,7 +102,7 @@ def check_file(path: Path, form: str | None = None) -> None:
     if form == "brat":
         raise DataError(f"{path}: found a file or nothing, expected a folder of .txt and .ann.")
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file; check its name.")
+        raise DataError(f"{path}: no such file; check its name.")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; expected at least one row.")
 
