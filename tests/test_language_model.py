@@ -258,7 +258,7 @@ def test_layers_that_only_look_back_are_taken(root: Path, change: Change) -> Non
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": ["a"]}, "language_model neither"),
+        ({"labels": ["a"]}, "language_model and generation neither"),
         (
             {"reader": {"name": "tsv", "texts": ["t"], "label": "l"}},
             "tsv with kind language_model, expected",

@@ -420,7 +420,7 @@ def test_student_is_trained_by_its_stage(project: Path, monkeypatch: pytest.Monk
         return scores, loss
 
     monkeypatch.setattr(Student, "score_with_loss", note)
-    main(argparse.Namespace(cell="young", time_limit=None, profile=None))
+    main(argparse.Namespace(cell="young", time_limit=None, profile=None, tensorboard=None))
     assert 0 < np.mean(terms[-6:]) < np.mean(terms[:6])
     names = load_file(project / "artifacts/cells/sample/young/seed-1/model.safetensors").keys()
     assert names

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from nlp_core.data.archive import open_data
 from nlp_core.data.guess import guess_data
-from nlp_core.data.user_task import read_user_task
+from nlp_core.data.user_task import Cut, read_user_task
 from nlp_core.errors import DataError
 from nlp_core.kinds import KINDS
 
@@ -226,7 +226,7 @@ def _read(path: Path, case: Case, content: bytes) -> None:
     path.write_bytes(content)
     source = open_data(path.parent if case.others else path)
     data = guess_data(source, KINDS.get(case.kind)).data
-    read_user_task({"train": source}, data, [], name="mutated", seed=1)
+    read_user_task({"train": source}, data, [], name="mutated", cut=Cut(1))
 
 
 def _join(*lines: str) -> bytes:

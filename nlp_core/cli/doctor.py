@@ -8,7 +8,6 @@ code 1 if an operation differs or something stale is left.
 Examples:
     reglue doctor
     reglue doctor --mend
-    reglue doctor --accept
 """
 
 import argparse
