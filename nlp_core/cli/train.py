@@ -6,32 +6,15 @@ Examples:
 """
 
 import argparse
-import json
-import logging
 from pathlib import Path
-from typing import Any
 
-from nlp_core.cli.output import add_plugin, add_set, print_json, show_log, show_metrics
-from nlp_core.config.base import LAST_SEED, read_mapping
-from nlp_core.config.model import parse_model, set_value
-from nlp_core.data.guess import guess_data
-from nlp_core.data.user_task import list_words
-from nlp_core.encoders.folder import find_encoder
-from nlp_core.errors import ConfigError, UsageError
-from nlp_core.kinds import KINDS, list_user_kinds
-from nlp_core.models.plan import ModelPlan, plan_model
-from nlp_core.models.plugin import load_plugins
+from nlp_core.cli.output import print_json, show_log, show_metrics
+from nlp_core.cli.training_files import add_inputs, add_output, read_inputs
 from nlp_core.training.control import add_control, read_control
-from nlp_core.training.start import find_start, start_from_vectors
 from nlp_core.training.user_model import read_user_run
 from nlp_core.training.user_run import check_output, train_user_run
 
 DEFAULT_FOLDER = Path("artifacts/train")
-SHORTHANDS = {
-    "epochs": "training.epochs",
-    "batch_size": "training.batch_size",
-    "lr": "training.optimizer.lr",
-}
 
 GROUP = "train on your own file"
 PLACE = 2
@@ -42,39 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="FILE.json", help="model file")
     add("--train", type=Path, required=True, help="training data")
-    add(
-        "--dev",
-        type=Path,
-        help="development data; it chooses the epoch (default: a tenth of the training data)",
-    )
-    add("--test", type=Path, help="test data, measured once after training")
-    add(
-        "-o",
-        "--output",
-        type=Path,
-        help=f"folder to write (default: {DEFAULT_FOLDER}/<name of FILE>)",
-    )
-    add("--force", action="store_true", help="overwrite a trained model")
-    add(
-        "--vectors",
-        type=Path,
-        help="pretrained word vectors: a file of GloVe, word2vec or fastText, or a processed "
-        "folder",
-    )
-    add(
-        "--init",
-        metavar="FOLDER",
-        help="start from a pretrained encoder (a folder, or a name on the Hugging Face hub), or "
-        "from a trained model with layers of the same names",
-    )
-    add("--max-vectors", type=int, help="read only the first N words of --vectors", metavar="N")
-    add("--seed", type=int, default=1, help="seed of weights and data order")
-    add("--epochs", type=int, help="passes over the training data (default: the model file's)")
-    add("--batch-size", type=int, help="examples per step (default: the model file's)")
-    add("--lr", type=float, help="peak learning rate (default: the model file's)")
+    add_output(parser, DEFAULT_FOLDER, "overwrite a trained model")
+    add_inputs(parser)
     add_control(parser)
-    add_set(parser)
-    add_plugin(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -82,48 +35,8 @@ def run(options: argparse.Namespace) -> None:
     control = read_control(options)
     output = options.output or DEFAULT_FOLDER / options.model.stem
     check_output(output, force=options.force)
-    if not 0 <= options.seed <= LAST_SEED:
-        raise UsageError(f"--seed: found {options.seed}, expected 0 to {LAST_SEED}.")
-    if options.max_vectors is not None and options.max_vectors < 1:
-        raise UsageError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
-    if options.max_vectors is not None and (options.vectors is None or options.vectors.is_dir()):
-        raise UsageError(
-            "--max-vectors: found no file of vectors that it could cut; add --vectors."
-        )
-    plugins = load_plugins(options.plugin)
-    model = read_mapping(options.model)
-    where = str(options.model)
-    if model.get("data") is None:
-        _guess(model, options.train, plan_model(parse_model(model, where), where=where))
-    values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
-    shorthands = [f"{path}={value}" for path, value in values.items() if value is not None]
-    for assignment in [*options.set, *shorthands]:
-        set_value(model, assignment)
-    if options.init and options.vectors:
-        raise UsageError("train: found --init and --vectors, expected one of them.")
-    start = find_start(options.init, options.plugin) if options.init else None
-    init = find_encoder(options.init) if options.init and start is None else None
-    files = {"train": options.train, "dev": options.dev, "test": options.test}
-    files = {name: path for name, path in files.items() if path is not None}
-    if options.vectors is not None:
-        data = parse_model(model, where).data
-        init = start_from_vectors(
-            model,
-            options.vectors,
-            options.max_vectors,
-            where=where,
-            list_texts=lambda: list_words(files.values(), data) if data else (),
-        )
-    user_run = read_user_run(
-        where,
-        model,
-        files,
-        output,
-        init=init,
-        start=start,
-        plugins=plugins,
-        seed=options.seed,
-    )
+    inputs = read_inputs(options, options.model)
+    user_run = read_user_run(inputs.where, inputs.model, inputs.files, output, **inputs.rest)
     done = train_user_run(user_run, control)
     if not done:
         return
@@ -134,22 +47,3 @@ def run(options: argparse.Namespace) -> None:
     print(f"\n{output}: the weights of epoch {done['best_epoch']:g}.")
     is_searched = user_run.task.kind.is_searched
     print(f"Next: reglue {'index' if is_searched else 'predict'} {output}")
-
-
-def _guess(model: dict[str, Any], path: Path, plan: ModelPlan) -> None:
-    """Add a `data` section, and log each part of it."""
-    if not plan.kinds:
-        raise ConfigError(f"{plan.where}: heads: found no kind of task that all of them serve.")
-    kinds = [name for name in plan.kinds if KINDS.get(name).user_file.formats]
-    if not kinds:
-        raise ConfigError(
-            f"{plan.where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
-            f"{', '.join(list_user_kinds())}; a task of another kind is described in sources/ "
-            "and trained as a cell of grid/."
-        )
-    guess = guess_data(path, KINDS.get(kinds[0]))
-    model["data"] = guess.section
-    for key, value in guess.section.items():
-        reason = guess.explain(key)
-        shown = json.dumps(value, ensure_ascii=False)
-        logging.info("data.%s = %s%s", key, shown, f"  ({reason})" if reason else "")

@@ -30,10 +30,13 @@ class RunControl:
         deadline: when training stops at a checkpoint, on the clock of `time.monotonic`; None: it
             runs to its end.
         profile: folder for the timing of some steps; None: they are not timed.
+        watch: gets the number of each validation, from 1, and its score, of which more is better;
+            what it raises ends the run.
     """
 
     deadline: float | None = None
     profile: Path | None = None
+    watch: Callable[[int, float], None] = lambda number, score: None
 
     @property
     def is_late(self) -> bool:
