@@ -18,6 +18,11 @@ from tests.user_files import WORDS, write_conll, write_tsv
 
 PAGE = DOCS / "command-line.md"
 NAMES = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\nBonn NNP I-NP I-LOC\n"
+SPACE = """values:
+  training.optimizer.lr: {low: 1.0e-3, high: 3.0e-2, scale: log}
+  training.epochs: {low: 1, high: 2}
+  layers.lstm.hidden_dim: {choices: [8, 16]}
+"""
 EXAMPLES = list(read_examples(PAGE))
 
 
@@ -42,6 +47,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "flights.jsonl").write_text("".join(json.dumps(row) + "\n" for row in flights))
     write_queries(folder / "faq.tsv")
     (folder / "notes.txt").write_text("a good soup\nthe bill was good\nsoup of the day\n" * 9)
+    (folder / "space.yaml").write_text(SPACE)
     (folder / "small.vec").write_text("2 3\nsoup 1 2 3\nbill 4 5 6\n")
     (folder / "scale.py").write_text(SCALE.format(name="page_scale"))
     data = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}

@@ -88,7 +88,7 @@ def test_processed_vectors_and_an_encoder_are_taken(
     main(["train", "a.tsv", "--init", str(encoder), "--epochs", "1", "-o", "out"])
     assert f"{encoder}, from --init" in " ".join(capsys.readouterr().err.split())
     shutil.copytree(encoder, place / "data/processed/minilm")
-    main(["train", "a.tsv", "--epochs", "1", "-o", "other", "--minutes", "0.0001"])
+    main(["train", "a.tsv", "-o", "other", "--minutes", "0.0001"])
     assert "data/processed/minilm is at hand" in " ".join(capsys.readouterr().err.split())
     model = json.loads((place / "other/model.json").read_text())
     assert model["training"]["max_steps"] == 1

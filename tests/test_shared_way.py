@@ -62,7 +62,10 @@ def make_cell() -> None:
 
 def train_file() -> None:
     raw = Path("data/raw/sample_sentence")
-    model = json.loads(Path(MODEL).read_text()) | {"data": DATA, "training": {"epochs": 1, "calibration": None}}
+    model = json.loads(Path(MODEL).read_text()) | {
+        "data": DATA,
+        "training": {"epochs": 1, "calibration": None},
+    }
     Path("m.json").write_text(json.dumps(model))
     files = ["--train", str(raw / "train.tsv"), "--dev", str(raw / "dev.tsv"), "-o", "out"]
     main(["train", "m.json", *files, "--vectors", "data/processed/sample_vectors"])

@@ -14,16 +14,14 @@ from typing import Any, NamedTuple
 
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
 from nlp_core.config.base import read_mapping
-from nlp_core.config.model import parse_model
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import Guess, count_rows, guess_data
 from nlp_core.data.kind_guess import KindGuess, guess_kind
 from nlp_core.data.readers.user import read_examples
 from nlp_core.encoders.folder import ENCODER_FILES, find_encoder, read_size
-from nlp_core.errors import ConfigError, UsageError
+from nlp_core.errors import UsageError
 from nlp_core.files import MANIFEST
-from nlp_core.kinds import KINDS, LABEL, list_user_kinds
-from nlp_core.models.plan import plan_model
+from nlp_core.kinds import LABEL
 from nlp_core.prediction.trained_folder import CALIBRATION, MODEL, is_trained
 from nlp_core.report.run_page import HTML, write_run_page
 from nlp_core.training.user_run import UserRun
@@ -82,30 +80,6 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     options.train, options.init = path, init
     options.vectors = options.vectors or vectors
     return content
-
-
-def read_own_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
-    """Return the content of a model file, with a guessed `data` section, logged, if it has none."""
-    model, where = read_mapping(options.file), str(options.file)
-    if model.get("data") is not None:
-        return model
-    plan = plan_model(parse_model(model, where), where=where)
-    if not plan.kinds:
-        raise ConfigError(f"{where}: heads: found no kind of task that all of them serve.")
-    kinds = [name for name in plan.kinds if KINDS.get(name).user_file.formats]
-    if not kinds:
-        raise ConfigError(
-            f"{where}: heads: found heads for {', '.join(plan.kinds)}, expected some for "
-            f"{', '.join(list_user_kinds())}; a task of another kind is described in sources/ "
-            "and trained as a cell of grid/."
-        )
-    guess = guess_data(options.train, KINDS.get(kinds[0]))
-    model["data"] = guess.section
-    for key, value in guess.section.items():
-        reason = guess.explain(key)
-        shown = json.dumps(value, ensure_ascii=False)
-        log.info("data.%s = %s%s", key, shown, f"  ({reason})" if reason else "")
-    return model
 
 
 def _fit_encoder(content: dict[str, Any], *, is_few: bool) -> None:  # Any: JSON

@@ -143,21 +143,44 @@ def set_value(model: dict[str, Any], assignment: str) -> None:
             f"--set {assignment}: expected a path of keys, = and a value, such as "
             "training.optimizer.lr=0.01 or layers.lstm.hidden_dim=64."
         )
-    place: Any = model
-    for idx, name in enumerate(keys):
-        where = f"--set {assignment}: {'.'.join(keys[:idx]) or 'the model file'}"
-        key = _find(place, name, where)
-        before = place.get(key) if isinstance(place, dict) else place[key]
-        if idx + 1 < len(keys):
-            if before is None:
-                before = place[key] = {}
-            place = before
+    before = read_value(model, path.strip(), f"--set {assignment}")
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
         value = text
     is_text = isinstance(before, str) and not isinstance(value, str | None)
-    place[key] = text if is_text else value
+    put_value(model, path.strip(), text if is_text else value, f"--set {assignment}")
+
+
+def read_value(model: Mapping[str, Any], path: str, where: str) -> Any:  # Any: JSON holds anything
+    """Return the value at a path of a model file, or None.
+
+    Raises:
+        ConfigError: the path leads through a value without keys, or an item that a list has not.
+    """
+    keys = path.split(".")
+    place: Any = model
+    for idx, name in enumerate(keys):
+        if place is None:
+            return None
+        key = _find(place, name, f"{where}: {'.'.join(keys[:idx]) or 'the model file'}")
+        place = place.get(key) if isinstance(place, dict) else place[key]
+    return place
+
+
+def put_value(model: dict[str, Any], path: str, value: object, where: str) -> None:
+    """Set the value at a path of a model file in place; raises as `read_value`."""
+    *keys, last = path.split(".")
+    place: Any = model
+    for idx, name in enumerate([*keys, last]):
+        key = _find(place, name, f"{where}: {'.'.join(keys[:idx]) or 'the model file'}")
+        if idx == len(keys):
+            place[key] = value
+            return
+        before = place.get(key) if isinstance(place, dict) else place[key]
+        if before is None:
+            before = place[key] = {}
+        place = before
 
 
 def format_model(model: Mapping[str, Any]) -> str:

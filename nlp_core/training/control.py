@@ -32,11 +32,14 @@ class RunControl:
             runs to its end.
         profile: folder for the timing of some steps; None: they are not timed.
         board: folder for TensorBoard, with a folder for each seed; None: no curves.
+        watch: gets the number of each validation, from 1, and its score, of which more is better;
+            what it raises ends the run.
     """
 
     deadline: float | None = None
     profile: Path | None = None
     board: Path | None = None
+    watch: Callable[[int, float], None] = lambda number, score: None
 
     @property
     def is_late(self) -> bool:

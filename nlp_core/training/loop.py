@@ -341,6 +341,7 @@ class Trainer:
                 self.progress.stale = 0
         if selection == HONEST:
             self.progress.scores.append(signed)
+            self.control.watch(len(self.progress.scores), signed)
 
     def _is_over(self) -> bool:
         if self.progress.step == self.max_steps or self.progress.epoch > self.recipe.epochs:

@@ -1,0 +1,211 @@
+"""`reglue search`: search the values of a model and its recipe on the development data.
+
+Try values of a space, trial by trial, and train the best ones again as a model. The reported split
+is measured once, for the winner. The same command resumes a killed search.
+
+Examples:
+    reglue search reviews.json --train reviews.tsv --space space.yaml --trials 20
+    reglue search wikiqa cnn --space zoo/wikiqa/cnn_space.yaml --trials 20 --jobs 2
+"""
+
+import argparse
+import multiprocessing
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nlp_core.cli.output import print_json, show_log, show_metrics
+from nlp_core.cli.training_files import add_inputs, add_output, read_inputs, read_own_model
+from nlp_core.config.base import check_known, read_config, read_mapping
+from nlp_core.config.model import format_model, parse_model
+from nlp_core.config.params import read_params
+from nlp_core.config.space import Outcome, SpaceConfig
+from nlp_core.config.user_data import TrainingConfig
+from nlp_core.data.archive import open_data
+from nlp_core.errors import UsageError
+from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
+from nlp_core.report.search import draw_search
+from nlp_core.training.run import Run
+from nlp_core.training.searched import WINNER, Document, Searched, read_metrics, search_cell
+from nlp_core.training.study import Search, Watch
+from nlp_core.training.trial import find_aim, train_trial, train_winner
+from nlp_core.training.user_model import check_model, read_user_run
+
+DEFAULT_FOLDER = Path("artifacts/search")
+STARTED, RESULT, BEST = "started.json", "search.json", "best"
+GROUP = "train on your own file"
+PLACE = 2
+HAS_JSON = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "model",
+        nargs="+",
+        metavar="MODEL",
+        help="a model file, or a table of grid/ and its cell",
+    )
+    add("--space", type=Path, required=True, metavar="FILE.yaml", help="the values to search")
+    add("--trials", type=int, default=20, metavar="N", help="trials, with those of earlier runs")
+    add("--jobs", type=int, default=1, metavar="N", help="trials to train at the same time")
+    add("--search-seed", type=int, default=1, metavar="N", help="seed of the values drawn")
+    add("--train", type=open_data, help="training data of a model file")
+    add_output(parser, DEFAULT_FOLDER, "overwrite another search")
+    add_inputs(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    show_log()
+    for name in ("trials", "jobs"):
+        if getattr(options, name) < 1:
+            raise UsageError(f"--{name}: found {getattr(options, name)}, expected 1 or more.")
+    searched, search = _read_search(options)
+    key = {
+        "space": {path: item.model_dump(mode="json") for path, item in search.space.values.items()},
+        "searched": searched.digest,
+        "seed": search.seed,
+    }
+    _prepare(search.output, digest_json(key), force=options.force)
+    with search.hold():
+        if options.jobs == 1:
+            search.work(options.trials)
+        else:
+            context = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(options.jobs, context) as pool:
+                for job in [pool.submit(_work, options) for _ in range(options.jobs)]:
+                    job.result()
+        note = _finish(searched, search, options.space)
+    if options.json:
+        print_json(note)
+        return
+    show_metrics(note["metrics"])
+    print(
+        f"\n{search.output}: trial {note['winner']['number']} of {len(note['trials'])} is best: "
+        f"{note['split']} {note['metric']} {note['winner']['score']:.2f}."
+    )
+    if note["default"] is not None:
+        print(f"The model's own values, trial 0: {note['default']:.2f}.")
+
+
+def _work(options: argparse.Namespace) -> None:
+    show_log()
+    _read_search(options)[1].work(options.trials)
+
+
+def _read_search(options: argparse.Namespace) -> tuple[Searched, Search]:
+    """Read and check all that a search needs, before it writes anything."""
+    space = read_config(options.space, SpaceConfig)
+    output = options.output or DEFAULT_FOLDER / Path(options.model[-1]).stem
+    searched = _read_searched(options)
+    searched.check_space(space, str(options.space))
+    aim = find_aim(searched.build(searched.document))
+
+    def train(values: dict[str, Any], folder: Path, watch: Watch) -> float:
+        run = searched.build(searched.change(values))
+        return train_trial(run, searched.seed, folder / "checkpoint.safetensors", watch)
+
+    seed, defaults = options.search_seed, searched.find_defaults(space)
+    return searched, Search(train, space, aim, seed, output, defaults)
+
+
+def _read_searched(options: argparse.Namespace) -> Searched:
+    if len(options.model) == 2:
+        return _read_cell(options)
+    if len(options.model) > 2 or options.train is None:
+        raise UsageError(
+            "reglue search: expected a model file and --train FILE, or a table and a cell."
+        )
+    path = Path(options.model[0])
+    inputs = read_inputs(options, str(path), lambda _: read_own_model(path, options.train))
+
+    where = inputs.where
+    files = {name: path for name, path in inputs.files.items() if name != "test"}
+    base = read_user_run(where, inputs.model, files, Path(where).with_suffix(""), **inputs.rest)
+
+    def build(document: Document) -> Run:
+        config = parse_model(document, where)
+        plan = check_model(config, where, inputs.init, inputs.start)
+        recipe = config.training or TrainingConfig()
+        steps = recipe.max_steps
+        return replace(base, plan=plan, recipe=recipe, model=document, max_steps=steps)
+
+    return Searched(
+        *(where, base.model, base.key, base.seed),
+        build=build,
+        build_measured=lambda document, output: read_user_run(
+            where, document, inputs.files, output, **inputs.rest
+        ),
+        list_files=lambda document: {f"{WINNER}.json": format_model(document)},
+    )
+
+
+def _read_cell(options: argparse.Namespace) -> Searched:
+    given = [name for name in ("train", "dev", "test", "init", "vectors") if getattr(options, name)]
+    if given or options.set:
+        raise UsageError(
+            f"--{(given or ['set'])[0]}: is for a model file; a cell has its own data and values."
+        )
+    table, name = options.model
+    params = read_params(Path("params.yaml"))
+    known = [key for key, item in params.experiments.items() if item.table == table]
+    check_known("reglue search", "table", table, params.tables, UsageError)
+    check_known(f"reglue search {table}", "cell", name, known, UsageError)
+    return search_cell(name, params, options.seed)
+
+
+def _prepare(output: Path, key: str, *, force: bool) -> None:
+    """Make the folder of a search, unless it holds this one already."""
+    started = output / STARTED
+    if started.exists() and read_mapping(started)["key"] == key:
+        return
+    check_replaceable(output, marker=STARTED, name="other search", option="-o", force=force)
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    write_json(started, {"key": key})
+
+
+def _finish(searched: Searched, search: Search, space: Path) -> dict[str, Any]:
+    """Train the winner, unless it is trained, and write what the search found."""
+    study, output = search.open(), search.output
+    outcomes = search.list_outcomes(study)
+    winner = search.find_winner(outcomes)
+    digest = digest_file(space)
+    source = (
+        f"tuned by reglue search on {search.aim.split} {search.aim.metric}: trial "
+        f"{winner.number} of {len(outcomes)}, seed {search.seed}, space sha256 {digest[:16]}"
+    )
+    document = searched.change(winner.values, source)
+    done, best = output / RESULT, output / BEST
+    is_kept = done.exists() and read_mapping(done)["winner"]["number"] == winner.number
+    if not (is_kept and best.exists()):
+        done.unlink(missing_ok=True)
+        final = searched.build_measured(document, best)
+        checkpoint = output / f"{BEST}-{winner.number}.safetensors"
+        train_winner(final, searched.seed, best, checkpoint)
+    for name, text in searched.list_files(document).items():
+        write_text(output / name, text)
+    importance = search.measure_importance(study)
+    (output / "search.svg").write_bytes(draw_search(outcomes, importance, search.aim))
+    note = {
+        "space": read_mapping(space),
+        "space_sha256": digest,
+        "seed": search.seed,
+        "training_seed": searched.seed,
+        "metric": search.aim.metric,
+        "split": search.aim.split,
+        "trials": [item._asdict() for item in outcomes],
+        "winner": winner._asdict(),
+        "default": _find_default(search, outcomes),
+        "importance": importance,
+        "metrics": read_metrics(best),
+    }
+    write_json(done, note, exact=True)
+    return note
+
+
+def _find_default(search: Search, outcomes: list[Outcome]) -> float | None:
+    """Return the score of the model's own values, if they were a trial."""
+    return next((item.score for item in outcomes if item.values == search.defaults), None)

@@ -1,0 +1,174 @@
+"""The trials of a search: repeated, resumed after a kill, pruned, failed, and drawn."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core.config.space import Aim, Outcome, SpaceConfig
+from nlp_core.errors import ConfigError, TrainingError
+from nlp_core.report.search import draw_search
+from nlp_core.training.loop import Trainer
+from nlp_core.training.run import Run
+from nlp_core.training.searched import search_cell
+from nlp_core.training.study import Search
+from nlp_core.training.task_run import TaskRun
+from nlp_core.training.trial import find_aim, train_trial
+from tests.test_training import KilledError, make_cell, make_params, project
+
+__all__ = ["project"]
+LR, WIDTH = "training.optimizer.lr", "layers.lstm.hidden_dim"
+SPACE: dict[str, Any] = {
+    LR: {"low": 0.001, "high": 0.1, "scale": "log"},
+    WIDTH: {"choices": [2, 4, 6]},
+}
+
+
+TRAIN: dict[int, Callable[..., float]] = {0: train_trial}
+"""What trains a trial; tests replace it."""
+
+
+def make_search(root: Path, output: str, seed: int = 1, **recipe: object) -> Search:
+    cell = make_cell(root, "classification", **{"epochs": 2, **recipe})
+    space = SpaceConfig.model_validate({"values": SPACE})
+    searched = search_cell("tiny", make_params("classification", cell.recipe), 1)
+
+    def train(values: dict[str, Any], folder: Path, watch: Callable[[int, float], None]) -> float:
+        run = searched.build(searched.change(values))
+        return TRAIN[0](run, 1, folder / "checkpoint.safetensors", watch)
+
+    defaults = searched.find_defaults(space)
+    return Search(train, space, find_aim(cell), seed, root / output, defaults)
+
+
+def list_outcomes(search: Search) -> list[Outcome]:
+    return search.list_outcomes(search.open())
+
+
+def score_by_values(run: Run, seed: int, checkpoint: Path, watch: Callable[..., None]) -> float:
+    """Stand for a training whose score is the larger, the nearer the learning rate is to 0.01."""
+    score = 100 - 1000 * abs(run.recipe.optimizer.lr - 0.01)
+    watch(1, score)
+    return score
+
+
+@pytest.mark.slow
+def test_a_search_repeats_and_its_seed_matters(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TRAIN, 0, score_by_values)
+    found = []
+    for output, seed in (("a", 1), ("b", 1), ("c", 2)):
+        search = make_search(project, output, seed)
+        search.work(8)
+        found.append(list_outcomes(search))
+        assert len(found[-1]) == 8
+    assert found[0] == found[1] != found[2]
+    default = found[0][0]
+    assert default.values == {LR: 0.01, WIDTH: 6}
+    assert search.find_winner(found[0]) == default
+    assert {item.state for item in found[0]} == {"finished", "pruned"}
+
+
+@pytest.mark.slow
+def test_a_killed_search_loses_no_trial_and_ends_as_an_undisturbed_one(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = make_search(project, "whole")
+    whole.work(3)
+
+    def kill(run: Run, seed: int, checkpoint: Path, watch: Callable[[int, float], None]) -> float:
+        def watch_and_kill(number: int, score: float) -> None:
+            watch(number, score)
+            if number == 2 and "1" in checkpoint.parts:
+                raise KilledError
+
+        return train_trial(run, seed, checkpoint, watch_and_kill)
+
+    killed = make_search(project, "killed")
+    with monkeypatch.context() as patch:
+        patch.setitem(TRAIN, 0, kill)
+        with pytest.raises(KilledError):
+            killed.work(3)
+    first = list_outcomes(killed)
+    assert [item.number for item in first] == [0]
+    killed.work(3)
+    assert list_outcomes(killed) == list_outcomes(whole)
+    assert list_outcomes(killed)[:1] == first
+    killed.work(3)
+    assert len(list_outcomes(killed)) == 3
+
+
+def test_a_trial_never_measures_the_reported_split(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = make_cell(project, "classification", held_out=True, epochs=1)
+    seen: list[str] = []
+    measure = Trainer._measure
+
+    def record(trainer: Trainer, item: TaskRun, split: str, epoch: float) -> float:
+        seen.append(split)
+        return measure(trainer, item, split, epoch)
+
+    monkeypatch.setattr(Trainer, "_measure", record)
+    train_trial(cell, 1, project / "x.safetensors", lambda number, score: None)
+    assert seen == ["held_out"]
+
+
+def test_a_trial_that_fails_is_counted_and_the_others_go_on(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_above(run: Run, *others: Any) -> float:
+        if run.recipe.optimizer.lr > 0.01:
+            raise TrainingError("found a loss of nan")
+        return score_by_values(run, *others)
+
+    monkeypatch.setitem(TRAIN, 0, fail_above)
+    search = make_search(project, "x")
+    search.work(6)
+    outcomes = list_outcomes(search)
+    assert len(outcomes) == 6
+    assert {item.state for item in outcomes} >= {"finished", "failed"}
+    assert all(item.score is None for item in outcomes if item.state == "failed")
+    with pytest.raises(TrainingError, match="no trial that finished"):
+        search.find_winner([item for item in outcomes if item.state == "failed"])
+
+
+@pytest.mark.parametrize(
+    ("path", "dimension", "message"),
+    [
+        ("layers.lstm.hiden_dim", {"low": 2, "high": 4}, "Did you mean 'hidden_dim'"),
+        ("layers.gru.hidden_dim", {"low": 2, "high": 4}, "has none named 'gru'"),
+        ("training.batch_size", {"low": 0, "high": 4}, "at 0: .*batch_size"),
+        ("training.optimizer.name", {"choices": ["adam", "adm"]}, "Did you mean 'adam'"),
+        ("data.label", {"choices": ["a", "b"]}, "expected one of layers, heads or training"),
+    ],
+)
+def test_a_space_that_does_not_fit_the_model_is_an_error(
+    project: Path, path: str, dimension: dict[str, Any], message: str
+) -> None:
+    cell = make_cell(project, "classification")
+    searched = search_cell("tiny", make_params("classification", cell.recipe), 1)
+    space = SpaceConfig.model_validate({"values": {path: dimension}})
+    with pytest.raises(ConfigError, match=rf"s.yaml: values.{path}: .*{message}"):
+        searched.check_space(space, "s.yaml")
+
+
+def test_own_values_outside_the_space_are_no_trial(project: Path) -> None:
+    search = make_search(project, "x", optimizer={"name": "adam", "lr": 0.5})
+    assert search.defaults is None
+
+
+def test_the_figure_has_the_history_and_the_importance() -> None:
+    outcomes = [
+        Outcome(0, "finished", {LR: 0.1}, 70.0),
+        Outcome(1, "pruned", {LR: 0.2}, 60.0),
+        Outcome(2, "failed", {LR: 0.3}, None),
+        Outcome(3, "finished", {LR: 0.4}, 75.0),
+    ]
+    drawn = draw_search(outcomes, {LR: 0.8, WIDTH: 0.2}, Aim("auc", "dev", 1.0))
+    assert drawn == draw_search(outcomes, {LR: 0.8, WIDTH: 0.2}, Aim("auc", "dev", 1.0))
+    text = drawn.decode()
+    assert all(name in text for name in (LR, WIDTH, "auc on dev", "pruned", "best so far"))
+    assert WIDTH not in draw_search(outcomes, {}, Aim("auc", "dev", 1.0)).decode()
