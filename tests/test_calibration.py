@@ -110,7 +110,9 @@ def test_rows_below_the_threshold_get_no_label(
         assert all((row[2] == "") == (float(row[3]) < wanted) for row in rows if row[3] != "1.0")
     assert "a number from 0 to 1" in fail(capsys, *data, "2")
     (place / "out/calibration.json").unlink()
-    assert "has no threshold" in fail(capsys, *data, "auto")
+    assert "calibration.json: no such file; train the model" in fail(capsys, *data, "auto")
+    main(["train", "a.tsv", *QUICK, "--set", "training.calibration=null", "-o", "plain"])
+    assert "has no threshold" in fail(capsys, *[data[0], "plain", *data[2:]], "auto")
 
 
 def test_a_model_of_tags_cannot_abstain(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,6 @@ from nlp_core.config.model import format_model, parse_model
 from nlp_core.config.params import read_params
 from nlp_core.config.space import Outcome, SpaceConfig
 from nlp_core.config.user_data import TrainingConfig
-from nlp_core.data.archive import open_data
 from nlp_core.errors import UsageError
 from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
 from nlp_core.report.search import draw_search
@@ -52,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--trials", type=int, default=20, metavar="N", help="trials, with those of earlier runs")
     add("--jobs", type=int, default=1, metavar="N", help="trials to train at the same time")
     add("--search-seed", type=int, default=1, metavar="N", help="seed of the values drawn")
-    add("--train", type=open_data, help="training data of a model file")
     add_output(parser, DEFAULT_FOLDER, "overwrite another search")
     add_inputs(parser)
 

@@ -45,7 +45,6 @@ HAS_JSON = True
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=open_data, metavar="FILE", help="training data; with --train, a model file")
-    add("--train", type=open_data, metavar="DATA", help="training data for the model file")
     add_default(parser)
     add_output(parser, DEFAULT_FOLDER, "overwrite a trained model")
     add_inputs(parser)

@@ -43,8 +43,9 @@ def add_output(parser: argparse.ArgumentParser, folder: Path, force: str) -> Non
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add what a training reads besides the model file and the training data."""
+    """Add what a training reads besides the model file."""
     add = parser.add_argument
+    add("--train", type=open_data, metavar="DATA", help="training data for the model file")
     add(
         "--dev",
         type=open_data,

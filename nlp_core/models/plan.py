@@ -141,7 +141,10 @@ class ModelPlan:
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of task that all heads serve: those on pairs if it reads two texts."""
+        """The kinds of task that all heads serve: those on pairs if it reads two texts.
+
+        Kinds with a history come last: a model that does not read it serves the others first.
+        """
         heads = [head.head for head in self.heads.values()]
         names = frozenset.intersection(*(head.kinds for head in heads))
         targets = {head.target for head in heads}
@@ -153,6 +156,7 @@ class ModelPlan:
             return [kind.name for kind in kinds if kind.texts]
         if any(column.startswith(HISTORY) for column in columns):
             kinds = [kind for kind in kinds if kind.has_history]
+        kinds = sorted(kinds, key=lambda kind: kind.has_history)
         num_texts = 2 if any(column.startswith("tokens_b") for column in columns) else 1
         return [kind.name for kind in kinds if kind.num_texts == num_texts]
 
