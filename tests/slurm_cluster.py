@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -98,19 +99,18 @@ class Cluster:
 
 
 @contextmanager
-def run_cluster(folder: Path) -> Iterator[Cluster]:
-    """Start munge, a controller and two nodes; end them and their namespaces afterwards."""
-    cluster = Cluster(folder)
-    (folder / "state").mkdir()
-    (folder / "slurm.conf").write_text(
-        CONFIG.format(
-            folder=folder,
-            host=socket.gethostname(),
-            controller=CONTROLLER,
-            **NODES,
-        )
-    )
+def run_cluster() -> Iterator[Cluster]:
+    """Start munge, a controller and two nodes; end them and their namespaces afterwards.
+
+    Their folder has a short name, because slurmd's sockets in it have at most 108 characters.
+    """
     with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="slurm-", dir="/tmp")))
+        cluster = Cluster(folder)
+        (folder / "state").mkdir()
+        host = socket.gethostname()
+        config = CONFIG.format(folder=folder, host=host, controller=CONTROLLER, **NODES)
+        (folder / "slurm.conf").write_text(config)
         _add_network(stack)
         stack.enter_context(_run(_build_munge(folder)))
         _await(lambda: (folder / "munge.socket").exists(), "munge")

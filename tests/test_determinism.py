@@ -68,8 +68,7 @@ def test_both_engines_write_the_same_files_in_two_clones(
 def test_slurm_writes_the_same_files_although_a_node_dies(by_dvc: Project, tmp_path: Path) -> None:
     project = make_sample_project(tmp_path / "project")
     log = tmp_path / "snakemake.log"
-    (tmp_path / "cluster").mkdir()
-    with run_cluster(tmp_path / "cluster") as cluster, log.open("w") as output:
+    with run_cluster() as cluster, log.open("w") as output:
         run = subprocess.Popen(
             cluster.wrap(*SLURM, f"reports/{TABLE}.md"),
             cwd=project.root,

@@ -121,7 +121,7 @@ def stop_under_load(port: int, stop: Callable[[], int], clients: int) -> Outcome
         while not is_over.is_set():
             try:
                 reply = ask(port, RIGHT)
-            except (ConnectionRefusedError, ConnectionResetError):
+            except ConnectionError:
                 counts["closed"] += 1
                 return
             except (http.client.HTTPException, json.JSONDecodeError, OSError) as error:
