@@ -55,8 +55,8 @@ class WarmupInverseSqrtSchedule(ClosedModel):
 
     name: Literal["warmup_inverse_sqrt"]
     warmup: Part
-    """Share of all steps in which the learning rate rises from 0; the fall begins as fast as the
-    number of these steps says."""
+    """Share of all steps in which the learning rate rises from 0. At a later step it is the peak
+    times sqrt(warm-up steps / step)."""
 
 
 class ExponentialSchedule(ClosedModel):
