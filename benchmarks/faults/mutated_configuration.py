@@ -10,7 +10,6 @@ import json
 import random
 import sys
 import tempfile
-import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import chdir
@@ -21,7 +20,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from benchmarks.faults.mutated_files import Outcome, mutate
+from benchmarks.faults.mutated_files import Outcome, attempt, mutate
 from benchmarks.faults.small_project import write_small_project
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import read_params
@@ -64,15 +63,8 @@ def run_case(case: Case, mutations: int, seed: int) -> Outcome:
         case.path.write_bytes(
             _change(whole, case.path, draw) if number % 2 else mutate(whole, draw)
         )
-        try:
-            case.read()
-            counts["read"] += 1
-        except NlpCoreError as error:
-            is_paragraph = "\n" not in str(error).strip()
-            counts["error" if is_paragraph else "error of several lines"] += 1
-        except Exception:  # whatever it is, a user would see a traceback
-            counts["traceback"] += 1
-            fault = fault or traceback.format_exc()
+        found = attempt(case.read, NlpCoreError, counts)
+        fault = fault or found
     case.path.write_bytes(whole)
     return Outcome(counts, fault)
 

@@ -18,6 +18,7 @@ import traceback
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -30,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from nlp_core.data.archive import open_data
 from nlp_core.data.guess import guess_data
 from nlp_core.data.user_task import Cut, read_user_task
-from nlp_core.errors import DataError
+from nlp_core.errors import DataError, NlpCoreError
 from nlp_core.kinds import KINDS
 
 MOST_CHANGES = 4
@@ -60,7 +61,7 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How often each outcome was seen in a case, and the first traceback."""
+    """How often each outcome was seen in a case, and the first fault."""
 
     counts: Counter[str]
     fault: str | None
@@ -160,17 +161,26 @@ def run_case(case: Case, mutations: int, seed: int, folder: Path) -> Outcome:
     _read(path, case, case.content)
     for _ in range(mutations):
         content = mutate(case.content, draw)
-        try:
-            _read(path, case, content)
-            counts["read"] += 1
-        except DataError as error:
-            is_paragraph = "\n" not in str(error).strip()
-            counts["error" if is_paragraph else "error of several lines"] += 1
-            fault = fault if is_paragraph else fault or str(error)
-        except Exception:  # whatever it is, a user would see a traceback
-            counts["traceback"] += 1
-            fault = fault or traceback.format_exc()
+        found = attempt(partial(_read, path, case, content), DataError, counts)
+        fault = fault or found
     return Outcome(counts, fault)
+
+
+def attempt(
+    read: Callable[[], object], expected: type[NlpCoreError], counts: Counter[str]
+) -> str | None:
+    """Read once, count what happens, and return the fault if it is one."""
+    try:
+        read()
+    except expected as error:
+        is_paragraph = "\n" not in str(error).strip()
+        counts["error" if is_paragraph else "error of several lines"] += 1
+        return None if is_paragraph else str(error)
+    except Exception:  # whatever it is, a user would see a traceback
+        counts["traceback"] += 1
+        return traceback.format_exc()
+    counts["read"] += 1
+    return None
 
 
 def mutate(content: bytes, draw: random.Random) -> bytes:

@@ -1,5 +1,7 @@
 """From the section `adversarial` of a recipe or an encoder to what a step trains on."""
 
+from collections.abc import Collection, Mapping
+
 from nlp_core.config.adversarial import (
     AdversarialConfig,
     FgmConfig,
@@ -19,22 +21,45 @@ from nlp_core.objectives.objective import (
 from nlp_core.objectives.smoothness import Average, Smart, Vat
 
 
-def build_objective(
+def build_objectives(
     config: AdversarialConfig | AugmentationConfig | None,
-    model: GraphModel,
+    models: Mapping[str, GraphModel],
+    main: Collection[str],
     *,
     seed: int,
     num_steps: int,
     rank: int = 0,
-    copies: dict[int, object] | None = None,
-) -> Objective:
-    """Build what a step trains on: without a config, the loss as it is.
+) -> dict[str, Objective]:
+    """Build what a step of each task trains on; without a config, the loss as it is.
 
     Args:
+        models: the model of each task.
+        main: tasks that the config changes; the others train on the loss as it is.
         num_steps: updates of the weights in the whole run.
         rank: number of this process in the run.
-        copies: see Average; the same for all tasks of a run.
+
+    Raises:
+        ConfigError: a method cannot train the model of a main task.
     """
+    for name in main:
+        _check_model(config, models[name])
+    copies: dict[int, object] = {}
+    return {
+        name: _build_objective(
+            config if name in main else None, model, seed, num_steps, rank, copies
+        )
+        for name, model in models.items()
+    }
+
+
+def _build_objective(
+    config: AdversarialConfig | AugmentationConfig | None,
+    model: GraphModel,
+    seed: int,
+    num_steps: int,
+    rank: int,
+    copies: dict[int, object],
+) -> Objective:
     if config is None or isinstance(config, EdaConfig):
         return Objective(model)
     noise = Noise(seed, rank)
@@ -54,7 +79,7 @@ def build_objective(
             return Mixup(model, noise, config)
 
 
-def check_model(config: AdversarialConfig | AugmentationConfig | None, model: GraphModel) -> None:
+def _check_model(config: AdversarialConfig | AugmentationConfig | None, model: GraphModel) -> None:
     """Check that an adversarial method or an augmentation can train a model.
 
     Raises:

@@ -17,7 +17,7 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.errors import TimeLimitError, TrainingError
 from nlp_core.metrics import is_better, is_lower_better
 from nlp_core.models.graph import GraphModel
-from nlp_core.objectives.build import build_objective, check_model
+from nlp_core.objectives.build import build_objectives
 from nlp_core.prediction.split_prediction import predict_with_best_threshold, score_predictions
 from nlp_core.training.average import build_average, measure_statistics
 from nlp_core.training.checkpoint import Best, Progress, is_usable, load_checkpoint, save_checkpoint
@@ -113,21 +113,14 @@ class Trainer:
             recipe.swa,
         )
         self.average = build_average(recipe, model, self.optimizer, self.learning_rate.swa_start)
-        method = recipe.adversarial or recipe.augmentation
-        for name in self.main_tasks:
-            check_model(method, self.tasks[name].trained_model)
-        copies: dict[int, object] = {}
-        self.objectives = {
-            name: build_objective(
-                method if name in self.main_tasks else None,
-                item.trained_model,
-                seed=seed,
-                num_steps=self.learning_rate.num_steps,
-                rank=self.processes.rank,
-                copies=copies,
-            )
-            for name, item in self.tasks.items()
-        }
+        self.objectives = build_objectives(
+            recipe.adversarial or recipe.augmentation,
+            {name: item.trained_model for name, item in self.tasks.items()},
+            self.main_tasks,
+            seed=seed,
+            num_steps=self.learning_rate.num_steps,
+            rank=self.processes.rank,
+        )
         self.precision = PRECISIONS.get(recipe.precision or "")
         self.scaler: torch.amp.GradScaler | None = None
         if self.precision == torch.float16:  # whose small gradients would become 0

@@ -52,32 +52,7 @@ def train_run(
         check_few_shot(run.plan)
     seed_everything(seed)
     model, featurizers, tasks = prepare_tasks(run, seed)
-    title = f"{run.name} seed {seed}"
-    if run.few_shot:
-        with show_progress(title, None, shown=processes.is_first) as bar:
-            progress = train_few_shot(
-                model,
-                *tasks,
-                recipe=run.recipe,
-                seed=seed,
-                max_steps=run.max_steps,
-                on_step=bar.reach,
-            )
-        state = {name: value.clone() for name, value in model.state_dict().items()}
-        trained = Trained({HONEST: state}, progress)
-    else:
-        trainer = Trainer(
-            model,
-            tasks,
-            recipe=run.recipe,
-            seed=seed,
-            checkpoint=checkpoint,
-            max_steps=run.max_steps,
-            processes=processes,
-            control=control if processes.is_first else replace(control or RunControl(), board=None),
-        )
-        with show_progress(title, trainer.num_steps, shown=processes.is_first) as bar:
-            trained = trainer.run(bar.reach)
+    trained = _train(run, seed, model, tasks, checkpoint, processes, control or RunControl())
     if not processes.is_first:
         return
     with replacing_folder(target) as folder:
@@ -90,6 +65,42 @@ def train_run(
         predictions = {item.task.name: _predict_splits(item, model, trained) for item in tasks}
         run.write_results(folder, FinishedSeed(model, trained.progress, predictions, calibration))
     checkpoint.unlink(missing_ok=True)
+
+
+def _train(
+    run: Run,
+    seed: int,
+    model: GraphModel,
+    tasks: list[TaskRun],
+    checkpoint: Path,
+    processes: Processes,
+    control: RunControl,
+) -> Trained:
+    title = f"{run.name} seed {seed}"
+    if run.few_shot:
+        with show_progress(title, None, shown=processes.is_first) as bar:
+            progress = train_few_shot(
+                model,
+                *tasks,
+                recipe=run.recipe,
+                seed=seed,
+                max_steps=run.max_steps,
+                on_step=bar.reach,
+            )
+        state = {name: value.clone() for name, value in model.state_dict().items()}
+        return Trained({HONEST: state}, progress)
+    trainer = Trainer(
+        model,
+        tasks,
+        recipe=run.recipe,
+        seed=seed,
+        checkpoint=checkpoint,
+        max_steps=run.max_steps,
+        processes=processes,
+        control=control if processes.is_first else replace(control, board=None),
+    )
+    with show_progress(title, trainer.num_steps, shown=processes.is_first) as bar:
+        return trainer.run(bar.reach)
 
 
 class _Calibrated(NamedTuple):
