@@ -124,3 +124,19 @@ def test_process_writes_no_traceback_and_nothing_to_standard_output(tmp_path: Pa
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: params.yaml: unknown key 'lr2'. See docs/params.md.\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        ("nlp_core.training.cell_run", ["scipy", "sklearn", "seqeval", "pandas", "nltk"]),
+        ("nlp_core.report.table", ["torch", "scipy.stats", "sklearn", "seqeval", "pandas"]),
+    ],
+)
+def test_a_stage_starts_without_libraries_that_few_runs_need(
+    module: str, unneeded: list[str]
+) -> None:
+    code = f"import sys, {module}; print(sorted(set({unneeded!r}) & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -59,3 +61,16 @@ def test_every_text_has_a_token(name: str, text: str) -> None:
 def test_unknown_tokenizer_is_named_with_its_neighbour() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'spaces'"):
         TOKENIZERS.get("space")
+
+
+def test_the_tokenizer_of_words_loads_a_part_of_nltk_and_leaves_it_whole() -> None:
+    code = """
+import sys
+from nlp_core.data.tokenization import TOKENIZERS
+found = TOKENIZERS.get("words")("I can't, e.g. at 5.")
+assert not {"nltk", "scipy", "sklearn"} & set(sys.modules)
+from nltk import word_tokenize
+assert found == word_tokenize("I can't, e.g. at 5.", preserve_line=True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

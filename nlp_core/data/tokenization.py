@@ -1,9 +1,15 @@
 """Turn a text into tokens. Case is kept; every text has at least one token."""
 
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.registry import Registry
@@ -88,12 +94,11 @@ def describe_tokenizer(name: str) -> list[Substitution] | None:
             f"the tokenizer '{name}' needs a plug-in or a library, which a bundle cannot contain; "
             "expected words, plain_words, unicode_words or spaces."
         )
-    from nltk.tokenize.destructive import NLTKWordTokenizer as Treebank  # see _load_treebank
-
-    before = [*Treebank.STARTING_QUOTES, *Treebank.PUNCTUATION]
-    before += [Treebank.PARENS_BRACKETS, Treebank.DOUBLE_DASHES]
-    contractions = [*Treebank.CONTRACTIONS2, *Treebank.CONTRACTIONS3]
-    after = [*Treebank.ENDING_QUOTES, *((pattern, r" \1 \2 ") for pattern in contractions)]
+    treebank = _import_treebank()
+    before = [*treebank.STARTING_QUOTES, *treebank.PUNCTUATION]
+    before += [treebank.PARENS_BRACKETS, treebank.DOUBLE_DASHES]
+    contractions = [*treebank.CONTRACTIONS2, *treebank.CONTRACTIONS3]
+    after = [*treebank.ENDING_QUOTES, *((pattern, r" \1 \2 ") for pattern in contractions)]
     around: Substitution = (r"\A(.*)\Z", int(re.DOTALL), r" \1 ")
     steps = [
         [(item.pattern, _keep_flags(item.flags), into) for item, into in part]
@@ -175,9 +180,30 @@ def _load_mecab() -> Callable[[str], list[tuple[str, str]]]:
 
 
 @cache
-def _load_treebank() -> Tokenizer:
-    # Imported here: nltk takes 2 s, and half of the tasks do not need it.
-    from nltk.tokenize.destructive import NLTKWordTokenizer
+def _import_treebank() -> Any:  # nltk has no types
+    """Return nltk's class of this tokenizer, without all of nltk, which takes 2 s to load.
 
-    tokenizer = NLTKWordTokenizer()
+    Empty packages stand for nltk's own while the class is imported, and are removed afterwards, so
+    that another import of nltk finds it whole.
+    """
+    if "nltk" in sys.modules:
+        return import_module("nltk.tokenize.destructive").NLTKWordTokenizer
+    spec = find_spec("nltk")
+    assert spec is not None, "nltk is a dependency"
+    for name, folder in (("nltk", "."), ("nltk.tokenize", "tokenize")):
+        package = ModuleType(name)
+        package.__path__ = [
+            str(Path(root, folder)) for root in spec.submodule_search_locations or ()
+        ]
+        sys.modules[name] = package
+    try:
+        return import_module("nltk.tokenize.destructive").NLTKWordTokenizer
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "nltk"]:
+            del sys.modules[name]
+
+
+@cache
+def _load_treebank() -> Tokenizer:
+    tokenizer = _import_treebank()()
     return lambda text: list(tokenizer.tokenize(text))

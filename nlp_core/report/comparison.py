@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from nlp_core.config.published import (
     NumberConfig,
@@ -215,7 +215,7 @@ def expect_run(score: Score) -> Interval | None:
     """
     if score.n == 1:
         return None
-    quantile = float(student.ppf((1 + CONFIDENCE) / 2, score.n - 1))
+    quantile = float(stdtrit(score.n - 1, (1 + CONFIDENCE) / 2))
     reach = quantile * score.sd * math.sqrt(1 + 1 / score.n)
     return Interval(score.mean - reach, score.mean + reach)
 
@@ -229,7 +229,7 @@ def find_interval(score: Score, other: Score) -> Interval | None:
     if min(score.n, other.n) < 2 or max(score.sd, other.sd) < SMALLEST:
         return None
     error = add_variances((item.sd**2 / item.n, item.n - 1) for item in (score, other))
-    reach = float(student.ppf((1 + CONFIDENCE) / 2, error.freedom)) * math.sqrt(error.variance)
+    reach = float(stdtrit(error.freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(error.variance)
     difference = score.mean - other.mean
     return Interval(difference - reach, difference + reach)
 

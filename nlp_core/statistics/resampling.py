@@ -10,8 +10,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtr, stdtrit
 
 from nlp_core.statistics.score import AreaScore, Numbers, SumScore, WeightedScore
 
@@ -72,7 +71,7 @@ class Resamples(NamedTuple):
         low, high = np.nanquantile(self.rounds, tails)
         reach = 0.0
         if self.seed_variance > 0:
-            quantile = float(student.ppf(tails[1], self.num_seeds - 1))
+            quantile = float(stdtrit(self.num_seeds - 1, tails[1]))
             reach = quantile * math.sqrt(self.seed_variance)
         below, above = math.hypot(self.mean - low, reach), math.hypot(high - self.mean, reach)
         return Interval(self.mean - below, self.mean + above)
@@ -106,7 +105,7 @@ def find_p_value(first: Resamples, second: Resamples) -> float:
     error = _measure_error(first, second)
     if difference == 0.0 or error.variance == 0.0:
         return float(difference == 0.0)
-    return float(2 * student.sf(difference / math.sqrt(error.variance), error.freedom))
+    return float(2 * stdtr(error.freedom, -difference / math.sqrt(error.variance)))
 
 
 def measure_spread(first: Resamples, second: Resamples) -> float:

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from seqeval.metrics.sequence_labeling import get_entities
 
 from nlp_core.kinds import KINDS, TAGS, Kind
 from nlp_core.metrics import Predictions
@@ -198,6 +197,8 @@ class TypedSpan(NamedTuple):
 
 @lru_cache(maxsize=1 << 17)  # seeds and cells share the right tags, and most predictions are right
 def find_entities(tags: tuple[str, ...]) -> frozenset[TypedSpan]:
+    from seqeval.metrics.sequence_labeling import get_entities  # loads scikit-learn: a second
+
     return frozenset(TypedSpan(*item) for item in get_entities(list(tags)))
 
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
 from torch import Tensor
 
 from nlp_core.heads.sentence import ClassificationHead
@@ -57,6 +55,8 @@ def fit_calibration(
         log.warning("train calibration: %d examples held out, too few for it", len(target_N))
         return None
     temperature = fit_temperature(probability_NL, target_N)
+    from scipy.special import softmax  # imported here: a third of a second that no cell needs
+
     logits_NL = np.log(probability_NL.clip(min=LEAST_PROB))
     found_NL = softmax(logits_NL / temperature, axis=1)
     right = probability_NL.argmax(1) == target_N
@@ -83,6 +83,9 @@ def fit_temperature(probability_NL: NDArray[np.floating], target_N: NDArray[np.i
     Source: Guo et al. 2017 (calibration of modern neural networks), section 4.2; Platt 1999 for the
         smoothed targets.
     """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import log_softmax
+
     logits_NL = np.log(probability_NL.clip(min=LEAST_PROB)).clip(min=-100.0)
     size, num_labels = logits_NL.shape
     smoothing = 1.0 / (size + 2.0)
