@@ -104,6 +104,11 @@ def test_seeds_that_differ_on_all_examples_give_a_t_interval() -> None:
     assert found == pytest.approx(expected, rel=0.01)
 
 
+def test_no_interval_ends_above_all_points() -> None:
+    seeds = [[1] * 100, [1] * 98 + [0] * 2]
+    assert resample(make_accuracy(*seeds)).interval.high == 100.0
+
+
 def test_the_noise_of_examples_is_not_counted_as_spread_of_seeds() -> None:
     draw = np.random.default_rng(2)
     seeds = [list((draw.random(1000) < 0.8).astype(int)) for _ in range(40)]

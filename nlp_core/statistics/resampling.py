@@ -19,6 +19,7 @@ SWAP_ROUNDS = 9999
 CONFIDENCE = 0.95
 LEVEL = 0.05
 POWER_FACTOR = 2.8015  # the 97.5 % quantile of the normal distribution plus its 80 % quantile
+HIGHEST = 100.0  # points, of every score that can be resampled
 TIE = 1e-9  # points: rounding must not make an equal difference a smaller one
 CHUNK = 500  # rounds at a time: memory stays below 100 MB for 10,000 examples
 
@@ -63,7 +64,7 @@ class Resamples(NamedTuple):
         """Where the mean over all seeds and all examples is, with 95 % confidence.
 
         A percentile interval of the examples and a t interval of the seeds; the squared distances
-        of the limits from the mean are added.
+        of the limits from the mean are added. No limit is above HIGHEST.
 
         Source: Zou and Donner 2008 (construction of confidence limits about effect measures).
         """
@@ -74,7 +75,7 @@ class Resamples(NamedTuple):
             quantile = float(stdtrit(self.num_seeds - 1, tails[1]))
             reach = quantile * math.sqrt(self.seed_variance)
         below, above = math.hypot(self.mean - low, reach), math.hypot(high - self.mean, reach)
-        return Interval(self.mean - below, self.mean + above)
+        return Interval(self.mean - below, min(self.mean + above, HIGHEST))
 
 
 def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
