@@ -2,16 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.config.params import Params
 from nlp_core.errors import DataError
-from nlp_core.report.cell import read_trained
+from nlp_core.metrics import Predictions, measure
+from nlp_core.report.cell import CellTask, TrainedCell, read_trained
 from nlp_core.report.evaluation import evaluate_cell
-from nlp_core.report.examples import find_examples, measure_examples, write_examples
+from nlp_core.report.examples import find_examples, measure_examples, read_runs, write_examples
 from nlp_core.report.results import CellResult, read_results
+from nlp_core.statistics import build_score, resample
 from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
 from tests.test_training import make_params, project
@@ -52,6 +56,52 @@ def test_every_kind_is_measured_as_before(project: Path, kind: str, *, held_out:
     assert_scores(measure_examples(path), expected)
     columns = set(pq.read_table(path).column_names)
     assert not columns & {"text", "tokens", "tokens_a", "tokens_b"}
+
+
+SPANS = [["Rome", "the city"], ["1999"], []], [["Rome", "1999", ""], ["a city", "in 1999", "now"]]
+TEXTS = (
+    ["turn the light on", "play a song now please", "stop"],
+    [["turn the light off", "play a song now please", ""], ["turn light on", "play", "stop"]],
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metrics", "answers"),
+    [
+        ("span", ["exact_match", "f1"], SPANS),
+        ("generation", ["bleu", "chrf", "rouge_l", "exact_match"], TEXTS),
+    ],
+)
+def test_of_texts_only_sums_are_stored(
+    tmp_path: Path, kind: str, metrics: list[str], answers: tuple[list[object], list[list[str]]]
+) -> None:
+    target, found = answers
+    for seed, prediction in enumerate(found, start=1):
+        path = tmp_path / f"seed-{seed}/predictions/t.parquet"
+        path.parent.mkdir(parents=True)
+        columns = {"id": range(3), "split": ["test"] * 3, "selection": ["honest"] * 3}
+        pq.write_table(pa.table(columns | {"target": target, "prediction": prediction}), path)
+    facts = {"kind": kind, "labels": [], "metrics": metrics, "report_split": "test", "scheme": None}
+    build_task: Any = CellTask.model_construct  # only what the examples need
+    build_cell: Any = TrainedCell.model_construct
+    cell = build_cell(seeds=[1, 2], tasks={"t": build_task(**facts)})
+    write_examples(tmp_path / "cell.parquet", tmp_path, cell)
+
+    runs = [Predictions([], target, prediction) for prediction in found]
+    expected = [measure(kind, metrics, run) for run in runs]
+    assert measure_examples(tmp_path / "cell.parquet") == {
+        f"test.{metric}": pytest.approx([values[metric] for values in expected])
+        for metric in metrics
+    }
+    read = read_runs(tmp_path / "cell.parquet")[0]
+    for metric in metrics:
+        score, direct = read.build_score(metric), build_score(kind, metric, runs)
+        assert score is not None
+        assert direct is not None
+        assert resample(score, rounds=50).interval == resample(direct, rounds=50).interval
+    content = (tmp_path / "cell.parquet").read_bytes()
+    assert b"Rome" not in content
+    assert b"light" not in content
 
 
 def train_and_write(params: Params, root: Path) -> tuple[Path, CellResult]:

@@ -7,7 +7,9 @@ Source: BLEU (13a tokens, 4-grams, exponential smoothing) and chrF (6-grams of c
     without stemming, of words of a-z and digits only.
 """
 
-from typing import cast
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,33 +21,52 @@ def list_texts(predictions: Predictions) -> tuple[list[str], list[str]]:
     return cast(list[str], [*predictions.target]), cast(list[str], [*predictions.prediction])
 
 
-@register("bleu", "generation")
-def measure_bleu(predictions: Predictions) -> float:
-    """Return the corpus BLEU."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    right, found = list_texts(predictions)
-    return float(BLEU().corpus_score(found, [right]).score) / 100
+def count_bleu(predictions: Predictions) -> list[list[float]]:
+    """Return for each text what corpus BLEU sums: lengths, matches and numbers of n-grams."""
+    return _count(_load_bleu(), predictions)
 
 
-@register("chrf", "generation")
-def measure_chrf(predictions: Predictions) -> float:
-    """Return the corpus chrF2."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    right, found = list_texts(predictions)
-    return float(CHRF().corpus_score(found, [right]).score) / 100
+def combine_bleu(sums: Sequence[float]) -> float:
+    """Return the corpus BLEU of sums, in points."""
+    return float(_load_bleu()._compute_score_from_stats([round(item) for item in sums]).score)
 
 
-@register("rouge_l", "generation")
-def measure_rouge_l(predictions: Predictions) -> float:
+def count_chrf(predictions: Predictions) -> list[list[float]]:
+    """Return for each text what corpus chrF sums: numbers of n-grams and of matches."""
+    return _count(_load_chrf(), predictions)
+
+
+def combine_chrf(sums: Sequence[float]) -> float:
+    """Return the corpus chrF2 of sums, in points."""
+    return float(_load_chrf()._compute_score_from_stats([round(item) for item in sums]).score)
+
+
+def score_rouge(predictions: Predictions) -> list[float]:
+    """Return the ROUGE-L of each text."""
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
     # without a tokenizer it logs that it takes this one
     scorer = RougeScorer(["rougeL"], tokenizer=DefaultTokenizer(use_stemmer=False))
     pairs = zip(*list_texts(predictions), strict=True)
-    return float(np.mean([scorer.score(*pair)["rougeL"].fmeasure for pair in pairs]))
+    return [float(scorer.score(*pair)["rougeL"].fmeasure) for pair in pairs]
+
+
+@register("bleu", "generation")
+def measure_bleu(predictions: Predictions) -> float:
+    """Return the corpus BLEU."""
+    return combine_bleu(np.sum(count_bleu(predictions), axis=0)) / 100
+
+
+@register("chrf", "generation")
+def measure_chrf(predictions: Predictions) -> float:
+    """Return the corpus chrF2."""
+    return combine_chrf(np.sum(count_chrf(predictions), axis=0)) / 100
+
+
+@register("rouge_l", "generation")
+def measure_rouge_l(predictions: Predictions) -> float:
+    return float(np.mean(score_rouge(predictions)))
 
 
 @register("exact_match", "generation")
@@ -53,3 +74,22 @@ def measure_exact_texts(predictions: Predictions) -> float:
     """Return the share of texts with all the right words."""
     pairs = zip(*list_texts(predictions), strict=True)
     return float(np.mean([right == found for right, found in pairs]))
+
+
+@cache
+def _load_bleu() -> Any:  # sacrebleu's types leave its sums out
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU()
+
+
+@cache
+def _load_chrf() -> Any:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF()
+
+
+def _count(metric: Any, predictions: Predictions) -> list[list[float]]:
+    right, found = list_texts(predictions)
+    return [[*map(float, row)] for row in metric._extract_corpus_statistics(found, [right])]

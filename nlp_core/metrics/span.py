@@ -60,10 +60,15 @@ def score_answer(compare: Compare, targets: Sequence[str], found: str) -> float:
     return max(compare(text, answer) for text in right)
 
 
-def measure_score(compare: Compare, predictions: Predictions) -> float:
+def score_answers(compare: Compare, predictions: Predictions) -> list[float]:
+    """Return the score of each question."""
     targets = cast(Sequence[Sequence[str]], predictions.target)
     pairs = zip(targets, predictions.prediction, strict=True)
-    return float(np.mean([score_answer(compare, right, str(text)) for right, text in pairs]))
+    return [score_answer(compare, right, str(text)) for right, text in pairs]
+
+
+def measure_score(compare: Compare, predictions: Predictions) -> float:
+    return float(np.mean(score_answers(compare, predictions)))
 
 
 def measure_label(compare: Compare, predictions: Predictions, label: str) -> float:

@@ -2,14 +2,14 @@
 
 `results/examples/<table>/<cell>.parquet` has a row for each example, seed and way of choosing the
 epoch: right and predicted labels, and the probabilities of the labels. So a clone can compute
-scores, intervals and tests between cells without training. No text is stored, so neither are
-answers that are parts of a text (reading comprehension).
+scores, intervals and tests between cells without training. No text is stored: for answers that are
+texts, a row has for each metric what the metric sums over examples.
 """
 
 import functools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import and_
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from nlp_core.errors import DataError
 from nlp_core.files import replacing
@@ -25,8 +26,11 @@ from nlp_core.kinds import KINDS, LABEL, TAGS
 from nlp_core.metrics import Predictions, measure
 from nlp_core.report.cell import CellTask, TrainedCell
 from nlp_core.report.results import Record
+from nlp_core.statistics import SumScore, WeightedScore, build_score, find_summing
 
 FACTS = b"tasks"
+SUMS = "sums of "
+"""How the columns of what a metric sums begin."""
 
 
 class TaskFacts(Record):
@@ -44,22 +48,16 @@ def find_examples(table: str, cell: str, root: Path) -> Path:
 
 
 def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
-    """Write what all seeds of a trained cell predicted, unless its answers are parts of texts."""
+    """Write what all seeds of a trained cell predicted."""
     tables = [
-        table
+        _read_seed(folder, seed, name, task)
         for seed in cell.seeds
         for name, task in sorted(cell.tasks.items())
-        if (table := _read_seed(folder, seed, name, task)) is not None
     ]
-    if not tables:
-        path.unlink(missing_ok=True)
-        return
-    whole = pa.concat_tables(tables)
-    names = set(pc.unique(whole["task"]).to_pylist())
+    whole = pa.concat_tables(tables, promote_options="default")
     facts = {
         name: TaskFacts(**task.model_dump()).model_dump()
         for name, task in sorted(cell.tasks.items())
-        if name in names
     }
     whole = whole.replace_schema_metadata({FACTS: json.dumps(facts, sort_keys=True)})
     with replacing(path) as temporary:
@@ -74,7 +72,8 @@ class Runs:
         prefix: how the names of metrics in results begin: `rte.` for a task of a multi-task cell.
         suffix: how they end: `.paper` if the reported split chose the epoch.
         ids: row number of each example in the official file.
-        predictions: in the order of the seeds.
+        predictions: in the order of the seeds; empty if the answers are texts.
+        summands: of each metric what it sums, [N, K] for each seed, if the answers are texts.
     """
 
     task: TaskFacts
@@ -82,6 +81,23 @@ class Runs:
     suffix: str
     ids: tuple[int, ...]
     predictions: list[Predictions]
+    summands: dict[str, list[NDArray[np.floating]]] = field(default_factory=dict)
+
+    def build_score(self, metric: str) -> WeightedScore | None:
+        """Return a metric of the seeds, or None if it cannot be resampled quickly."""
+        if not self.summands:
+            return build_score(self.task.kind, metric, self.predictions)
+        found = find_summing(self.task.kind, metric)
+        return found and SumScore(np.stack(self.summands[metric]), found.combine)
+
+    def measure(self) -> Iterator[dict[str, float]]:
+        """Yield the metrics of each seed."""
+        for predictions in self.predictions:
+            yield measure(self.task.kind, self.task.metrics, predictions)
+        scores = {metric: self.build_score(metric) for metric in self.summands}
+        columns = {metric: score.values for metric, score in scores.items() if score}
+        for values in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, map(float, values), strict=True))
 
     def name_metric(self, metric: str) -> str:
         return f"{self.prefix}{self.task.report_split}.{metric}{self.suffix}"
@@ -108,7 +124,13 @@ def read_runs(path: Path) -> list[Runs]:
             suffix = "" if selection == "honest" else f".{selection}"
             ids = tuple(rows["id"].to_pylist())
             found[name, selection] = Runs(task, prefix, suffix, ids, [])
-        found[name, selection].predictions.append(_build(rows, task))
+        runs = found[name, selection]
+        sums = [name for name in rows.column_names if name.startswith(SUMS)]
+        for column in sums if stores_sums(task) else []:
+            summands = np.asarray(rows[column].to_pylist(), dtype=np.float64)
+            runs.summands.setdefault(column.removeprefix(SUMS), []).append(summands)
+        if not runs.summands:
+            runs.predictions.append(_build(rows, task))
     return list(found.values())
 
 
@@ -116,18 +138,20 @@ def measure_examples(path: Path) -> dict[str, list[float]]:
     """Return the metrics of the reported split, by the names of results, a value for each seed."""
     found: dict[str, list[float]] = {}
     for runs in read_runs(path):
-        for predictions in runs.predictions:
-            measured = measure(runs.task.kind, runs.task.metrics, predictions)
+        for measured in runs.measure():
             for metric, value in measured.items():
                 found.setdefault(runs.name_metric(metric), []).append(value)
     return found
 
 
-def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table | None:
+def stores_sums(task: TaskFacts | CellTask) -> bool:
+    """Return whether the answers are texts, of which only sums are stored."""
+    kind = KINDS.get(task.kind)
+    return kind.writes_text or kind.has_passages
+
+
+def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table:
     table = pq.read_table(folder / f"seed-{seed}" / "predictions" / f"{name}.parquet")
-    is_text = KINDS.get(task.kind).writes_text or not task.labels
-    if is_text and pa.types.is_string(table.schema.field("prediction").type):
-        return None
     table = table.filter(pc.equal(table["split"], task.report_split))
     size = len(table)
     columns: dict[str, pa.Array] = {
@@ -135,23 +159,36 @@ def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table |
         "task": pa.array([name] * size, pa.string()),
         "selection": table["selection"],
         "id": table["id"].cast(pa.int32()),
-        "target": _list_labels(table["target"]),
-        "prediction": _list_labels(table["prediction"]),
+        **{key: _list_labels(table[key], task) for key in ("target", "prediction")},
         "number": _list_numbers(table, ["target", "prediction"]),
         "group": table["group"].cast(pa.int32())
         if "group" in table.column_names
         else pa.nulls(size, pa.int32()),
         "score": _list_scores(table),
     }
-    return pa.table(columns)
+    return pa.table(columns | (_list_sums(table, task) if stores_sums(task) else {}))
 
 
-def _list_labels(column: pa.ChunkedArray) -> pa.Array:
+def _list_sums(table: pa.Table, task: CellTask) -> dict[str, pa.Array]:
+    """Return a column of what each metric sums; a metric that sums nothing has none."""
+    answers = (table[name].to_pylist() for name in ("target", "prediction"))
+    predictions = Predictions(task.labels, *answers)
+    found = {metric: find_summing(task.kind, metric) for metric in task.metrics}
+    return {
+        f"{SUMS}{metric}": pa.array(summing.list_summands(predictions), pa.list_(pa.float64()))
+        for metric, summing in found.items()
+        if summing is not None
+    }
+
+
+def _list_labels(column: pa.ChunkedArray, task: CellTask) -> pa.Array:
     """Return the labels of each example as a list: one, several, or an intent and its tags.
 
-    The rank of a passage is a label too.
+    The rank of a passage is a label too, a text is none.
     """
     kind, texts = column.type, pa.list_(pa.string())
+    if stores_sums(task):
+        return pa.nulls(len(column), texts)
     if pa.types.is_string(kind) or pa.types.is_integer(kind):
         return pa.array([[str(value)] for value in column.to_pylist()], texts)
     if pa.types.is_struct(kind):

@@ -18,7 +18,6 @@ from nlp_core.statistics import (
     Pair,
     Resamples,
     WeightedScore,
-    build_score,
     correct_holm,
     find_p_value,
     measure_spread,
@@ -176,7 +175,7 @@ def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str | None, s
             for metric in runs.task.metrics:
                 name = runs.name_metric(metric)
                 if (cell, name) in wanted:
-                    score = build_score(runs.task.kind, metric, runs.predictions)
+                    score = runs.build_score(metric)
                     if score is not None:
                         found[cell, name] = score
     return found

@@ -109,7 +109,8 @@ def list_errors(path: Path) -> list[ErrorSection]:
 
     Only those of epochs that were chosen honestly are shown.
     """
-    found = [runs for runs in read_runs(path) if not runs.suffix] if path.exists() else []
+    found = read_runs(path) if path.exists() else []
+    found = [runs for runs in found if runs.predictions and not runs.suffix]
     sections = []
     for runs in found:
         task = "" if len(found) == 1 else f"{runs.prefix.rstrip('.')}, "

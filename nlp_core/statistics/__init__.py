@@ -13,4 +13,10 @@ from nlp_core.statistics.resampling import (
     resample,
     swap_examples,
 )
-from nlp_core.statistics.score import AreaScore, SumScore, WeightedScore, build_score
+from nlp_core.statistics.score import (
+    AreaScore,
+    SumScore,
+    WeightedScore,
+    build_score,
+    find_summing,
+)

@@ -10,7 +10,7 @@ Shape letters: S seeds, N units (examples, or the questions of a ranking), K sum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,14 +18,22 @@ from numpy.typing import NDArray
 
 from nlp_core.kinds import KINDS, TAGS, Kind
 from nlp_core.metrics import Predictions
+from nlp_core.metrics.generation import (
+    combine_bleu,
+    combine_chrf,
+    count_bleu,
+    count_chrf,
+    score_rouge,
+)
 from nlp_core.metrics.parsing import count_brackets, is_valid_tree, pair_trees
 from nlp_core.metrics.ranking import QUESTION_SCORES, score_questions
 from nlp_core.metrics.retrieval import score_queries
+from nlp_core.metrics.span import Compare, compare_exactly, compare_words, score_answers
 
 Numbers: TypeAlias = NDArray[np.floating]
+Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool_]]
 Combine = Callable[[Numbers], Numbers]
 """From the sums [..., K] to the metric [...], in points."""
-
 
 MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
 
@@ -103,6 +111,18 @@ class AreaScore(WeightedScore):
         return found
 
 
+class Summing(NamedTuple):
+    """How a metric is a function of sums over examples."""
+
+    list_summands: Summands
+    combine: Combine
+
+
+def find_summing(kind: str, metric: str) -> Summing | None:
+    """Return how a metric is made of sums over examples; None: it is not, or it is an area."""
+    return _choose_summands(KINDS.get(kind)).get(metric)
+
+
 def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> WeightedScore | None:
     """Return a metric of several seeds, or None if it has no form that can be resampled quickly."""
     if KINDS.get(kind).is_grouped:
@@ -112,11 +132,11 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
             return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
-    found = _choose_summands(KINDS.get(kind)).get(metric)
+    found = find_summing(kind, metric)
     if found is None:
         return None
-    list_summands, combine = found
-    return SumScore(np.stack([np.asarray(list_summands(run), float) for run in runs]), combine)
+    summands = [np.asarray(found.list_summands(run), float) for run in runs]
+    return SumScore(np.stack(summands), found.combine)
 
 
 def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
@@ -227,27 +247,50 @@ def _list_intents(run: Predictions) -> list[list[float]]:
     return [[float(right["label"] == found["label"]), 1.0] for right, found in pairs]  # type: ignore[index]
 
 
-Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool_]]
-SUMMANDS: dict[str, tuple[Summands, Combine]] = {
-    "accuracy": (_list_hits, _mean),
-    "f1": (_list_positives, _f1),
-    "matthews": (_list_binary_products, _correlate),
-    "pearson": (_list_products, _correlate),
+def _list_rouge(run: Predictions) -> list[list[float]]:
+    return [[score, 1.0] for score in score_rouge(run)]
+
+
+def _list_answers(compare: Compare, run: Predictions) -> list[list[float]]:
+    return [[score, 1.0] for score in score_answers(compare, run)]
+
+
+SUMMANDS: dict[str, Summing] = {
+    "accuracy": Summing(_list_hits, _mean),
+    "f1": Summing(_list_positives, _f1),
+    "matthews": Summing(_list_binary_products, _correlate),
+    "pearson": Summing(_list_products, _correlate),
 }
-TAG_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
-    "f1": (_list_entities, _f1),
-    "slot_f1": (_list_entities, _f1),
-    "intent_accuracy": (_list_intents, _mean),
-    "frame_accuracy": (_list_hits, _mean),
+TAG_SUMMANDS: dict[str, Summing] = {
+    "f1": Summing(_list_entities, _f1),
+    "slot_f1": Summing(_list_entities, _f1),
+    "intent_accuracy": Summing(_list_intents, _mean),
+    "frame_accuracy": Summing(_list_hits, _mean),
 }
-TREE_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
-    "exact_match": (_list_hits, _mean),
-    "bracket_f1": (_list_brackets, _f1),
-    "validity": (_list_valid_trees, _mean),
+TREE_SUMMANDS: dict[str, Summing] = {
+    "exact_match": Summing(_list_hits, _mean),
+    "bracket_f1": Summing(_list_brackets, _f1),
+    "validity": Summing(_list_valid_trees, _mean),
 }
 
 
-def _choose_summands(kind: Kind) -> dict[str, tuple[Summands, Combine]]:
+TEXT_SUMMANDS: dict[str, Summing] = {
+    "exact_match": Summing(_list_hits, _mean),
+    "rouge_l": Summing(_list_rouge, _mean),
+    "bleu": Summing(count_bleu, partial(np.apply_along_axis, combine_bleu, -1)),
+    "chrf": Summing(count_chrf, partial(np.apply_along_axis, combine_chrf, -1)),
+}
+SPAN_SUMMANDS: dict[str, Summing] = {
+    "exact_match": Summing(partial(_list_answers, compare_exactly), _mean),
+    "f1": Summing(partial(_list_answers, compare_words), _mean),
+}
+
+
+def _choose_summands(kind: Kind) -> dict[str, Summing]:
     if kind.has_tree:
         return TREE_SUMMANDS
+    if kind.writes_text:
+        return TEXT_SUMMANDS
+    if kind.has_passages:
+        return SPAN_SUMMANDS
     return TAG_SUMMANDS if kind.has_tags else SUMMANDS
