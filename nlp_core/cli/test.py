@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> None:
             f"--confusion: found a model of the kind {predictor.data.kind}, expected one that "
             f"gives each row one label: {' or '.join(fitting)}."
         )
-    metrics, confusion = predictor.compare(options.data)
-    shown = confusion if options.confusion else None
+    found = predictor.compare(options.data)
+    metrics, shown = found.metrics, found.confusion if options.confusion else None
     if options.json:
         counts = {"labels": shown.labels, "counts": shown.counts.tolist()} if shown else None
         print_json(metrics | ({"confusion": counts} if counts else {}))

@@ -1,4 +1,4 @@
-"""Rows of the user's files whose label is no class: out of scope, or never seen in training."""
+"""Rows of the user's files with a label that no class has: out of scope, or never seen in training."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -43,7 +43,7 @@ def part_scope(split: Split, label: str | None) -> dict[str, Split]:
 def admit_unseen(
     split: Split, path: Path, targets: Mapping[str, Collection[str]], out_of_scope: str | None
 ) -> Split:
-    """Return a split in which labels that are no class count as wrong, and warn of them.
+    """Return a split in which unknown labels count as wrong, and warn of them.
 
     Candidates of a ranking, trees, and files without any known label keep theirs, an error later.
     """

@@ -18,7 +18,7 @@ from nlp_core.data.readers.user import UserExample, list_candidates
 from nlp_core.data.tokenization import TOKENIZERS
 from nlp_core.data.user_task import read_file_task
 from nlp_core.errors import ConfigError, UsageError, suggest
-from nlp_core.metrics import Confusion, count_confusions
+from nlp_core.metrics import Confusion, Predictions, count_confusions
 from nlp_core.models.batch import Batch, EncodedSplit
 from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.prediction import (
@@ -54,6 +54,7 @@ class FileScores(NamedTuple):
 
     metrics: dict[str, float]
     confusion: Confusion | None
+    predictions: Predictions
 
 
 class Predictor:
@@ -239,9 +240,9 @@ class Predictor:
             predict(self._model, encode_alone(self._featurizer, split, task.kind), targets)
             for split in task.splits.values()
         ]
-        is_shown = task.kind.has_confusion
-        confusion = count_confusions(describe_predictions(task, parts[0])) if is_shown else None
-        return FileScores(measure_splits(task, parts, self.least)["test"], confusion)
+        found = describe_predictions(task, parts[0])
+        confusion = count_confusions(found) if task.kind.has_confusion else None
+        return FileScores(measure_splits(task, parts, self.least)["test"], confusion, found)
 
     def _read_all(self, inputs: Sequence[Input]) -> list[UserExample]:
         self.require_texts_alone()
