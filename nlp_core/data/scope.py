@@ -1,4 +1,4 @@
-"""Rows of the user's files with a label that no class has: out of scope, or never seen in training."""
+"""Rows of the user's files with a label that no class has: out of scope, or never seen."""
 
 import logging
 from collections.abc import Collection, Mapping
