@@ -5,6 +5,7 @@ reject; every fault has the statuses that may answer it.
 """
 
 import json
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ def _draw(schema: Schema, schemas: Schema, rng: random.Random) -> Json:
         return _draw(schemas[schema["$ref"].rpartition("/")[2]], schemas, rng)
     if "anyOf" in schema:
         return _draw(rng.choice(schema["anyOf"]), schemas, rng)
+    if "const" in schema:
+        return schema["const"]
     match schema["type"]:
         case "object" if "properties" in schema:
             keys = [
@@ -60,7 +63,9 @@ def _draw(schema: Schema, schemas: Schema, rng: random.Random) -> Json:
         case "string":
             return rng.choice([*ODD_TEXTS, "show me flights", "Boston"])
         case "number":
-            return rng.choice([0, -1, 1.5, 1e300, 5e-324])
+            low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+            numbers = [0, -1, 1.5, 1e300, 5e-324]
+            return rng.choice([number for number in numbers if low <= number <= high])
         case "null":
             return None
         case kind:

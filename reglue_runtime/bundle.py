@@ -1,6 +1,6 @@
 """A bundle: from a list of examples to a list of predictions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -78,6 +78,11 @@ class Bundle:
     def kind(self) -> str:
         return self.manifest.kind
 
+    @property
+    def out_of_scope(self) -> str | None:
+        """The label of what is answered with too little confidence, if there is one."""
+        return (self.manifest.calibration or {}).get("out_of_scope")
+
     def labels(self, target: str | None = None) -> list[str]:
         """Return the labels of a target (label, labels, tags); by default of the first one."""
         heads = [note for note in self.manifest.heads if target in (None, note["target"])]
@@ -97,8 +102,8 @@ class Bundle:
             examples: texts, lists of tokens, pairs of these, or dictionaries with columns.
             batch_size: most examples per run of the graph; fewer if they are long.
             advance: called after each run with its number of examples.
-            abstain_below: the least confidence of a label; below it the label is empty. `auto`:
-                what training chose. None: every example gets a label.
+            abstain_below: see `abstain`. None: every example gets a label, unless there is one out
+                of scope: `auto`.
 
         Returns:
             For each example, by kind: `label`, `confidence` and `scores` by label; `labels` of
@@ -112,7 +117,10 @@ class Bundle:
         """
         if isinstance(examples, str):
             raise BundleError("examples: found a text, expected a list: [text].")
-        least = self._find_least(abstain_below)
+        has_least = abstain_below is not None or self.out_of_scope is not None
+        least = (
+            self.find_least(AUTO if abstain_below is None else abstain_below) if has_least else None
+        )
         read = self._read(examples)
         found: list[Prediction] = [{}] * len(read)
         for batch in _split(read, batch_size):
@@ -121,15 +129,26 @@ class Bundle:
                 found[example.place] = prediction
             if advance is not None:
                 advance(len(batch))
-        if least is None:
-            return found
+        return found if least is None else self.abstain(found, least)
+
+    def abstain(self, predictions: Sequence[Prediction], least: float) -> list[Prediction]:
+        """Return predictions; below the least confidence the label is that out of scope, or empty.
+
+        Args:
+            least: see `find_least`; what another threshold turned down is answered again.
+        """
+        silent = self.out_of_scope or ABSTAINED
         return [
-            {**item, "label": ABSTAINED} if item["confidence"] < least else item for item in found
+            {**item, "label": silent if item["confidence"] < least else _find_best(item["scores"])}
+            for item in predictions
         ]
 
-    def _find_least(self, abstain_below: float | Literal["auto"] | None) -> float | None:
-        if abstain_below is None:
-            return None
+    def find_least(self, abstain_below: float | Literal["auto"]) -> float:
+        """Return the least confidence of a label; `auto`: what training chose.
+
+        Raises:
+            BundleError: no head chooses a label, or training chose nothing.
+        """
         if self.manifest.heads[0]["decoding"] != "choice":
             raise BundleError(
                 f"abstain_below: found a bundle of the kind {self.kind}, expected one that chooses "
@@ -169,6 +188,10 @@ class Bundle:
         for source in self._sources:
             arrays |= source(examples)
         return pad_inputs(arrays, self.manifest.inputs, self._sizes) if self._sizes else arrays
+
+
+def _find_best(scores: Mapping[str, float]) -> str:
+    return max(scores, key=scores.__getitem__)
 
 
 def _split(examples: Sequence[InputExample], batch_size: int) -> Iterator[list[InputExample]]:

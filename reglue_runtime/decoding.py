@@ -8,7 +8,7 @@ have none.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ MANY_LABELS = 32
 """From this many on it pays to skip labels that are on no best path."""
 
 
-AUTO = "auto"
+AUTO: Final = "auto"
 """The threshold that training chose."""
 ABSTAINED = ""
 """The label of an example that is not answered."""

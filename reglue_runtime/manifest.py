@@ -30,7 +30,8 @@ class Manifest:
         heads: each with its `output`, `decoding`, `target` and `labels`; of an ensemble also with
             its `members`, whose outputs are averaged by `combination` before they are decoded.
         graph: file of the graph.
-        calibration: how the confidence was fitted, with `abstain_below`; None: it was not.
+        calibration: how the confidence was fitted, with `abstain_below` and perhaps `out_of_scope`;
+            None: it was not.
     """
 
     kind: str

@@ -396,7 +396,6 @@ PAIRS += ["--set", "data.label=other"]
         (["test", "{out}", "--data", "{dev}", "--set", "layers.lstm.hidden_dim=3"], "is trained"),
         ([*TRAIN, "--dev", "{empty}"], "the file is empty"),
         ([*TRAIN, "--dev", "."], "found a folder"),
-        ([*TRAIN, "--dev", "{strange}"], "line 3: found the label 'rooms', which"),
         ([*TRAIN, "--seed", "-1"], "--seed: found -1"),
         ([*TRAIN, "--max-vectors", "5"], "--max-vectors: found no file of vectors"),
         ([*TRAIN, "--set", "data=null"], "data: found nothing"),
@@ -437,7 +436,6 @@ def test_a_mistake_is_one_paragraph_and_leaves_nothing(
         "latin": "text\nol\xe9\n".encode("latin-1"),
         "ragged": b"text\tlabel\na\tfood\nb\tfood\tc\n",
         "taken": b"text\tprediction\na\tb\n",
-        "strange": b"text\tlabel\na\tfood\nb\trooms\n",
         "empty": b"",
         "twice": b"text\ttext\nthe soup\tfood\n",
     }

@@ -226,6 +226,12 @@ def show_calibration(output: Path) -> None:
         f"--abstain-below {note['abstain_below']:.2f} (auto) keeps {right:.0f} % of the right "
         f"answers and {wrong:.0f} % of the wrong ones."
     )
+    if "out_of_scope" in note:
+        share = ""
+        if "outside_below" in note:
+            share = f", as of {100 * note['outside_below']:.0f} % of the "
+            share += f"{note['outside_examples']} rows out of scope"
+        print(f"With less confidence the answer is '{note['out_of_scope']}'{share}.")
 
 
 def list_next(run: UserRun, output: Path) -> list[str]:

@@ -17,7 +17,7 @@ from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model
 from nlp_core.prediction.trained_folder import is_trained
 
 GROUP = "train on your own file"
-PLACE = 5
+PLACE = 6
 HAS_JSON = True
 
 

@@ -19,7 +19,7 @@ from nlp_core.prediction.trained_folder import is_trained
 from nlp_core.prediction.trained_model import TrainedModel
 
 GROUP = "train on your own file"
-PLACE = 6
+PLACE = 7
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def _convert(value: Any) -> Any:  # Any: a result holds anything that JSON holds
 def show_metrics(by_split: dict[str, dict[str, float]]) -> None:
     """Print metrics as a table, a row each."""
     table = Table("metric", *by_split, box=None)
-    for name in next(iter(by_split.values())):
-        table.add_row(name, *(f"{metrics[name]:.2f}" for metrics in by_split.values()))
+    for name in dict.fromkeys(chain.from_iterable(by_split.values())):
+        cells = (f"{found[name]:.2f}" if name in found else "" for found in by_split.values())
+        table.add_row(name, *cells)
     Console().print(table)

@@ -18,7 +18,7 @@ from nlp_core.prediction.file_prediction import describe_prediction, predict_fil
 from nlp_core.prediction.predictor import Predictor
 
 GROUP = "train on your own file"
-PLACE = 4
+PLACE = 5
 HAS_JSON = True
 END = "exit"
 

@@ -27,6 +27,7 @@ SHORTHANDS = {
     "epochs": "training.epochs",
     "batch_size": "training.batch_size",
     "lr": "training.optimizer.lr",
+    "out_of_scope": "data.out_of_scope",
 }
 
 
@@ -68,6 +69,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=1, help="seed of weights and data order")
     add("--epochs", type=int, help="passes over the training data (default: the model file's)")
     add("--batch-size", type=int, help="examples per step (default: the model file's)")
+    outside = "label of the rows that belong to no class; the model answers it below a threshold, "
+    outside += "which is fitted on the rows held out"
+    add("--out-of-scope", metavar="LABEL", help=outside)
     add("--lr", type=float, help="peak learning rate (default: the model file's)")
     add_set(parser)
     add_plugin(parser)
@@ -117,7 +121,9 @@ def read_inputs(
     plugins = load_plugins(options.plugin)
     model = read_model(options)
     values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
-    shorthands = [f"{path}={value}" for path, value in values.items() if value is not None]
+    shorthands = [
+        f"{path}={json.dumps(value)}" for path, value in values.items() if value is not None
+    ]
     for assignment in [*options.set, *shorthands]:
         set_value(model, assignment)
     start = find_start(options.init, options.plugin) if options.init else None

@@ -92,6 +92,9 @@ class DataConfig(ClosedModel):
     max_words: Count = 100_000
     """Size limit of a column's vocabulary; the most frequent words are kept. generation: size limit
     of the words that can be written; all words of the text are kept."""
+    out_of_scope: Text | None = None
+    """classification, pair_classification: the label of rows that have none of the classes. It
+    is not a class: the model answers it where its confidence is below a threshold."""
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     """The first one selects the epoch; null: the usual ones of the kind."""
 
@@ -142,6 +145,15 @@ class DataConfig(ClosedModel):
             raise ValueError(
                 f"tags: found {self.tags}; intent_slots and dialogue need them, no other kind has "
                 "them."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_scope(self) -> "DataConfig":
+        if self.out_of_scope is not None and not self.kind.has_confusion:
+            raise ValueError(
+                f"out_of_scope: found with kind {self.kind}; only kinds with one label a row have "
+                "it: classification and pair_classification."
             )
         return self
 

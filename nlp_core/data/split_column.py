@@ -211,12 +211,14 @@ class LabelColumn(Sequence[Any]):
         target: label, labels, tags, tree or output.
         where: the file, for error messages.
         lines: first line of each label in the user's file.
+        is_measured: whether the column is only measured, so that an unknown label gets the id -1.
     """
 
     target: str
     words: TextColumn
     where: str = "input"
     lines: Mapping[str, int] = field(default_factory=dict)
+    is_measured: bool = False
 
     @classmethod
     def build(cls, target: str, rows: Sequence[Any]) -> "LabelColumn":
@@ -252,7 +254,7 @@ class LabelColumn(Sequence[Any]):
         number = {label: idx for idx, label in enumerate(labels)}
         is_tree = self.target == TREE
         for label in list_openers(self.words.lexicon) if is_tree else self.words.lexicon:
-            if label not in number:
+            if label not in number and not self.is_measured:
                 raise self._refuse(label, labels)
         if is_tree:
             return self.words.look_up(lambda symbols: _number_actions(symbols, number))

@@ -193,6 +193,7 @@ class Task:
         footnotes: the labels of data that is not the official release.
         digest: sha256 of what training reads: the splits' own digests, the labels, the choices.
         searched: the passages that queries are searched in; None: those of all splits.
+        out_of_scope: what a model answers where it has too little confidence; None: nothing.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Task:
     folder: Path
     further_report_splits: tuple[str, ...] = field(default=(), kw_only=True)
     searched: Searched | None = field(default=None, kw_only=True)
+    out_of_scope: str | None = field(default=None, kw_only=True)
 
     @property
     def report_splits(self) -> list[str]:

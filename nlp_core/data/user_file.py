@@ -51,7 +51,7 @@ def read_user_file(path: Path, data: DataConfig, name: str, pieces: Collection[s
     assert tokenizer is not None, data.tokens
     key = digest_json(
         {
-            "data": data.model_dump(mode="json", exclude={"metrics", "max_words"}),
+            "data": data.model_dump(mode="json", exclude={"metrics", "max_words", "out_of_scope"}),
             "file": digest_path(path),
             "tokenizer": digest_file(Path(tokenizer)),
             "format": FORMAT_VERSION,

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from nlp_core.data.question_file import (
     read_questions,
 )
 from nlp_core.data.readers.user import read_examples
+from nlp_core.data.scope import OUT_OF_SCOPE, admit_unseen, part_scope
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
@@ -101,9 +102,13 @@ def read_user_task(
         splits = {split: read_user_file(path, data, split, pieces) for split, path in files.items()}
         if cut.fold is not None:
             splits = splits | _cut_fold(splits["train"], files["train"], cut)
+        splits = _part_scopes(splits, data)
         if "dev" not in splits:
             splits = splits | _hold_out(splits["train"], files["train"], cut.seed)
         targets = _list_labels(data, splits["train"], files["train"])
+        for split, path in files.items():
+            if split != "train":
+                splits[split] = admit_unseen(splits[split], path, targets, data.out_of_scope)
     for split, examples in splits.items():
         log.info("train split name=%s rows=%d", split, len(examples))
     return build_user_task(data, targets, name, splits)
@@ -124,8 +129,32 @@ def build_user_task(
         footnotes=[],
         digest="",
         folder=Path(),
+        out_of_scope=data.out_of_scope,
+        further_report_splits=tuple(name for name in splits if name.endswith(OUT_OF_SCOPE)),
         splits=splits,
     )
+
+
+def _part_scopes(splits: Mapping[str, Split], data: DataConfig) -> dict[str, Split]:
+    """Return the splits without their rows out of scope, which become splits of their own.
+
+    Those of train serve as those of dev if dev has none: no row out of scope is trained on.
+    """
+    found: dict[str, Split] = {}
+    for split in splits.values():
+        found |= part_scope(split, data.out_of_scope)
+    outside = found.pop(f"train{OUT_OF_SCOPE}", None)
+    if outside is not None and f"dev{OUT_OF_SCOPE}" not in found:
+        found[f"dev{OUT_OF_SCOPE}"] = replace(outside, name=f"dev{OUT_OF_SCOPE}")
+    return found
+
+
+def read_file_task(
+    path: Path, data: DataConfig, targets: Targets, pieces: Collection[str]
+) -> UserTask:
+    """Return a file with labels as the split "test" of a task; see `read_user_split`."""
+    whole = read_user_split(path, data, "test", targets, pieces)
+    return build_user_task(data, targets, path.stem, part_scope(whole, data.out_of_scope))
 
 
 def read_user_split(
@@ -133,7 +162,8 @@ def read_user_split(
 ) -> Split:
     """Read a file with labels; `targets` has by target what the model was trained to predict."""
     if not data.kind.has_passages:
-        return read_user_file(path, data, name, pieces)
+        split = read_user_file(path, data, name, pieces)
+        return admit_unseen(split, path, targets, data.out_of_scope)
     return build_question_split(name, read_questions(path, data, targets=targets), data)
 
 

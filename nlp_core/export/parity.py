@@ -228,7 +228,8 @@ def _ask_bundle(
 ) -> list[Answers]:
     with show_progress("exported model", len(rows)) as bar:
         given = list_examples(trained, examples, rows)
-        predictions = bundle.predict(given, advance=bar.advance)
+        every = None if bundle.out_of_scope is None else 0.0  # the labels that the model chose
+        predictions = bundle.predict(given, advance=bar.advance, abstain_below=every)
     return read_predictions(predictions, trained.featurizer.targets)
 
 

@@ -44,8 +44,9 @@ class Confusion(NamedTuple):
 def count_confusions(predictions: Predictions) -> Confusion:
     from sklearn.metrics import confusion_matrix
 
-    labels = [str(label) for label in predictions.labels]
     target, prediction = _texts(predictions.target), _texts(predictions.prediction)
+    labels = [str(label) for label in predictions.labels]
+    labels += sorted({*target.tolist()} - {*labels})  # which training never saw
     return Confusion(labels, confusion_matrix(target, prediction, labels=labels))
 
 
@@ -57,8 +58,9 @@ def measure_accuracy(predictions: Predictions) -> float:
 @register("exact_match", "multi_label")
 def measure_exact_match(predictions: Predictions) -> float:
     """Return the share of examples all of whose labels are right (subset accuracy)."""
-    target, prediction = _indicate_both(predictions)
-    return float((target == prediction).all(1).mean())
+    pairs = zip(predictions.target, predictions.prediction, strict=True)
+    right = [frozenset(cast(Collection[str], one)) == frozenset(other) for one, other in pairs]  # type: ignore[call-overload]
+    return float(np.mean(right))
 
 
 @register("matthews", *ONE_LABEL)

@@ -48,10 +48,10 @@ class Prediction(NamedTuple):
     entities: list[Span] | None = None
 
 
-def abstain(item: Prediction, least: float) -> Prediction:
-    """Return a prediction of a label, which is empty if its confidence is less than the least."""
+def abstain(item: Prediction, least: float, out_of_scope: str | None = None) -> Prediction:
+    """Return a prediction; below the least confidence it is the label out of scope, or empty."""
     is_kept = cast(float, item.confidence) >= least
-    return item if is_kept else item._replace(prediction=ABSTAINED)
+    return item if is_kept else item._replace(prediction=out_of_scope or ABSTAINED)
 
 
 def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:

@@ -16,9 +16,9 @@ from nlp_core.data.question_file import build_question_split
 from nlp_core.data.readers.example import Question
 from nlp_core.data.readers.user import UserExample, list_candidates
 from nlp_core.data.tokenization import TOKENIZERS
-from nlp_core.data.user_task import build_user_task, read_user_split
+from nlp_core.data.user_task import read_file_task
 from nlp_core.errors import ConfigError, UsageError, suggest
-from nlp_core.metrics import Confusion, count_confusions, measure
+from nlp_core.metrics import Confusion, Predictions, count_confusions
 from nlp_core.models.batch import Batch, EncodedSplit
 from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.prediction import (
@@ -38,6 +38,7 @@ from nlp_core.prediction.split_prediction import (
     describe_predictions,
     encode_alone,
     ignore,
+    measure_splits,
     predict,
 )
 from nlp_core.prediction.trained_model import TrainedModel
@@ -53,14 +54,16 @@ class FileScores(NamedTuple):
 
     metrics: dict[str, float]
     confusion: Confusion | None
+    predictions: Predictions
 
 
 class Predictor:
     """A trained model, ready to predict; without `data` it reads files as in its training.
 
     Args:
-        abstain_below: the least confidence of a label; below it the prediction is empty. `auto`:
-            what training chose. None: every example gets a label.
+        abstain_below: the least confidence of a label; below it the prediction is empty, or the
+            label out of scope if there is one. `auto`: what training chose. None: every example
+            gets a label, unless there is one out of scope: `auto`.
 
     Raises:
         ConfigError: the model does not choose one label, or training chose no threshold.
@@ -74,6 +77,8 @@ class Predictor:
         abstain_below: float | Literal["auto"] | None = None,
     ) -> None:
         self.data = data or trained.describe_data()
+        if abstain_below is None and self.data.out_of_scope is not None:
+            abstain_below = "auto"
         self.least = None if abstain_below is None else trained.find_least(abstain_below)
         self._model = trained.model.eval()
         self._featurizer = trained.featurizer
@@ -125,7 +130,9 @@ class Predictor:
         found = self._predict_all(examples, advance)
         if self.data.has_spans:
             return [cut_entities(*item) for item in zip(found, examples, strict=True)]
-        return found if self.least is None else [abstain(item, self.least) for item in found]
+        if self.least is None:
+            return found
+        return [abstain(item, self.least, self.data.out_of_scope) for item in found]
 
     def _choose_candidates(
         self, examples: Sequence[UserExample], advance: Advance
@@ -228,12 +235,14 @@ class Predictor:
     def compare(self, path: Path) -> FileScores:
         """Return what `measure` does, and which label was taken for which."""
         targets, pieces = self._featurizer.targets, list_piece_columns(self._featurizer.plan)
-        split = read_user_split(path, self.data, "test", targets, pieces)
-        task = build_user_task(self.data, targets, path.stem, {"test": split})
-        predicted = predict(self._model, encode_alone(self._featurizer, split, task.kind), targets)
-        found = describe_predictions(task, predicted)
+        task = read_file_task(path, self.data, targets, pieces)
+        parts = [
+            predict(self._model, encode_alone(self._featurizer, split, task.kind), targets)
+            for split in task.splits.values()
+        ]
+        found = describe_predictions(task, parts[0])
         confusion = count_confusions(found) if task.kind.has_confusion else None
-        return FileScores(measure(task.kind.name, task.metrics, found), confusion)
+        return FileScores(measure_splits(task, parts, self.least)["test"], confusion, found)
 
     def _read_all(self, inputs: Sequence[Input]) -> list[UserExample]:
         self.require_texts_alone()

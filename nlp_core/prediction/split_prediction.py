@@ -1,5 +1,6 @@
 """The predictions of a split: to choose the epoch, as a file for evaluation, or to teach."""
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.columns import TYPES
+from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.data.task import Split, Task, join_answers
 from nlp_core.files import replacing
 from nlp_core.heads.base import Head
@@ -106,6 +108,44 @@ def predict(
 
 def score_predictions(task: Task, predictions: SplitPredictions) -> dict[str, float]:
     return measure(task.kind.name, task.metrics, describe_predictions(task, predictions))
+
+
+def measure_splits(
+    task: Task, predicted: Sequence[SplitPredictions], least: float | None
+) -> dict[str, dict[str, float]]:
+    """Return the metrics of each split; rows out of scope count only for the one they are of.
+
+    Args:
+        least: the confidence below which a row is turned down, see `measure_scope`; None: none is.
+    """
+    by_name = {item.split.name: item for item in predicted}
+    found = {}
+    for name, item in by_name.items():
+        if not name.endswith(OUT_OF_SCOPE):
+            found[name] = score_predictions(task, item)
+            if least is not None:
+                found[name] |= measure_scope(item, by_name.get(name + OUT_OF_SCOPE), least)
+    return found
+
+
+def measure_scope(
+    inside: SplitPredictions, outside: SplitPredictions | None, least: float
+) -> dict[str, float]:
+    """Return, in points, what a threshold makes of rows in scope and of those out of scope.
+
+    A row in scope is right if its label is, and it is not turned down; a row is turned down if its
+    confidence is below `least`. Without rows out of scope they have neither recall nor precision.
+    """
+    assert inside.score is not None, inside.split.name
+    is_kept = inside.score.max(1) >= least
+    is_right = np.array([*map(operator.eq, inside.prediction, inside.split.target)])
+    scores = {"in_scope_accuracy": float((is_kept & is_right).mean())}
+    if outside is not None:
+        assert outside.score is not None, outside.split.name
+        turned_down = int((outside.score.max(1) < least).sum())
+        scores["out_of_scope_recall"] = turned_down / len(outside.score)
+        scores["out_of_scope_precision"] = turned_down / max(turned_down + int((~is_kept).sum()), 1)
+    return {name: 100 * score for name, score in scores.items()}
 
 
 def describe_predictions(task: Task, predictions: SplitPredictions) -> Predictions:

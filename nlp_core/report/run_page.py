@@ -77,11 +77,13 @@ def _describe_split(task: Task, split: Split, found: Predictions) -> list[PageSe
         cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table]
         sections.append(PageSection(f"Confusions on {name}", "", [cells[0], *cells[2:]]))
     assert found.score is not None, name
-    target = np.array([list(found.labels).index(str(label)) for label in found.target])
+    number = {label: idx for idx, label in enumerate(found.labels)}
+    target = np.array([number.get(str(label), -1) for label in found.target])
     confidence = found.score.max(1)
     wrong = np.flatnonzero(found.score.argmax(1) != target)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")]
-    suspected = find_label_errors(found.score, target)
+    known = np.flatnonzero(target >= 0)
+    suspected = known[find_label_errors(found.score[known], target[known])]
     unsure = np.argsort(confidence, kind="stable")
     texts = {
         f"Most confident errors on {name}": ("", worst),

@@ -73,13 +73,6 @@ class _Column:
     scores: dict[str, WeightedScore]
     samples: dict[str, Resamples]
 
-    def list_p_values(self) -> dict[Pair, float]:
-        """Return the larger of the two p-values of each pair of rows."""
-        return {
-            pair: max(value, find_p_value(self.samples[pair.first], self.samples[pair.second]))
-            for pair, value in swap_examples(self.scores).items()
-        }
-
     def describe(self, p_values: Mapping[Pair, float]) -> ColumnFinding:
         first = self.entries[0]
         sign = 1 if is_lower_better(first.metric) else -1
@@ -107,6 +100,16 @@ class _Column:
         )
 
 
+def find_p_values(
+    scores: Mapping[str, WeightedScore], samples: Mapping[str, Resamples]
+) -> dict[Pair, float]:
+    """Return the larger of the two p-values of each pair of rows."""
+    return {
+        pair: max(value, find_p_value(samples[pair.first], samples[pair.second]))
+        for pair, value in swap_examples(scores).items()
+    }
+
+
 def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
     """Return what the committed predictions say about each column of a table.
 
@@ -114,7 +117,13 @@ def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
     table: the paired bootstrap with the spread of seeds, and the swap of examples.
     """
     columns = list(_list_columns(comparison, _read_scores(comparison, root)))
-    tests = [column.list_p_values() for column in columns]
+    tests = [find_p_values(column.scores, column.samples) for column in columns]
+    corrected = correct_all(tests)
+    return [column.describe(p_values) for column, p_values in zip(columns, corrected, strict=True)]
+
+
+def correct_all(tests: Sequence[Mapping[Pair, float]]) -> list[dict[Pair, float]]:
+    """Return the p-values of several columns, corrected by Holm over all pairs of all of them."""
     # columns share the names of rows, so the key of a pair includes its column
     corrected = correct_holm(
         {
@@ -124,10 +133,8 @@ def find_differences(comparison: Comparison, root: Path) -> list[ColumnFinding]:
         }
     )
     return [
-        column.describe(
-            {pair: corrected[Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}")] for pair in pairs}
-        )
-        for idx, (column, pairs) in enumerate(zip(columns, tests, strict=True))
+        {pair: corrected[Pair(f"{idx}/{pair.first}", f"{idx}/{pair.second}")] for pair in pairs}
+        for idx, pairs in enumerate(tests)
     ]
 
 

@@ -35,6 +35,7 @@ Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool
 Combine = Callable[[Numbers], Numbers]
 """From the sums [..., K] to the metric [...], in points."""
 
+MOST_LABELS = 200  # of a mean over labels, whose summands of 10,000 examples take 48 MB then
 MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
 
 
@@ -132,8 +133,9 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
             return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
+    has_labels = KINDS.get(kind).has_confusion and len(runs[0].labels) <= MOST_LABELS
     found = find_summing(kind, metric)
-    if found is None:
+    if found is None or (metric == "macro_f1" and not has_labels):
         return None
     summands = [np.asarray(found.list_summands(run), float) for run in runs]
     return SumScore(np.stack(summands), found.combine)
@@ -197,6 +199,21 @@ def _list_positives(run: Predictions) -> NDArray[np.bool_]:
     return np.stack([right & found, found, right], 1)
 
 
+def _list_each_label(run: Predictions) -> NDArray[np.bool_]:
+    """Return hits, predictions and answers of each label, [N, 3 L]."""
+    right, found = (
+        np.asarray(answers, dtype=np.str_)[:, None] == np.asarray(run.labels, dtype=np.str_)
+        for answers in (run.target, run.prediction)
+    )
+    return np.concatenate([right & found, found, right], 1)
+
+
+def _average_f1(sums: Numbers) -> Numbers:
+    """Combine what `_list_each_label` lists: the mean F1 over labels."""
+    found: Numbers = _f1(np.stack(np.split(sums, 3, axis=-1), -1)).mean(-1)
+    return found
+
+
 def _list_products(run: Predictions) -> Numbers:
     x, y = np.asarray(run.target, float), np.asarray(run.prediction, float)
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
@@ -258,6 +275,7 @@ def _list_answers(compare: Compare, run: Predictions) -> list[list[float]]:
 SUMMANDS: dict[str, Summing] = {
     "accuracy": Summing(_list_hits, _mean),
     "f1": Summing(_list_positives, _f1),
+    "macro_f1": Summing(_list_each_label, _average_f1),
     "matthews": Summing(_list_binary_products, _correlate),
     "pearson": Summing(_list_products, _correlate),
 }

@@ -7,15 +7,19 @@ Shape letters: N examples, L labels.
 """
 
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nlp_core.data.scope import OUT_OF_SCOPE
+from nlp_core.data.task import Task
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.metrics.classification import compute_calibration_error
 from nlp_core.models.graph import GraphModel
+from nlp_core.models.plan import ModelPlan
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +40,9 @@ class Calibration(NamedTuple):
         abstain_below: the least confidence of an answer that `--abstain-below auto` gives.
         right_kept, wrong_kept: shares of the right and of the wrong answers that it keeps.
         examples: held out.
+        out_of_scope: what is answered with less confidence; None: nothing is.
+        outside_examples: rows out of scope, which the threshold was also fitted to.
+        outside_below: share of them with less confidence.
     """
 
     temperature: float
@@ -45,23 +52,39 @@ class Calibration(NamedTuple):
     right_kept: float
     wrong_kept: float
     examples: int
+    out_of_scope: str | None = None
+    outside_examples: int | None = None
+    outside_below: float | None = None
+
+    def describe(self) -> dict[str, Any]:  # Any: JSON
+        """Return what is known, for calibration.json."""
+        return {name: item for name, item in self._asdict().items() if item is not None}
 
 
 def fit_calibration(
-    probability_NL: NDArray[np.floating], target_N: NDArray[np.integer]
+    probability_NL: NDArray[np.floating],
+    target_N: NDArray[np.integer],
+    outside_ML: NDArray[np.floating] | None = None,
 ) -> Calibration | None:
-    """Fit a temperature and a threshold; None: there are too few examples."""
+    """Fit a temperature and a threshold; None: there are too few examples.
+
+    Args:
+        target_N: ids of the right labels; -1: a label that training never saw, always wrong.
+        outside_ML: probabilities for rows out of scope, which the threshold is to turn down.
+    """
     if len(target_N) < FEW:
         log.warning("train calibration: %d examples held out, too few for it", len(target_N))
         return None
-    temperature = fit_temperature(probability_NL, target_N)
-    from scipy.special import softmax  # imported here: a third of a second that no cell needs
-
-    logits_NL = np.log(probability_NL.clip(min=LEAST_PROB))
-    found_NL = softmax(logits_NL / temperature, axis=1)
+    is_known = target_N >= 0
+    temperature = fit_temperature(probability_NL[is_known], target_N[is_known])
     right = probability_NL.argmax(1) == target_N
-    confidence = found_NL.max(1)
-    threshold = choose_threshold(confidence, right)
+    confidence = _cool(probability_NL, temperature)
+    outside = None if outside_ML is None else _cool(outside_ML, temperature)
+    threshold = (
+        choose_threshold(confidence, right)
+        if outside is None
+        else choose_scope_threshold(confidence, right, outside)
+    )
     kept = confidence >= threshold
     return Calibration(
         temperature=temperature,
@@ -71,7 +94,46 @@ def fit_calibration(
         right_kept=float(kept[right].mean()) if right.any() else 0.0,
         wrong_kept=float(kept[~right].mean()) if not right.all() else 0.0,
         examples=len(target_N),
+        outside_examples=None if outside is None else len(outside),
+        outside_below=None if outside is None else float((outside < threshold).mean()),
     )
+
+
+def check_scope(plan: ModelPlan, task: Task, *, is_calibrated: bool) -> None:
+    """Raise if no threshold can be fitted to turn down rows out of scope; warn if there are none.
+
+    Raises:
+        ConfigError: the model's confidence is not fitted.
+        DataError: too few rows are held out.
+    """
+    where = f"{plan.where}: data.out_of_scope"
+    if not is_calibrated or [head.head for head in plan.heads.values()] != [ClassificationHead]:
+        raise ConfigError(
+            f"{where}: found a model whose confidence is not fitted, expected one head, "
+            "`classification`, and training.calibration 'temperature'. Change these, or leave "
+            "the label out."
+        )
+    size = len(task.read_split(task.select_split))
+    if size < FEW:
+        raise DataError(
+            f"{where}: found {size} rows in scope held out, expected {FEW} at least, to fit the "
+            "threshold; give more rows, or --dev."
+        )
+    if f"{task.select_split}{OUT_OF_SCOPE}" not in task.report_splits:
+        log.warning(
+            "%s: found no row with the label '%s' in the training and development data, so the "
+            "threshold keeps %.0f %% of the right answers, whatever is out of scope",
+            *(where, task.out_of_scope, 100 * KEPT),
+        )
+
+
+def _cool(probability_NL: NDArray[np.floating], temperature: float) -> NDArray[np.floating]:
+    """Return the confidence of each row at a temperature."""
+    from scipy.special import softmax  # imported here: a third of a second that no cell needs
+
+    logits_NL = np.log(probability_NL.clip(min=LEAST_PROB))
+    found: NDArray[np.floating] = softmax(logits_NL / temperature, axis=1).max(1)
+    return found
 
 
 def fit_temperature(probability_NL: NDArray[np.floating], target_N: NDArray[np.integer]) -> float:
@@ -105,6 +167,26 @@ def choose_threshold(confidence_N: NDArray[np.floating], right_N: NDArray[np.boo
     if not right_N.any():
         return 1.0
     return float(np.quantile(confidence_N[right_N], 1 - KEPT, method="lower"))
+
+
+def choose_scope_threshold(
+    inside_N: NDArray[np.floating], right_N: NDArray[np.bool_], outside_M: NDArray[np.floating]
+) -> float:
+    """Return the threshold that best parts rows in scope from those out of scope.
+
+    It maximises the mean of the share of rows in scope that are answered right and the share of
+    rows out of scope that are turned down, so that it does not depend on how many of them the file
+    has. It is halfway between two neighbouring confidences; of equally good ones the least.
+
+    Source: Hendrycks and Gimpel 2017 (the maximum softmax probability as the score); the measure is
+        that of Larson et al. 2019 (CLINC150), with both sides weighed the same.
+    """
+    confidence = np.unique(np.concatenate([[0.0], inside_N, outside_M, [1.0]]))
+    middle = (confidence[1:] + confidence[:-1]) / 2
+    right, outside = np.sort(inside_N[right_N]), np.sort(outside_M)
+    kept = (len(right) - np.searchsorted(right, middle)) / len(inside_N)
+    turned_down = np.searchsorted(outside, middle) / len(outside)
+    return float(middle[(kept + turned_down).argmax()])
 
 
 def find_head(model: GraphModel) -> tuple[str, ClassificationHead] | None:

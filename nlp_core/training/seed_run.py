@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.files import format_line, replacing_folder, write_text
 from nlp_core.kinds import LABEL
 from nlp_core.models.graph import GraphModel
@@ -14,6 +15,7 @@ from nlp_core.prediction.split_prediction import SplitPredictions, predict
 from nlp_core.progress import show_progress
 from nlp_core.training.calibration import (
     Calibration,
+    check_scope,
     cool_weights,
     find_head,
     fit_calibration,
@@ -50,6 +52,9 @@ def train_run(
     """
     if run.few_shot:
         check_few_shot(run.plan)
+    for task in run.tasks:
+        if task.out_of_scope is not None:
+            check_scope(run.plan, task, is_calibrated=run.is_calibrated)
     seed_everything(seed)
     model, featurizers, tasks = prepare_tasks(run, seed)
     trained = _train(run, seed, model, tasks, checkpoint, processes, control or RunControl())
@@ -119,9 +124,12 @@ def _calibrate(item: TaskRun, model: GraphModel, trained: Trained) -> _Calibrate
     right = encoded.targets[LABEL]
     assert predicted.score is not None, found
     target = np.asarray(right[np.arange(len(encoded.split))])  # type: ignore[index]
-    calibration = fit_calibration(predicted.score, target)
+    outside = item.splits.get(f"{task.select_split}{OUT_OF_SCOPE}")
+    score = None if outside is None else predict(item.model, outside, task.targets).score
+    calibration = fit_calibration(predicted.score, target, score)
     if calibration is None:
         return _Calibrated(trained, None)
+    calibration = calibration._replace(out_of_scope=task.out_of_scope)
     cooled = cool_weights(state, found[0], calibration.temperature)
     return _Calibrated(replace(trained, states={**trained.states, HONEST: cooled}), calibration)
 

@@ -19,7 +19,10 @@ from nlp_core.config.model import format_model
 from nlp_core.files import check_replaceable, digest_json, digest_path, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
-from nlp_core.prediction.split_prediction import score_predictions, write_predictions
+from nlp_core.prediction.split_prediction import (
+    measure_splits,
+    write_predictions,
+)
 from nlp_core.prediction.trained_folder import (
     CALIBRATION,
     FORMAT_VERSION,
@@ -99,10 +102,13 @@ class UserRun(Run):
                 except OSError:  # a file system without links, or another one
                     shutil.copyfile(self.vectors / name, folder / VECTORS / name)
         predictions = finished.predictions[self.task.name][HONEST]
-        metrics = {found.split.name: score_predictions(self.task, found) for found in predictions}
-        write_predictions(folder / PREDICTIONS, self.task, {HONEST: predictions})
-        if finished.calibration is not None:
-            write_json(folder / CALIBRATION, finished.calibration._asdict())
+        calibration = finished.calibration
+        least = None if calibration is None else calibration.abstain_below
+        metrics = measure_splits(self.task, predictions, least if self.task.out_of_scope else None)
+        inside = [item for item in predictions if item.split.name in metrics]
+        write_predictions(folder / PREDICTIONS, self.task, {HONEST: inside})
+        if calibration is not None:
+            write_json(folder / CALIBRATION, calibration.describe())
         best = finished.progress.best[HONEST].epoch
         note = {"best_epoch": best, "metrics": metrics, "parameters": finished.parameters}
         write_json(folder / METRICS, note)
@@ -153,9 +159,11 @@ def train_user_run(run: UserRun, control: RunControl | None = None) -> dict[str,
     if not processes.is_first:
         return {}
     found = read_mapping(run.output / METRICS)
-    measured = found["metrics"].items()
     # in the order of the task, which a file does not keep
-    metrics = {split: {name: item[name] for name in run.task.metrics} for split, item in measured}
+    metrics = {
+        split: {name: item[name] for name in run.task.metrics} | item
+        for split, item in found["metrics"].items()
+    }
     return found | {"metrics": metrics}
 
 

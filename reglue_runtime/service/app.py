@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from reglue_runtime.bundle import Bundle
 from reglue_runtime.example import ExampleError
+from reglue_runtime.manifest import BundleError
 from reglue_runtime.service import schema
 from reglue_runtime.service.batching import Batcher, Predictions, QueueFullError
 from reglue_runtime.service.reading import SHOWN, measure_examples, read_request
@@ -79,6 +80,7 @@ class Service:
         self.settings = settings
         self._metrics = Metrics()
         self._notes = [_describe(name, bundle) for name, bundle in bundles.items()]
+        self._bundles = bundles
         self._batchers = {name: self._start(name, bundle) for name, bundle in bundles.items()}
         self._num_open = 0
         self._is_idle = asyncio.Event()
@@ -150,6 +152,16 @@ class Service:
         return name
 
     async def _ask(self, name: str, request: schema.Request) -> Predictions:
+        if request.abstain_below is None:
+            return await self._predict(name, request)
+        bundle = self._bundles[name]
+        try:
+            least = bundle.find_least(request.abstain_below)
+        except BundleError as err:
+            raise ProblemError(422, str(err), field="abstain_below") from None
+        return bundle.abstain(await self._predict(name, request), least)
+
+    async def _predict(self, name: str, request: schema.Request) -> Predictions:
         length = measure_examples(request.examples, self.settings)
         try:
             future = self._batchers[name].submit(request.examples, length)
@@ -193,6 +205,8 @@ def _describe(name: str, bundle: Bundle) -> schema.BundleNote:
         texts=manifest.texts,
         columns=sorted(name for name in columns if name and name.split("_")[0] != "tokens"),
         labels={note["target"]: list(note["labels"]) for note in manifest.heads},
+        abstain_below=(manifest.calibration or {}).get("abstain_below"),
+        out_of_scope=bundle.out_of_scope,
     )
 
 

@@ -82,8 +82,10 @@ def _explain(err: ValidationError) -> ProblemError:
     field = str(place[0])[:SHOWN]
     if field == "bundle":
         expected = f"found {_show(first['input'])}, expected the name of a bundle"
+    elif field == "abstain_below":
+        expected = f'found {_show(first["input"])}, expected a number from 0 to 1, or "auto"'
     elif first["type"] == "extra_forbidden":
-        expected = "unknown key, expected 'examples' and 'bundle'"
+        expected = "unknown key, expected 'examples', 'bundle' and 'abstain_below'"
     elif first["type"] == "missing":
         expected = "missing, expected a list of examples"
     elif len(place) == 1:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 from pydantic.json_schema import models_json_schema
@@ -72,6 +72,14 @@ class Request(Form):
             examples=[["show me the flights from boston to denver"]],
         ),
     ]
+
+    abstain_below: Annotated[
+        Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None,
+        Field(
+            description="The least confidence of a label: below it the label is empty, or that out "
+            "of scope. auto: what training chose. Only where a label is chosen."
+        ),
+    ] = None
 
     _limit_keys = model_validator(mode="before")(limit_keys)
 
@@ -168,6 +176,10 @@ class BundleNote(Form):
     texts: Annotated[list[str], Field(description="The columns of texts that an example has.")]
     columns: Annotated[list[str], Field(description="Other columns that an example needs.")]
     labels: Annotated[dict[str, list[str]], Field(description="By target.")]
+    abstain_below: Annotated[float | None, Field(description="What training chose.")] = None
+    out_of_scope: Annotated[
+        str | None, Field(description="The label where the confidence is below abstain_below.")
+    ] = None
 
 
 class Bundles(Form):

@@ -1,0 +1,89 @@
+"""`reglue compare`: compare trained models on the same rows, and say which cannot be distinguished.
+
+Compare what `reglue train` measured last, the test file or the rows held out, or predict a file.
+Each difference has a 95 % interval and a paired test, corrected by Holm.
+
+Examples:
+    reglue compare artifacts/small artifacts/large
+    reglue compare artifacts/small artifacts/large --data later.tsv
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from nlp_core.cli.output import add_plugin, add_set, open_console, print_json, show_log
+from nlp_core.cli.trained_argument import open_predictor
+from nlp_core.data.archive import open_data
+
+if TYPE_CHECKING:
+    from nlp_core.report.run_comparison import MeasuredRun, MetricComparison
+    from nlp_core.statistics import Interval
+
+GROUP = "train on your own file"
+PLACE = 4
+HAS_JSON = True
+WIDTH = 160
+"""Columns of a table where the output is not a terminal."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("folders", type=Path, nargs="+", metavar="RUN", help="folders that `reglue train` wrote")
+    add("--data", type=open_data, help="labelled data file (default: what training measured last)")
+    add_plugin(parser)
+    add_set(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    from nlp_core.report.run_comparison import compare_runs, read_measured_run  # scipy: a second
+
+    show_log("WARNING")
+    if options.data is None:
+        runs = [read_measured_run(folder, options.plugin) for folder in options.folders]
+    else:
+        runs = [_measure(folder, options) for folder in options.folders]
+    found = compare_runs(runs)
+    if options.json:
+        print_json(found)
+        return
+    for item in found:
+        _show(item)
+    print("Intervals and tests cover the chance of rows, not that of seeds.")
+
+
+def _measure(folder: Path, options: argparse.Namespace) -> "MeasuredRun":
+    from nlp_core.report.run_comparison import MeasuredRun
+
+    arguments = {**vars(options), "folder": folder, "seed": None, "task": None}
+    predictor = open_predictor(argparse.Namespace(**arguments))
+    data = predictor.data
+    found = predictor.compare(options.data).predictions
+    return MeasuredRun(str(folder), data.kind.name, data.metrics_or_usual, "", found)
+
+
+def _show(item: "MetricComparison") -> None:
+    console = open_console(WIDTH)
+    scores = Table(
+        f"{item.metric}, {item.rows} rows", "score", "95 % interval", "letters", box=None
+    )
+    for score in item.scores:
+        scores.add_row(score.run, f"{score.score:.2f}", _write(score.interval), score.letters)
+    console.print(scores)
+    if not item.differences:
+        console.print(f"No interval: {item.metric} cannot be resampled.\n")
+        return
+    table = Table("difference", "", "95 % interval", "p", "", box=None)
+    for one in item.differences:
+        said = "real" if one.is_real else "cannot be distinguished"
+        bounds = _write(one.interval, "+")
+        pair = f"{one.first} - {one.second}"
+        table.add_row(pair, f"{one.difference:+.2f}", bounds, f"{one.p_value:.3f}", said)
+    console.print(table)
+    console.print()
+
+
+def _write(interval: "Interval | None", sign: str = "") -> str:
+    return "" if interval is None else f"{interval.low:{sign}.2f} to {interval.high:{sign}.2f}"

@@ -1,0 +1,164 @@
+"""Trained folders compared on the same rows: scores, differences, and which of them are real."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+from nlp_core.config.base import read_mapping
+from nlp_core.data.user_task import build_user_task
+from nlp_core.errors import UsageError
+from nlp_core.metrics import Predictions, is_lower_better, measure
+from nlp_core.prediction.trained_folder import PREDICTIONS, RUN, read_trained_folder
+from nlp_core.report.cell import read_predictions
+from nlp_core.report.significance import LEVEL, correct_all, find_p_values
+from nlp_core.statistics import (
+    Interval,
+    Pair,
+    Resamples,
+    WeightedScore,
+    build_score,
+    name_groups,
+    resample,
+)
+
+
+class MeasuredRun(NamedTuple):
+    """The predictions of a run on the rows that are compared.
+
+    Attributes:
+        rows: what names these rows; runs with another value were measured on other ones.
+    """
+
+    name: str
+    kind: str
+    metrics: list[str]
+    rows: str
+    predictions: Predictions
+
+
+class RunScore(NamedTuple):
+    """A score; the interval covers the chance of rows, not of seeds.
+
+    Attributes:
+        letters: runs that share one cannot be distinguished; empty without intervals.
+    """
+
+    run: str
+    score: float
+    interval: Interval | None
+    letters: str
+
+
+class RunDifference(NamedTuple):
+    """The score of the first run minus that of the second; the p-value is Holm's."""
+
+    first: str
+    second: str
+    difference: float
+    interval: Interval
+    p_value: float
+    is_real: bool
+
+
+class MetricComparison(NamedTuple):
+    """The runs by one metric, the best first; no differences where a metric has no intervals."""
+
+    metric: str
+    rows: int
+    scores: list[RunScore]
+    differences: list[RunDifference]
+
+
+def read_measured_run(folder: Path, plugins: Sequence[Path] = ()) -> MeasuredRun:
+    """Return what `reglue train` measured last: its test file, or the rows that it held out.
+
+    Raises:
+        DataError: the folder has no predictions.
+        UsageError: the folder is that of a cell, which has a report.
+    """
+    found = read_trained_folder(folder, plugins=plugins)
+    if found.data is None:
+        raise UsageError(
+            f"{folder}: found a trained cell, expected a folder of `reglue train`; name a file "
+            "with --data, or see the report of the cell's table."
+        )
+    note = read_mapping(folder / RUN)
+    task = build_user_task(found.data, note["targets"], found.name, {})
+    splits = {
+        item.split: item.predictions for item in read_predictions(folder / PREDICTIONS, task, "")
+    }
+    split = "test" if "test" in splits else "dev"
+    file = note["files"].get(split) or f"a part of {note['files']['train']}"
+    kind = found.data.kind.name
+    return MeasuredRun(str(folder), kind, task.metrics, f"{split} {file}", splits[split])
+
+
+def compare_runs(runs: Sequence[MeasuredRun]) -> list[MetricComparison]:
+    """Compare runs by each metric that all of them have.
+
+    A difference is real if both tests agree after Holm's correction over all pairs of runs and
+    metrics: the paired bootstrap and the swap of rows, see `find_p_values`.
+
+    Raises:
+        UsageError: there are fewer than two runs, or they are of different kinds or rows.
+    """
+    _check_same(runs)
+    metrics = [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
+    scores = [_build_scores(metric, runs) for metric in metrics]
+    samples = [{name: resample(score) for name, score in found.items()} for found in scores]
+    tests = correct_all([*map(find_p_values, scores, samples)])
+    return [_describe(*item, runs) for item in zip(metrics, samples, tests, strict=True)]
+
+
+def _build_scores(metric: str, runs: Sequence[MeasuredRun]) -> dict[str, WeightedScore]:
+    """Return a metric by run; nothing if it cannot be resampled."""
+    found = {run.name: build_score(run.kind, metric, [run.predictions]) for run in runs}
+    return {name: score for name, score in found.items() if score is not None}
+
+
+def _check_same(runs: Sequence[MeasuredRun]) -> None:
+    names = [run.name for run in runs]
+    if len({*names}) < 2 or len({*names}) < len(names):
+        raise UsageError(f"compare: found {' and '.join(names)}, expected two or more folders.")
+    first = runs[0]
+    for run in runs[1:]:
+        if run.kind != first.kind:
+            raise UsageError(
+                f"{run.name}: found a model of the kind {run.kind}, expected {first.kind} as "
+                f"{first.name} has; only models of one kind have the same metrics."
+            )
+        both = first.predictions.target, run.predictions.target
+        if run.rows != first.rows or [*both[0]] != [*both[1]]:
+            raise UsageError(
+                f"{run.name}: found other rows ({len(both[1])}) than those that {first.name} was "
+                f"measured on ({len(both[0])}), expected the same. Name one file for all with "
+                "--data, or train them with the same --test."
+            )
+
+
+def _describe(
+    metric: str,
+    samples: dict[str, Resamples],
+    p_values: dict[Pair, float],
+    runs: Sequence[MeasuredRun],
+) -> MetricComparison:
+    values = {run.name: measure(run.kind, [metric], run.predictions)[metric] for run in runs}
+    sign = 1 if is_lower_better(metric) else -1
+    ranked = sorted(values, key=lambda name: sign * values[name])
+    letters = name_groups(ranked, p_values) if samples else dict.fromkeys(ranked, "")
+    intervals = {name: found.interval for name, found in samples.items()}
+    differences = []
+    for first, second in combinations(ranked, 2) if samples else ():
+        one, two = samples[first], samples[second]
+        between = Resamples(one.mean - two.mean, one.rounds - two.rounds, 0.0, 1)
+        p_value = min(p_values[pair] for pair in p_values if {*pair} == {first, second})
+        differences.append(
+            RunDifference(first, second, between.mean, between.interval, p_value, p_value < LEVEL)
+        )
+    return MetricComparison(
+        metric,
+        len(runs[0].predictions.target),
+        [RunScore(name, values[name], intervals.get(name), letters[name]) for name in ranked],
+        differences,
+    )

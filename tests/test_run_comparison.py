@@ -1,0 +1,94 @@
+"""Trained folders compared on the same rows."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import f1_score
+
+from nlp_core.cli import main
+from nlp_core.errors import UsageError
+from nlp_core.metrics import Predictions
+from nlp_core.report.run_comparison import MeasuredRun, compare_runs
+from nlp_core.statistics import build_score
+from tests.test_cli_train import fail
+from tests.user_files import QUICK, SMALL, write_conll, write_tsv
+
+RIGHT = ["yes", "no"] * 50
+
+
+def make_run(name: str, wrong: int, **changes: object) -> MeasuredRun:
+    """Return a run whose first rows are wrong."""
+    said = [{"yes": "no", "no": "yes"}[item] for item in RIGHT[:wrong]] + RIGHT[wrong:]
+    found = Predictions(["no", "yes"], RIGHT, said)
+    run = MeasuredRun(name, "classification", ["accuracy", "macro_f1"], "a file", found)
+    return run._replace(**changes)  # type: ignore[arg-type]
+
+
+def test_the_best_is_first_and_equals_share_a_letter() -> None:
+    accuracy, macro = compare_runs([make_run("bad", 40), make_run("good", 4), make_run("fair", 6)])
+    assert [(item.run, item.score, item.letters) for item in accuracy.scores] == [
+        ("good", 96.0, "a"),
+        ("fair", 94.0, "a"),
+        ("bad", 60.0, "b"),
+    ]
+    assert (accuracy.rows, macro.metric) == (100, "macro_f1")
+    close, far, _ = accuracy.differences
+    assert (close.first, close.second, close.is_real) == ("good", "fair", False)
+    assert (far.difference, far.is_real) == (pytest.approx(36.0), True)
+    assert far.interval.low < 36 < far.interval.high
+
+
+def test_the_p_value_is_the_exact_one_corrected_by_holm() -> None:
+    one, two = make_run("one", 10), make_run("two", 18)
+    accuracy, macro = compare_runs([one, two])
+    (found,) = accuracy.differences
+    # 8 rows differ, all in favour of one: 2 / 2 ** 8, of two tests
+    assert found.p_value == pytest.approx(2 * stats.binomtest(8, 8).pvalue, rel=0.25)
+    assert macro.differences[0].p_value >= found.p_value / 2
+
+
+def test_the_mean_f1_of_labels_is_that_of_scikit_learn() -> None:
+    draw = np.random.default_rng(0)
+    right, said = (draw.choice(["a", "b", "c"], 60).tolist() for _ in range(2))
+    score = build_score("classification", "macro_f1", [Predictions([*"abc"], right, said)])
+    assert score is not None
+    assert score.values[0] == pytest.approx(100 * f1_score(right, said, average="macro"))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (make_run("one", 3), "found one and one, expected two or more folders"),
+        (make_run("two", 3, kind="tagging"), "kind tagging, expected classification as one has"),
+        (make_run("two", 3, rows="another file"), "found other rows"),
+        (make_run("two", 3, predictions=Predictions([], RIGHT[1:], RIGHT[1:])), r"rows \(99\)"),
+    ],
+)
+def test_what_cannot_be_compared_is_an_error(other: MeasuredRun, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        compare_runs([make_run("one", 3), other])
+
+
+def test_folders_are_compared_by_what_they_measured_or_by_a_file(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=60)
+    write_tsv(place / "b.tsv", rows=30, seed=1)
+    for name, epochs in (("long", "6"), ("short", "1")):
+        main(["train", "a.tsv", *QUICK, "--epochs", epochs, "--test", "b.tsv", "-o", name])
+    main(["train", "a.tsv", *QUICK, "--epochs", "1", "-o", "held"])
+    capsys.readouterr()
+    main(["compare", "short", "long", "--json"])
+    stored = json.loads(capsys.readouterr().out)
+    assert [item["run"] for item in stored[0]["scores"]] == ["long", "short"]
+    main(["compare", "short", "long", "--data", "b.tsv", "--json"])
+    assert json.loads(capsys.readouterr().out) == stored
+    main(["compare", "short", "long"])
+    assert "long - short" in capsys.readouterr().out
+    assert "held: found other rows" in fail(capsys, "compare", "short", "held")
+    write_conll(place / "a.conll", rows=20)
+    main(["train", "a.conll", *SMALL, "--epochs", "1", "-o", "tags"])
+    assert "tags: found a model of the kind tagging" in fail(capsys, "compare", "short", "tags")
