@@ -118,7 +118,8 @@ def _read_numbers(
     """Return numbers of the examples, [B, W], or of their tokens, [B, T, 1], as 64-bit floats."""
     rows = []
     for example in examples:
-        size = len(next(iter(example.tokens.values()))) if width is None else width
+        own = example.tokens.get(column) or next(iter(example.tokens.values()))
+        size = len(own) if width is None else width
         given = example.extras.get(column)
         values = _as_numbers(given, size)
         if values is None:

@@ -24,6 +24,7 @@ DIM, LABELS, LENGTHS = 4, 3, [5, 1, 3]
 KINDS = {
     "classification",
     "dialogue",
+    "document",
     "generation",
     "intent_slots",
     "language_model",

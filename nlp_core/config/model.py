@@ -15,11 +15,13 @@ from nlp_core.config.base import ClosedModel, Name, Positive, join_keys, parse_c
 from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig, TrainingConfig
 from nlp_core.errors import ConfigError, UsageError, suggest
+from nlp_core.kinds import SENTENCES
 
 TOKENS = ("tokens", "tokens_a", "tokens_b", "tokens_history")
 COLUMNS = (
     *TOKENS,
     *(f"{text}.characters" for text in TOKENS),
+    SENTENCES,
     *WHOLE_TEXTS,
     f"tokens{PIECES}",
     f"tokens_b{PIECES}",
@@ -90,7 +92,8 @@ class ModelConfig(ClosedModel):
     """Columns of the task: tokens or their characters; features.NAME, a symbol per token;
     dense.NAME and token_dense.NAME, numbers. A pretrained encoder reads texts (the one text or both
     of an example), text_a or text_b, or tokens.pieces; tokens_b.pieces are read after those of
-    tokens_a. tokens_history are the earlier turns of a dialogue."""
+    tokens_a. tokens_history are the earlier turns of a dialogue; sentences, the number of tokens of
+    each sentence of a document."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
     notes: list[str] = Field(default_factory=list)

@@ -12,7 +12,7 @@ from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
 from nlp_core.config.reader import EntityScheme, check_patterns
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.config.schedule import Schedule, WarmupLinearSchedule
-from nlp_core.kinds import KINDS, list_user_kinds
+from nlp_core.kinds import KINDS, SENTENCES, list_user_kinds
 
 Format = Literal["tsv", "csv", "jsonl", "json", "parquet", "arrow", "conll", "brat", "squad"]
 LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES", "spans": "BIO"}
@@ -28,14 +28,15 @@ class DataConfig(ClosedModel):
     kind: KindField
     """What is learned: one label, several labels or a number of a text; a label or a number of a
     pair; a ranking of candidates; tags; a label and tags; the span that answers a question; which
-    passages answer a query, of all passages; a text that is written for a text."""
+    passages answer a query, of all passages; a text that is written for a text; a label of each
+    sentence of a document."""
     format: Format
     """tsv, csv, jsonl (an object per line), json (an array of objects, or of tasks of Label
     Studio), parquet, arrow (a folder of Hugging Face datasets), conll (a token per line), brat (a
     folder of .txt and .ann files), or squad (SQuAD's JSON, kind span only)."""
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
     """Column of the text, or of both texts; for tags, column of the tokens; for dialogue, of the
-    tokens and of the earlier turns. Columns without names
+    tokens and of the earlier turns; for document, of the list of sentences. Columns without names
     (no header, conll) are called "1", "2" ..."""
     label: str
     """Column of the label, the labels, the number or the text to write; for tagging of the tags.
@@ -191,6 +192,8 @@ class DataConfig(ClosedModel):
             raise ValueError("scheme: found spans with conll, whose tokens have tags.")
         if self.kind.has_tags and self.max_tokens is not None:
             raise ValueError("max_tokens: found with tags; a tagged sentence cannot be cut.")
+        if self.kind.has_sentences and self.max_tokens is not None:
+            raise ValueError("max_tokens: found with a document, whose sentences have labels.")
         return self
 
     @property
@@ -212,6 +215,12 @@ class DataConfig(ClosedModel):
     def text_names(self) -> list[str]:
         """Names of the texts in a model's inputs."""
         return self.kind.tokens
+
+    @property
+    def read_names(self) -> list[str]:
+        """Names of what a model's inputs can read, besides whole texts."""
+        sizes = [SENTENCES] if self.kind.has_sentences else []
+        return [*self.text_names, *self.extras, *sizes]
 
     @property
     def input_columns(self) -> list[str]:

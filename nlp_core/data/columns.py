@@ -34,6 +34,8 @@ def build_schema(kind: Kind, extras: Iterable[str] = ()) -> pa.Schema:
     """Return the columns of a kind, in their order, followed by those that a reader adds."""
     fields = [(column.name, TYPES[column.form]) for column in kind.columns]
     for name in extras:
+        if name in kind.column_names:
+            continue
         is_symbol = name.startswith(SYMBOLS)
         fields.append((name, TYPES["texts"] if is_symbol else pa.list_(pa.float64())))
     return pa.schema(fields)

@@ -158,6 +158,11 @@ class NumberColumn:
             return [row.tolist() for row in self.values]
         return [row[:, 0].tolist() for row in np.split(self.values, self.offsets[1:-1])]
 
+    def outline(self) -> Ragged:
+        """Return a column of nothing but lengths, for masks."""
+        assert self.offsets is not None, self.where
+        return Ragged(np.empty(0), self.offsets)
+
     def subset(self, rows: np.ndarray) -> "NumberColumn":
         if self.offsets is None:
             return replace(self, values=self.values[rows])

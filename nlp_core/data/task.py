@@ -27,7 +27,7 @@ from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.data.written_text import number_outputs
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import MANIFEST, check_digest, digest_json
-from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, OUTPUT, TREE, Kind
+from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, OUTPUT, SENTENCES, TREE, Kind
 from reglue_runtime.tree import write_tree
 from reglue_runtime.writing import write_words
 
@@ -91,6 +91,13 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def tag_offsets(self) -> np.ndarray:
+        """Where the tags of each example begin, and the end: of tokens or sentences, [N + 1]."""
+        found = self.numbers[SENTENCES] if SENTENCES in self.numbers else self.texts["tokens"]
+        assert found.offsets is not None, self.name
+        return found.offsets
 
     @property
     def target(self) -> list[Any]:
@@ -250,7 +257,7 @@ def read_split_file(
     with pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
         texts = [name for name in names if name.startswith(("tokens", SYMBOLS))]
-        values = [name for name in names if name.startswith((NUMBERS, TOKEN_NUMBERS))]
+        values = [name for name in names if name.startswith((NUMBERS, TOKEN_NUMBERS, SENTENCES))]
         predicted = [name for name in targets if name not in (ANSWERS, NEXT_WORD)]
         others = ["id", *([GROUP] if kind.is_grouped else []), *predicted]
         limits = dict.fromkeys(texts, max_words)

@@ -172,7 +172,9 @@ class _FileRows:
             return words
         if self._data.kind.is_number:
             return float(words[0])  # the reader has checked it
-        labels = self._convert(example, words) if name == TAGS else words
+        labels = (
+            self._convert(example, words) if self._data.kind.has_tags and name == TAGS else words
+        )
         counted = list_openers(words) if name == TREE else labels
         self.counts.update(counted)
         lines = self.lines[name]

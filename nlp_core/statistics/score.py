@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import eq
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -213,6 +214,15 @@ def _read_tags(answer: object) -> tuple[str, ...]:
     return tuple(answer[TAGS] if isinstance(answer, dict) else answer)  # type: ignore[arg-type]
 
 
+def _list_label_hits(run: Predictions) -> list[list[float]]:
+    rows = []
+    for target, prediction in zip(run.target, run.prediction, strict=True):
+        right = _read_tags(target)
+        hits = sum(map(eq, right, _read_tags(prediction)))
+        rows.append([float(hits), float(len(right))])
+    return rows
+
+
 def _list_brackets(run: Predictions) -> list[list[float]]:
     return [[float(count) for count in count_brackets(*pair)] for pair in pair_trees(run)]
 
@@ -239,6 +249,7 @@ TAG_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
     "intent_accuracy": (_list_intents, _mean),
     "frame_accuracy": (_list_hits, _mean),
 }
+DOCUMENT_SUMMANDS: dict[str, tuple[Summands, Combine]] = {"accuracy": (_list_label_hits, _mean)}
 TREE_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
     "exact_match": (_list_hits, _mean),
     "bracket_f1": (_list_brackets, _f1),
@@ -249,4 +260,6 @@ TREE_SUMMANDS: dict[str, tuple[Summands, Combine]] = {
 def _choose_summands(kind: Kind) -> dict[str, tuple[Summands, Combine]]:
     if kind.has_tree:
         return TREE_SUMMANDS
+    if kind.has_sentences:
+        return DOCUMENT_SUMMANDS
     return TAG_SUMMANDS if kind.has_tags else SUMMANDS

@@ -68,7 +68,8 @@ class Request(Form):
         Field(
             min_length=1,
             fail_fast=True,
-            description=f"Each is {EXAMPLE_FORMS}. Of a model of one text a list is its tokens.",
+            description=f"Each is {EXAMPLE_FORMS}. Of a model of one text a list is its tokens, "
+            "of a model of documents their sentences.",
             examples=[["show me the flights from boston to denver"]],
         ),
     ]
@@ -127,6 +128,14 @@ class Tags(Form):
     entities: list[Entity] | None = None
 
 
+class SentenceTags(Form):
+    """A label for each sentence of a document."""
+
+    sentences: list[str]
+    tags: list[str]
+    confidence: list[float]
+
+
 class IntentSlots(Choice):
     """An intent, and the tags of its slots."""
 
@@ -149,7 +158,9 @@ class WrittenText(Form):
     confidence: float
 
 
-Prediction: TypeAlias = Choice | Choices | Value | Order | Tags | IntentSlots | Answer | WrittenText
+Prediction: TypeAlias = (
+    Choice | Choices | Value | Order | Tags | SentenceTags | IntentSlots | Answer | WrittenText
+)
 
 
 class Response(Form):

@@ -14,8 +14,8 @@ from nlp_core.data.readers.lines import parse_number
 from nlp_core.data.readers.records import FileRecord, name_label, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
-from nlp_core.kinds import LABEL, LABELS, OUTPUT, TAGS, TREE
-from reglue_runtime.text import EMPTY_TOKEN, TURN, Offsets, join_turns
+from nlp_core.kinds import LABEL, LABELS, OUTPUT, SENTENCES, TAGS, TREE
+from reglue_runtime.text import EMPTY_TOKEN, TURN, Offsets, join_turns, split_turns
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves
 
 RIGHT = "1"
@@ -101,6 +101,8 @@ def parse_record(
     columns = data.input_columns
     if data.has_spans:
         found = locate_text(record.lines, record.get_text(columns[0]), data)
+    elif data.kind.has_sentences:
+        found = join_sentences(record.lines, _read_sentences(record, columns[0], tokenize))
     elif data.kind.reads_tokens:
         words = [record.get_list(columns[0])]
         if data.kind.has_history:
@@ -115,7 +117,7 @@ def parse_record(
         found = found._replace(group=str(record.get(data.group or columns[0])))
     size = len(found.texts[0])
     extras = {name: _read_extra(record, name, column, size) for name, column in data.extras.items()}
-    return found._replace(extras=extras)
+    return found._replace(extras={**found.extras, **extras})
 
 
 def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
@@ -123,6 +125,36 @@ def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
     offsets = LOCATORS.get(data.tokens)(text)
     tokens = [text[place.start : place.end] for place in offsets]
     return UserExample(lines, [tokens or [EMPTY_TOKEN]], {}, offsets=offsets)
+
+
+def join_sentences(lines: list[int], sentences: Sequence[list[str]]) -> UserExample:
+    """Return an unlabelled document of the tokens of its sentences."""
+    words, sizes = [*chain.from_iterable(sentences)], [*map(len, sentences)]
+    return UserExample(lines, [words], {}, extras={SENTENCES: sizes})
+
+
+def _read_sentences(record: FileRecord, column: str, tokenize: Tokenizer) -> list[list[str]]:
+    """Return the tokens of the sentences: of a list of texts or tokens, or of a text in lines."""
+    cell = record.get(column)
+    parts = split_turns(cell) if isinstance(cell, str) else cell
+    if (
+        not isinstance(parts, list)
+        or not parts
+        or not all(isinstance(i, str | list) for i in parts)
+    ):
+        raise record.refuse(f"found {cell!r} in '{column}', expected a list of sentences")
+    return [tokenize(part) if isinstance(part, str) else [*map(str, part)] for part in parts]
+
+
+def _read_sentence_labels(example: UserExample, record: FileRecord, column: str) -> list[str]:
+    cell, size = record.get(column), len(example.extras[SENTENCES])
+    parts = split_turns(cell) if isinstance(cell, str) else cell
+    if isinstance(cell, str) and len(parts) != size:
+        parts = cell.split()
+    if not isinstance(parts, list) or len(parts) != size:
+        found = f"found {size} sentences and {cell!r} in '{column}', expected a label for each"
+        raise record.refuse(f"{found} sentence")
+    return [_read_label(record, column, part) for part in parts]
 
 
 def _read_extra(
@@ -174,6 +206,8 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
 def _read_composed(
     example: UserExample, record: FileRecord, data: DataConfig
 ) -> dict[str, list[str]]:
+    if data.kind.has_sentences:
+        return {TAGS: _read_sentence_labels(example, record, data.label)}
     if data.kind.has_tree:
         return {TREE: _read_tree(example.texts[0], record, data.label)}
     return {OUTPUT: _read_output(record, data)} if data.kind.writes_text else {}

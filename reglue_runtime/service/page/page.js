@@ -1,7 +1,7 @@
 "use strict";
 
 const SHOWN_LABELS = 8;
-const TITLES = { text: "Text", text_a: "First text", text_b: "Second text" };
+const TITLES = { text: "Text", text_a: "First text", text_b: "Second text", sentences: "Sentences, one on each line" };
 
 const form = document.getElementById("form");
 const select = document.getElementById("bundle");
@@ -69,17 +69,18 @@ function pickHue(type) {
 function makeTokens(item) {
   const single = item.tags.map((tag, idx) => ({ type: tag, first: idx, last: idx }));
   const entities = item.entities ?? single;
+  const tokens = item.tokens ?? item.sentences;
   const line = make("p", "tokens");
   let next = 0;
   for (const { type, first, last } of entities) {
-    line.append(item.tokens.slice(next, first).join(" "), " ");
-    const words = item.tokens.slice(first, last + 1).join(" ");
+    line.append(tokens.slice(next, first).join(" "), " ");
+    const words = tokens.slice(first, last + 1).join(" ");
     const mark = make("mark", "", `${words} `, make("small", "", type));
     mark.style.setProperty("--hue", pickHue(type));
     line.append(mark, " ");
     next = last + 1;
   }
-  line.append(item.tokens.slice(next).join(" "));
+  line.append(tokens.slice(next).join(" "));
   const found = [line];
   if (!entities.length) found.push(make("p", "quiet", "No entity was found."));
   return make("div", "card", ...found);
@@ -89,7 +90,7 @@ function showPrediction(item) {
   const found = [];
   const add = (title, ...content) => found.push(make("h2", "", title), ...content);
   if (item.scores) add(item.slots ? "Intent" : "Label", makeBars(item.scores, item.labels ?? [item.label]));
-  if (item.tags) add("Entities", makeTokens(item));
+  if (item.tags) add(item.sentences ? "Labels" : "Entities", makeTokens(item));
   if (item.slots) add("Slots", makeTokens(item.slots));
   if (item.answer !== undefined) {
     const said = make("p", "said", item.answer || "The passage has no answer.");
