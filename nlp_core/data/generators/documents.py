@@ -6,7 +6,7 @@ from nlp_core.data.sample import GENERATORS, Dice
 
 OPENINGS = {
     "food": ("breakfast began at seven", "we ate there twice", "the cook was away that day"),
-    "place": ("the station is close by", "the lake is below it", "there is a park behind it"),
+    "place": ("the station is close by", "the lake is below it", "a park is near the door"),
     "room": ("our bed was wide", "the window faced a yard", "the bath had a new tub"),
     "staff": ("the porter met us", "a clerk took our bags", "the owner came to see us"),
 }
