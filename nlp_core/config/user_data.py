@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, Count, Name, Positive, Text, Whole
-from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS, TOKEN_VECTORS
 from nlp_core.config.dataset import KindField, TaskConfig
 from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
 from nlp_core.config.reader import EntityScheme, check_patterns
@@ -59,6 +59,9 @@ class DataConfig(ClosedModel):
     """Columns of one or more numbers, equally many per row: dense.NAME."""
     token_dense: dict[Name, str] = Field(default_factory=dict)
     """Columns of a number per token: token_dense.NAME. One text only."""
+    token_vectors: dict[Name, str] = Field(default_factory=dict)
+    """Columns of a list of vectors, one per token, such as those of an encoder:
+    token_vectors.NAME. One text only; jsonl, json, parquet or arrow."""
     label_separator: Text | None = None
     """multi_label: separator of the labels in a cell; null: a list (jsonl, parquet)."""
     header: bool = True
@@ -155,13 +158,21 @@ class DataConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_extras(self) -> "DataConfig":
-        names, has_token_values = ", ".join(self.extras), self.features or self.token_dense
+        names, has_token_values = (
+            ", ".join(self.extras),
+            self.features or self.token_dense or self.token_vectors,
+        )
         if self.extras and (self.kind.has_passages or self.choices):
             raise ValueError(f"found {names} with {self.choices or self.kind}; remove them.")
         if self.dense and self.format == "conll":
             raise ValueError(
                 f"dense: found {names} with conll, whose columns have a value for each token; use "
                 "token_dense."
+            )
+        if self.token_vectors and self.format in ("tsv", "csv", "conll"):
+            raise ValueError(
+                f"token_vectors: found with {self.format}, whose cells hold no lists of vectors; "
+                "use jsonl or parquet."
             )
         if has_token_values and len(self.texts) > 1:
             raise ValueError(f"found {names} with two texts; expected one.")
@@ -200,6 +211,7 @@ class DataConfig(ClosedModel):
     def extras(self) -> dict[str, str]:
         """Columns other than texts and targets, by the name that a model's inputs use."""
         parts = {SYMBOLS: self.features, NUMBERS: self.dense, TOKEN_NUMBERS: self.token_dense}
+        parts |= {TOKEN_VECTORS: self.token_vectors}
         return {start + name: item for start, part in parts.items() for name, item in part.items()}
 
     @property
@@ -280,6 +292,7 @@ def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ())
         features=features,
         dense=_cut_names(inputs, NUMBERS),
         token_dense=_cut_names(inputs, TOKEN_NUMBERS),
+        token_vectors=_cut_names(inputs, TOKEN_VECTORS),
         scheme=scheme,
         learnt_scheme=task.scheme,
         tokens=task.tokens,

@@ -55,7 +55,7 @@ def shape_input(column: str) -> Shape:
         return Shape(PIECES, 0)
     if column.startswith(columns.NUMBERS):
         return Shape(NUMBERS, 0)
-    is_number = column.startswith((columns.TOKEN_NUMBERS, SENTENCES))
+    is_number = column.startswith((columns.TOKEN_NUMBERS, columns.TOKEN_VECTORS, SENTENCES))
     return Shape(TOKEN_NUMBERS if is_number else WORDS, 0)
 
 

@@ -40,14 +40,17 @@ def limit_keys(given: Any) -> Any:  # Any: what the client sent
 # but is not allowed in a union, since it has no hash.
 Words: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 Numbers: TypeAlias = Annotated[list[FiniteFloat], Field(fail_fast=True)]
+Vectors: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str | Words], Field(fail_fast=True)]
 Columns: TypeAlias = Annotated[
-    dict[str, str | Words | Numbers], Field(max_length=MAX_KEYS), BeforeValidator(limit_keys)
+    dict[str, str | Words | Numbers | Vectors],
+    Field(max_length=MAX_KEYS),
+    BeforeValidator(limit_keys),
 ]
 Example: TypeAlias = str | Texts | Columns
 EXAMPLE_FORMS = (
     f"a text, a list of tokens, a list of two texts, or an object of at most {MAX_KEYS} columns: "
-    "strings, lists of strings, lists of finite numbers"
+    "strings, lists of strings, lists of finite numbers or of vectors"
 )
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlp_core.config.column import NUMBERS, SYMBOLS
+from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_VECTORS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.entities import EntityError, TaggedSpans, find_tokens, parse_entities
 from nlp_core.data.readers.example import NOTHING
@@ -161,6 +161,8 @@ def _read_extra(
     record: FileRecord, name: str, column: str, num_tokens: int
 ) -> list[Any]:  # Any: symbols or numbers
     is_row, cell = name.startswith(NUMBERS), record.get(column)
+    if name.startswith(TOKEN_VECTORS):
+        return _read_vectors(record, column, num_tokens)
     single = isinstance(cell, int | float) and not isinstance(cell, bool)
     parts = [cell] if is_row and single else record.get_list(column)
     if not is_row and len(parts) != num_tokens:
@@ -172,6 +174,22 @@ def _read_extra(
     for number, value in enumerate(values):
         if math.isnan(value):
             raise record.refuse(f"found '{parts[number]}' in '{column}', expected a number", number)
+    return values
+
+
+def _read_vectors(record: FileRecord, column: str, num_tokens: int) -> list[list[float]]:
+    cell = record.get(column)
+    rows = cell if isinstance(cell, list) else []
+    if len(rows) != num_tokens or not all(isinstance(row, list) and row for row in rows):
+        found = f"found {num_tokens} tokens and {str(cell)[:60]!r} in '{column}', expected"
+        raise record.refuse(f"{found} a vector for each token")
+    widths = sorted({len(row) for row in rows})
+    if len(widths) > 1:
+        found = f"found vectors of {widths[0]} and of {widths[-1]} numbers in '{column}', expected"
+        raise record.refuse(f"{found} one width")
+    values = [[parse_number(str(value)) for value in row] for row in rows]
+    if any(math.isnan(value) for row in values for value in row):
+        raise record.refuse(f"found {str(cell)[:60]!r} in '{column}', expected finite numbers")
     return values
 
 
