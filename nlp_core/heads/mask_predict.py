@@ -130,7 +130,7 @@ class ParallelDecoder(Pointer):
         for layer in self.layers:
             hidden = layer(hidden, mask)
         states_BSH: Tensor = self.norm(hidden[:, time:])
-        # neighbours agree on what each has opened or closed, which attention alone learns slowly
+        # neighbours agree on what each has opened or closed, which attention learns slowly
         states_BSH = states_BSH + self.lstm(states_BSH, inside_BS)
         return states_BSH
 
@@ -184,7 +184,7 @@ def _draw(inside_BS: Tensor) -> Tensor:
 
 
 class PlannedScorer:
-    """Scores actions by their place alone; at the last place and after it they are the same."""
+    """Scores actions only by their place; from the last place on the scores stay the same."""
 
     def __init__(self, odds_RSA: Tensor, num_symbols: int) -> None:
         self._odds, self._num_symbols, self._steps = odds_RSA, num_symbols, 0
