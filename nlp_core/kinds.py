@@ -18,6 +18,7 @@ ANSWERS = "answers"
 MASKED = "masked"
 GROUP = "group"
 HISTORY = "tokens_history"
+SENTENCES = "sentences"
 Form = Literal["count", "flag", "number", "text", "texts", "places"]
 """An integer, yes or no, a number, a text, several texts, several small integers."""
 ROW_CUTS = ("row",)
@@ -137,7 +138,13 @@ class Kind:
 
     @property
     def has_tags(self) -> bool:
-        return TAGS in self.target_names
+        """Whether each token has a tag."""
+        return TAGS in self.target_names and not self.has_sentences
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether an example is a document, whose sentences have a label each: its tags."""
+        return SENTENCES in self.column_names
 
     @property
     def has_passages(self) -> bool:
@@ -310,6 +317,16 @@ DIALOGUE = register(
     )
 )
 """A turn of a dialogue with the earlier turns, see `join_turns` of reglue_runtime/text.py."""
+
+DOCUMENT = register(
+    replace(
+        TAGGING,
+        name="document",
+        columns=(*TAGGING.columns, Column(SENTENCES, "places")),
+        user_file=UserFile(("accuracy", "macro_f1"), texts=(SENTENCES,), label=LABELS),
+    )
+)
+"""Sentences in their order. `tokens` are those of all sentences, `sentences` the tokens of each."""
 
 PARSING = register(
     Kind(

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from reglue_runtime.example import LOCATORS, InputExample
+from reglue_runtime.example import LOCATORS, SENTENCES, InputExample
 from reglue_runtime.text import Offsets
 from reglue_runtime.writing import RuntimeWriter, number_copies, write_words
 
@@ -219,7 +219,8 @@ def _tag(
     scheme: str | None,
     crf: CRF | None = None,
 ) -> list[Prediction]:
-    tokens = [example.tokens["tokens"] for example in examples]
+    key = SENTENCES if SENTENCES in examples[0].tokens else "tokens"
+    tokens = [example.tokens[key] for example in examples]
     sizes = np.array(list(map(len, tokens)))
     if crf is None:
         paths = [row[:size].argmax(-1) for row, size in zip(scores_BTL, sizes, strict=True)]
@@ -231,7 +232,7 @@ def _tag(
     found = []
     for words, path, row in zip(tokens, paths, probs, strict=True):
         tags = [labels[idx] for idx in path.tolist()]
-        item: Prediction = {"tokens": words, "tags": tags, "confidence": row.tolist()}
+        item: Prediction = {key: words, "tags": tags, "confidence": row.tolist()}
         if scheme is not None:
             item["entities"] = find_entities(words, tags)
         found.append(item)

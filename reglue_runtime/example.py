@@ -10,6 +10,9 @@ from reglue_runtime.manifest import BundleError, Manifest
 
 Given: TypeAlias = str | Sequence[Any] | Mapping[str, Any]  # Any: checked here
 """A text, its tokens, two texts, or columns by name."""
+SENTENCES = "sentences"
+"""The column of the sentences of a document: a list of texts, or of lists of tokens; or a text with
+a sentence in each line."""
 HISTORY = "text_history"
 """The column of the earlier turns of a dialogue: a list of texts, or of lists of tokens."""
 LOCATORS = {
@@ -56,6 +59,9 @@ class Reader:
 
     def read(self, given: Given, place: int) -> InputExample:
         """Return an example, or raise ExampleError if it lacks a text that the model reads."""
+        if self.names == [SENTENCES]:
+            columns = dict(given) if isinstance(given, Mapping) else {SENTENCES: given}
+            return self._read_document(columns, place)
         if isinstance(given, Mapping):
             columns = dict(given)
         elif len(self.names) == 1:
@@ -82,6 +88,17 @@ class Reader:
                 raise self._refuse(given, place)
             texts[name] = value if isinstance(value, str) else " ".join(tokens[key])
         return InputExample(texts, tokens, columns, place)
+
+    def _read_document(self, columns: dict[str, Any], place: int) -> InputExample:
+        """Return an example whose extras have the tokens of each sentence."""
+        given = columns.pop(SENTENCES, None)
+        parts = text.split_turns(given) if isinstance(given, str) else given
+        if not isinstance(parts, Sequence) or not parts:
+            raise self._refuse(given, place)
+        words = [self.tokenize(part) if isinstance(part, str) else list(part) for part in parts]
+        names = [part if isinstance(part, str) else " ".join(part) for part in parts]
+        tokens = {"tokens": [word for row in words for word in row], SENTENCES: names}
+        return InputExample({}, tokens, {**columns, SENTENCES: [*map(len, words)]}, place)
 
     def _join_history(self, given: Any) -> list[str] | None:
         """Return the tokens of earlier turns, given as a list, or as a text with TURN in it."""

@@ -22,6 +22,8 @@ Spell: TypeAlias = Callable[[Sequence[str]], np.ndarray]
 T = TypeVar("T")
 Entry = tuple[str, str, float]
 """A phrase, its type and the type's weight."""
+VECTOR_WIDTH = "vector_width"
+"""The key of a note of numbers for the width of the vectors of tokens."""
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a graph of 32-bit floats can read."""
 
@@ -47,6 +49,8 @@ def _build_source(note: Mapping[str, Any], folder: Path) -> Source:
             spell[item["name"]] = _load_pieces(folder / item["file"], lowercase=item["lowercase"])
         return partial(_read_spellings, name=name, column=column, spell=spell)
     if note["source"] == "numbers":
+        if VECTOR_WIDTH in note:
+            return partial(_read_vectors, name=name, column=column, width=note[VECTOR_WIDTH])
         return partial(_read_numbers, name=name, column=column, width=note["width"])
     if note["source"] == "gazetteer":
         gazetteer = PhraseMatcher.read(folder / note["file"], lowercase=note["lowercase"])
@@ -118,7 +122,8 @@ def _read_numbers(
     """Return numbers of the examples, [B, W], or of their tokens, [B, T, 1], as 64-bit floats."""
     rows = []
     for example in examples:
-        size = len(next(iter(example.tokens.values()))) if width is None else width
+        own = example.tokens.get(column) or next(iter(example.tokens.values()))
+        size = len(own) if width is None else width
         given = example.extras.get(column)
         values = _as_numbers(given, size)
         if values is None:
@@ -130,6 +135,26 @@ def _read_numbers(
     if width is not None:
         return {name: np.stack(rows)}
     return {name: pad(rows, 0, np.float64)[:, :, None]}
+
+
+def _read_vectors(
+    examples: Sequence[InputExample], *, name: str, column: str, width: int
+) -> Arrays:
+    """Return vectors of the tokens, [B, T, W], as 64-bit floats."""
+    size = max(len(next(iter(example.tokens.values()))) for example in examples)
+    found: np.ndarray = np.zeros((len(examples), size, width), dtype=np.float64)
+    for place, example in enumerate(examples):
+        given, length = example.extras.get(column), len(next(iter(example.tokens.values())))
+        parts = given if isinstance(given, Sequence | np.ndarray) else []
+        rows = [_as_numbers(row, width) for row in parts]
+        if len(rows) != length or any(row is None for row in rows):
+            raise ExampleError(
+                example.place,
+                f"found {str(given)[:60]!r} in '{column}', expected {length} vectors of {width} "
+                "numbers, finite in 32 bits.",
+            )
+        found[place, :length] = rows
+    return {name: found}
 
 
 def _as_numbers(given: Any, size: int) -> np.ndarray | None:

@@ -184,3 +184,9 @@ FORMS: dict[str, Callable[[str], str]] = {
 def join_turns(turns: Sequence[Sequence[str]]) -> list[str]:
     """Return the tokens of the earlier turns of a dialogue, each with a TURN after it."""
     return [token for turn in turns for token in (*turn, TURN)] or [TURN]
+
+
+def split_turns(text: str) -> list[str]:
+    """Return the turns or sentences of a text: its lines, or what is between TURNs."""
+    parts = text.split(TURN) if TURN in text else text.split("\n")
+    return [part for part in parts if part.strip()]

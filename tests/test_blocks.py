@@ -46,7 +46,8 @@ CELLS = Shape(GRID, 4)
 PAIR = [SEQ, Shape(SEQUENCE, 4)]
 FOUR = [SEQ, Shape(SEQUENCE, 3), Shape(SEQUENCE, 5), Shape(SEQUENCE, 5)]
 TRANSFORMER = {"num_layers": 2, "num_heads": 2, "ff_dim": 6, "dropout": 0.0}
-MASK_ONLY = {("full_attention", 0)}  # an input of which only the mask is read
+MASK_ONLY = {("full_attention", 0), ("sentence_encoder", 0)}
+"""Inputs that get no gradient: of the first only the mask is read, the second is rounded."""
 
 ROWS = [
     Row("add", {}, [SEQ, SEQ, SEQ]),
@@ -143,6 +144,8 @@ ROWS = [
     Row("qrnn", {"hidden_dim": 2, "num_layers": 2}, [SEQ]),
     Row("qrnn", {"hidden_dim": 3, "window": 3, "bidirectional": False}, [SEQ]),
     Row("self_attention_pooling", {"attention_dim": 3, "num_hops": 2}, [SEQ]),
+    Row("sentence_encoder", {"hidden_dim": 3}, [Shape(TOKEN_NUMBERS, 1), SEQ]),
+    Row("sentence_encoder", {"net": "conv", "hidden_dim": 3}, [Shape(TOKEN_NUMBERS, 1), SEQ]),
     Row("seq2seq_attention", {}, PAIR, (1,)),
     Row("slot_attention", {"attention_dim": 3}, [SEQ]),
     Row("slot_attention", {"score": "multiply"}, [SEQ]),

@@ -92,7 +92,9 @@ def test_one_block_is_shown_with_all_there_is(
         "source Kim 2014",
     ):
         assert part in text
-    assert "serves dialogue, intent_slots, tagging" in read(capsys, "heads", "crf_tagging")
+    assert "serves dialogue, document, intent_slots, tagging" in read(
+        capsys, "heads", "crf_tagging"
+    )
     assert "It has no options." in read(capsys, "blocks", "concat")
 
 

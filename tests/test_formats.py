@@ -108,6 +108,7 @@ def test_each_kind_of_a_source_has_a_format() -> None:
     assert found == {
         "classification": ["jsonl", "trec", "tsv"],
         "dialogue": ["dialogues"],
+        "document": ["documents"],
         "generation": ["jsonl", "squad_questions", "tsv"],
         "intent_slots": ["parallel"],
         "language_model": ["lines"],

@@ -104,13 +104,18 @@ class Block(nn.Module):
         return [tuple(range(count))] if cls.elementwise else []
 
     @classmethod
-    def start(cls, vocabulary: Vocabulary, **options: Any) -> "Block":  # Any: checked options
-        """Build the block of a raw input.
+    def start(
+        cls,
+        vocabulary: Vocabulary,
+        *dims: int,
+        **options: Any,  # Any: checked options
+    ) -> "Block":
+        """Build the block of a raw input, given the widths of its further inputs, if any.
 
         Raises:
             ConfigError: the options do not fit the source of the vocabulary.
         """
-        return cls(len(vocabulary), **options)
+        return cls(len(vocabulary), *dims, **options)
 
     @classmethod
     def infer(cls, *inputs: Shape, **options: object) -> Shape:

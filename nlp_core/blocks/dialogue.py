@@ -1,22 +1,30 @@
-"""The history of a dialogue as one vector: a sentence encoder for each turn, an LSTM over turns.
+"""Texts of several sentences: the earlier turns of a dialogue, the sentences of a document.
 
-Shape letters: B batch, T tokens of all earlier turns, N turns, D width of a word, H width of the
-state, V words.
+Shape letters: B batch, T tokens of all turns or sentences, N turns or sentences, M sentences of a
+batch, S tokens of the longest one, D width of a word, H width of the state, E of a sentence,
+V words.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlp_core.blocks.base import BLOCKS, VECTOR, WORDS, Block
+from nlp_core.blocks.base import BLOCKS, SEQUENCE, TOKEN_NUMBERS, VECTOR, WORDS, Block, Shape
+from nlp_core.blocks.convolution import Conv
 from nlp_core.blocks.embedding import draw_vectors
-from nlp_core.blocks.masking import Mask, zero_padding
-from nlp_core.blocks.option import PositiveInt, Probability
-from nlp_core.blocks.recurrent import RecurrentLayer
-from nlp_core.data.vocabulary import PADDING, UNKNOWN, Vocabulary, WordVocabulary
+from nlp_core.blocks.masking import Mask, OtherMask, pool_max, zero_padding
+from nlp_core.blocks.option import PositiveInt, Probability, read_option
+from nlp_core.blocks.recurrent import BiLSTM, RecurrentLayer
+from nlp_core.data.vocabulary import (
+    PADDING,
+    UNKNOWN,
+    SizeVocabulary,
+    Vocabulary,
+    WordVocabulary,
+)
 from reglue_runtime.text import SPECIAL, TURN
 
 
@@ -64,7 +72,7 @@ class HistoryEncoder(Block):
         self.end = len(SPECIAL) + 1  # some word; `start` knows the vocabulary's id of TURN
 
     @classmethod
-    def start(cls, vocabulary: Vocabulary, **options: Any) -> Block:  # Any: checked options
+    def start(cls, vocabulary: Vocabulary, *dims: int, **options: Any) -> Block:  # Any: checked
         assert isinstance(vocabulary, WordVocabulary), type(vocabulary)
         block = cls(len(vocabulary), **options)
         block.end = vocabulary.ids.get(TURN, UNKNOWN)
@@ -90,3 +98,67 @@ class HistoryEncoder(Block):
         last_BN1 = (place_T == real_BN.sum(1, keepdim=True) - 1).unsqueeze(-1)
         last_BH: Tensor = states_BNH.masked_fill(~last_BN1, 0.0).sum(1)
         return last_BH
+
+
+@BLOCKS.register("sentence_encoder")
+class SentenceEncoder(Block):
+    """Encode each sentence of a document by itself: the maximum over its words' states.
+
+    s_n = max over t of net(x)_t, over the words of sentence n, where `net` reads only these words.
+
+    Args:
+        net: a BiLSTM, or a convolution with ReLU.
+        hidden_dim: width H of one direction of the BiLSTM, or the filters of the convolution.
+        window: words that the convolution sees.
+
+    Shape: sizes of sentences [B, N, 1], mask [B, N], words [B, T, D], mask [B, T] to [B, N, E];
+        E = 2H for the BiLSTM, H for the convolution.
+
+    Source: Aly et al. 2018 (PyText), SeqNN: a representation of each sentence, then one over them.
+    """
+
+    ranks = ((TOKEN_NUMBERS,), (SEQUENCE,))
+    output_rank = SEQUENCE
+    vocabulary = SizeVocabulary
+
+    def __init__(
+        self,
+        num: int,
+        dim: int,
+        *,
+        net: Literal["bilstm", "conv"] = "bilstm",
+        hidden_dim: PositiveInt = 50,
+        window: PositiveInt = 3,
+    ) -> None:
+        super().__init__()
+        self.net: Block = (
+            BiLSTM(dim, hidden_dim=hidden_dim)
+            if net == "bilstm"
+            else Conv(dim, filters=hidden_dim, window=window)
+        )
+
+    @classmethod
+    def infer(cls, *inputs: Shape, **options: object) -> Shape:
+        directions = 2 if read_option(cls, options, "net", str) == "bilstm" else 1
+        return Shape(SEQUENCE, directions * read_option(cls, options, "hidden_dim", int))
+
+    def forward(
+        self,
+        sizes_BN1: Float[Tensor, "B N 1"],
+        mask_BN: OtherMask,
+        x_BTD: Float[Tensor, "B T D"],
+        mask_BT: Mask,
+    ) -> Float[Tensor, "B N E"]:
+        size_BN = sizes_BN1.squeeze(-1).round().long().clamp(min=0).masked_fill(~mask_BN, 0)
+        start_BN = size_BN.cumsum(1) - size_BN
+        time = x_BTD.shape[1]
+        # a graph has to hold for sentences of any size, up to that of the document
+        longest = time if torch.compiler.is_exporting() else max(int(size_BN.max()), 1)
+        step_S = torch.arange(longest, device=x_BTD.device)
+        place_BNS = start_BN.unsqueeze(-1) + step_S
+        inside_BNS = (step_S < size_BN.unsqueeze(-1)) & (place_BNS < mask_BT.sum(1).view(-1, 1, 1))
+        row_B11 = torch.arange(x_BTD.shape[0], device=x_BTD.device).view(-1, 1, 1)
+        x_BNSD = x_BTD[row_B11, place_BNS.clamp(max=time - 1)]
+        mask_MS = inside_BNS.flatten(0, 1)
+        best_ME = pool_max(self.net(x_BNSD.flatten(0, 1), mask_MS), mask_MS)
+        return zero_padding(best_ME.view(*size_BN.shape, -1), mask_BN)

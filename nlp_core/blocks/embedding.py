@@ -260,12 +260,13 @@ class GazetteerEmbedding(Block):
 class DenseFeatures(Block):
     """Read numbers, scaled by the training split: y = z or W z + b, with z = (x - mean) / std.
 
-    It reads a column of numbers of each example, such as `dense.votes`, or of one number of each
-    token, such as `token_dense.surprisal`. Mean and deviation are those of the training split and
-    are saved with the vocabulary; a constant number has deviation 1.
+    It reads a column of numbers of each example, such as `dense.votes`, of one number of each
+    token, such as `token_dense.surprisal`, or of a vector of each token, such as
+    `token_vectors.elmo`. Mean and deviation are those of the training split and are saved with the
+    vocabulary; a constant number has deviation 1.
 
     Args:
-        width: how many numbers the column has; 1 for a column of tokens.
+        width: how many numbers the column has; 1 for one number of each token.
         hidden_dim: width D of the linear map; null: no map.
 
     Shape: numbers [B, W] to [B, D], or [B, T, W] and mask [B, T] to [B, T, D]; D = W without map.

@@ -9,6 +9,7 @@ from nlp_core.encoders.folder import EncoderSize
 from nlp_core.kinds import (
     CLASSIFICATION,
     DIALOGUE,
+    DOCUMENT,
     GENERATION,
     HISTORY,
     INTENT_SLOTS,
@@ -19,6 +20,7 @@ from nlp_core.kinds import (
     RANKING,
     REGRESSION,
     RETRIEVAL,
+    SENTENCES,
     SPAN,
     TAGGING,
 )
@@ -36,6 +38,7 @@ TEMPLATES = {
     "tagging": TAGGING,
     "intent_slots": INTENT_SLOTS,
     "dialogue": DIALOGUE,
+    "document": DOCUMENT,
     "parsing": PARSING,
     "generation": GENERATION,
     "reading": SPAN,
@@ -53,6 +56,7 @@ LEARNT = {
     "tagging": "A tag per word",
     "intent_slots": "A label per sentence and a tag per word",
     "dialogue": "A label per turn of a dialogue and a tag per word, with the earlier turns",
+    "document": "A label per sentence of a document",
     "parsing": "The tree of intents and slots of a sentence",
     "generation": "A text that is written for a text",
     "reading": "The answer to a question, as a span of a context",
@@ -82,6 +86,8 @@ TEXT = {"text": {"head": "seq2seq", "inputs": ["out"], "beam": 3, "dropout": 0.3
 TOWERS = {"label": {"head": "retrieval", "inputs": ["query", "passage"]}}
 JOINT = {"intent_slots": "tokens", "dialogue": "dialogue"}
 """Templates of a label and tags, with their nets."""
+TAGGED = {"tagging": "tokens", "document": "document"}
+"""Templates of nothing but tags, with their nets."""
 WRITING = {"parsing": TREE, "generation": TEXT}
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """Minimum of rows for each batch size."""
@@ -110,7 +116,7 @@ def build_template(
             parts["layers"].append(POOL)
         optimizer = {
             "name": "adam",
-            "lr": 0.003 if name_of_net in ("tokens", "dialogue") else 0.001,
+            "lr": 0.003 if name_of_net in ("tokens", "dialogue", "document") else 0.001,
         }
         notes, clip_norm, description = NOTES, 5.0, parts.pop("description")
     else:
@@ -157,6 +163,12 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
         layers[-1]["name"] = "drop"
         both = {"name": "out", "block": "append_vector", "inputs": ["drop", "past"]}
         layers += [past, both]
+    if TEMPLATES[name].has_sentences:
+        inputs["sizes"] = SENTENCES
+        layers[-1]["name"] = "drop"
+        read = {"name": "sentence", "block": "sentence_encoder", "inputs": ["sizes", "drop"]}
+        context = {"name": "out", "block": "bilstm", "inputs": ["sentence"], "hidden_dim": 100}
+        layers += [read | {"hidden_dim": 100}, context]
     if name in JOINT:
         layers.append(POOL)
     tags = {"tags": {"head": "tagging", "inputs": ["out"]}}
@@ -167,7 +179,7 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     elif name in WRITING:
         heads = WRITING[name]
     elif has_words:
-        heads = tags if name == "tagging" else {"label": {**label, "inputs": ["best"]}, **tags}
+        heads = tags if name in TAGGED else {"label": {**label, "inputs": ["best"]}, **tags}
     return {"inputs": inputs, "layers": layers}, heads
 
 
@@ -203,8 +215,10 @@ def fit_training(rows: int) -> dict[str, int]:
 
 def _choose_net(name: str) -> tuple[str, dict[str, Any]]:
     tags = {"tags": {"head": "crf_tagging", "inputs": ["out"]}}
-    if name == "tagging" or name in WRITING:
-        return "tokens", WRITING.get(name, tags)
+    if name in TAGGED:
+        return TAGGED[name], tags
+    if name in WRITING:
+        return "tokens", WRITING[name]
     if name in JOINT:
         label = {"head": "classification", "inputs": ["best"], "dropout": 0.3}
         return JOINT[name], {"label": label, **tags}

@@ -6,6 +6,8 @@ NUMBERS = "dense."
 """Prefix of a column that holds one or more numbers for each example."""
 TOKEN_NUMBERS = "token_dense."
 """Prefix of a column that holds a number for each token."""
+TOKEN_VECTORS = "token_vectors."
+"""Prefix of a column that holds a vector for each token, all of one width."""
 TEXTS = "texts"
 """The column of an example's text, or of its two texts, before tokenization."""
 SINGLE_TEXTS = ("text_a", "text_b")

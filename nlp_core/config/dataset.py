@@ -125,6 +125,7 @@ class GeneratorConfig(ClosedModel):
         "sample_trees",
         "sample_commands",
         "sample_dialogues",
+        "sample_documents",
         "sample_vectors",
         "sample_languages",
     ]

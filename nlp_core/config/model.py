@@ -12,19 +12,28 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 
 from nlp_core.config.base import ClosedModel, Name, Positive, join_keys, parse_config, read_mapping
-from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, WHOLE_TEXTS
+from nlp_core.config.column import (
+    NUMBERS,
+    PIECES,
+    SYMBOLS,
+    TOKEN_NUMBERS,
+    TOKEN_VECTORS,
+    WHOLE_TEXTS,
+)
 from nlp_core.config.user_data import DataConfig, TrainingConfig
 from nlp_core.errors import ConfigError, UsageError, suggest
+from nlp_core.kinds import SENTENCES
 
 TOKENS = ("tokens", "tokens_a", "tokens_b", "tokens_history")
 COLUMNS = (
     *TOKENS,
     *(f"{text}.characters" for text in TOKENS),
+    SENTENCES,
     *WHOLE_TEXTS,
     f"tokens{PIECES}",
     f"tokens_b{PIECES}",
 )
-FEATURE_PREFIXES = (SYMBOLS, NUMBERS, TOKEN_NUMBERS)
+FEATURE_PREFIXES = (SYMBOLS, NUMBERS, TOKEN_NUMBERS, TOKEN_VECTORS)
 """Prefixes of the columns that a task's reader adds."""
 SECTIONS = ("inputs", "layers", "heads", "data", "training", "notes")
 """Keys of a file whose items have a line each."""
@@ -88,9 +97,10 @@ class ModelConfig(ClosedModel):
     """Paper, table and row, or the origin of the network."""
     inputs: Annotated[dict[Name, Column], Field(min_length=1)]
     """Columns of the task: tokens or their characters; features.NAME, a symbol per token;
-    dense.NAME and token_dense.NAME, numbers. A pretrained encoder reads texts (the one text or both
-    of an example), text_a or text_b, or tokens.pieces; tokens_b.pieces are read after those of
-    tokens_a. tokens_history are the earlier turns of a dialogue."""
+    dense.NAME, token_dense.NAME and token_vectors.NAME, numbers. A pretrained encoder reads texts
+    (the one text or both of an example), text_a or text_b, or tokens.pieces; tokens_b.pieces are
+    read after those of tokens_a. tokens_history are the earlier turns of a dialogue; sentences, the
+    number of tokens of each sentence of a document."""
     layers: Annotated[list[LayerConfig], Field(min_length=1)]
     heads: Annotated[dict[Name, HeadConfig], Field(min_length=1)]
     notes: list[str] = Field(default_factory=list)

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nlp_core.config.base import ClosedModel, Count, Name, Positive, Text, Whole
-from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS, TOKEN_VECTORS
 from nlp_core.config.dataset import KindField, TaskConfig
 from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
 from nlp_core.config.reader import EntityScheme, check_patterns
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.config.schedule import Schedule, WarmupLinearSchedule
-from nlp_core.kinds import KINDS, list_user_kinds
+from nlp_core.kinds import KINDS, SENTENCES, list_user_kinds
 
 Format = Literal["tsv", "csv", "jsonl", "json", "parquet", "arrow", "conll", "brat", "squad"]
 LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES", "spans": "BIO"}
@@ -28,14 +28,15 @@ class DataConfig(ClosedModel):
     kind: KindField
     """What is learned: one label, several labels or a number of a text; a label or a number of a
     pair; a ranking of candidates; tags; a label and tags; the span that answers a question; which
-    passages answer a query, of all passages; a text that is written for a text."""
+    passages answer a query, of all passages; a text that is written for a text; a label of each
+    sentence of a document."""
     format: Format
     """tsv, csv, jsonl (an object per line), json (an array of objects, or of tasks of Label
     Studio), parquet, arrow (a folder of Hugging Face datasets), conll (a token per line), brat (a
     folder of .txt and .ann files), or squad (SQuAD's JSON, kind span only)."""
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
     """Column of the text, or of both texts; for tags, column of the tokens; for dialogue, of the
-    tokens and of the earlier turns. Columns without names
+    tokens and of the earlier turns; for document, of the list of sentences. Columns without names
     (no header, conll) are called "1", "2" ..."""
     label: str
     """Column of the label, the labels, the number or the text to write; for tagging of the tags.
@@ -58,6 +59,9 @@ class DataConfig(ClosedModel):
     """Columns of one or more numbers, equally many per row: dense.NAME."""
     token_dense: dict[Name, str] = Field(default_factory=dict)
     """Columns of a number per token: token_dense.NAME. One text only."""
+    token_vectors: dict[Name, str] = Field(default_factory=dict)
+    """Columns of a list of vectors, one per token, such as those of an encoder:
+    token_vectors.NAME. One text only; jsonl, json, parquet or arrow."""
     label_separator: Text | None = None
     """multi_label: separator of the labels in a cell; null: a list (jsonl, parquet)."""
     header: bool = True
@@ -166,13 +170,21 @@ class DataConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_extras(self) -> "DataConfig":
-        names, has_token_values = ", ".join(self.extras), self.features or self.token_dense
+        names, has_token_values = (
+            ", ".join(self.extras),
+            self.features or self.token_dense or self.token_vectors,
+        )
         if self.extras and (self.kind.has_passages or self.choices):
             raise ValueError(f"found {names} with {self.choices or self.kind}; remove them.")
         if self.dense and self.format == "conll":
             raise ValueError(
                 f"dense: found {names} with conll, whose columns have a value for each token; use "
                 "token_dense."
+            )
+        if self.token_vectors and self.format in ("tsv", "csv", "conll"):
+            raise ValueError(
+                f"token_vectors: found with {self.format}, whose cells hold no lists of vectors; "
+                "use jsonl or parquet."
             )
         if has_token_values and len(self.texts) > 1:
             raise ValueError(f"found {names} with two texts; expected one.")
@@ -203,12 +215,15 @@ class DataConfig(ClosedModel):
             raise ValueError("scheme: found spans with conll, whose tokens have tags.")
         if self.kind.has_tags and self.max_tokens is not None:
             raise ValueError("max_tokens: found with tags; a tagged sentence cannot be cut.")
+        if self.kind.has_sentences and self.max_tokens is not None:
+            raise ValueError("max_tokens: found with a document, whose sentences have labels.")
         return self
 
     @property
     def extras(self) -> dict[str, str]:
         """Columns other than texts and targets, by the name that a model's inputs use."""
         parts = {SYMBOLS: self.features, NUMBERS: self.dense, TOKEN_NUMBERS: self.token_dense}
+        parts |= {TOKEN_VECTORS: self.token_vectors}
         return {start + name: item for start, part in parts.items() for name, item in part.items()}
 
     @property
@@ -224,6 +239,12 @@ class DataConfig(ClosedModel):
     def text_names(self) -> list[str]:
         """Names of the texts in a model's inputs."""
         return self.kind.tokens
+
+    @property
+    def read_names(self) -> list[str]:
+        """Names of what a model's inputs can read, besides whole texts."""
+        sizes = [SENTENCES] if self.kind.has_sentences else []
+        return [*self.text_names, *self.extras, *sizes]
 
     @property
     def input_columns(self) -> list[str]:
@@ -283,6 +304,7 @@ def describe_files(task: TaskConfig, form: Format, inputs: Collection[str] = ())
         features=features,
         dense=_cut_names(inputs, NUMBERS),
         token_dense=_cut_names(inputs, TOKEN_NUMBERS),
+        token_vectors=_cut_names(inputs, TOKEN_VECTORS),
         scheme=scheme,
         learnt_scheme=task.scheme,
         tokens=task.tokens,

@@ -32,6 +32,8 @@ SLOT_NAMES = "tags slots slot_labels ner_tags pos_tags"
 TAG_NAMES = f"{SLOT_NAMES} ner pos labels label tag"
 ENTITY_NAMES = f"entities spans {TAG_NAMES}"
 HISTORY_NAMES = "history context turns previous"
+SENTENCE_NAMES = "sentences document text turns utterances paragraphs lines"
+SENTENCE_LABEL_NAMES = "labels label tags tag classes categories"
 OUTPUT_NAMES = "target output summary translation answer response reply completion"
 SOURCE_NAMES = "source input prompt text document article question"
 GROUP_NAMES = "query_id question_id qid group query_number"
@@ -96,6 +98,8 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         )
     if kind.has_tags:
         return _assign_tags(columns, kind)
+    if kind.has_sentences:
+        return _assign_document(columns)
     if kind.has_tree:
         return _assign_tree(columns)
     if kind.writes_text:
@@ -194,6 +198,14 @@ def _assign_tags(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         names.remove(texts[1])
     label = find_name(LABEL_NAMES, names) or _find_fewest(columns, names)
     return Roles(texts, label, tags)
+
+
+def _assign_document(columns: dict[str, list[Any]]) -> Roles:
+    names = list(columns)
+    by_words = sorted(names, key=lambda name: -Look(columns[name]).words)
+    text = find_name(SENTENCE_NAMES, names) or by_words[0]
+    names.remove(text)
+    return Roles([text], find_name(SENTENCE_LABEL_NAMES, names) or _find_fewest(columns, names))
 
 
 def _assign_output(columns: dict[str, list[Any]]) -> Roles:

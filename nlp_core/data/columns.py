@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.column import SYMBOLS
+from nlp_core.config.column import SYMBOLS, TOKEN_VECTORS
 from nlp_core.data.readers.example import Example, Question, Rows, Sentence
 from nlp_core.data.tokenization import Tokenizer
 from nlp_core.data.written_text import choose_words, count_words
@@ -31,11 +31,16 @@ Values = Mapping[str, object]
 
 
 def build_schema(kind: Kind, extras: Iterable[str] = ()) -> pa.Schema:
-    """Return the columns of a kind, in their order, followed by those that a reader adds."""
+    """Return the columns of a kind, in their order, followed by those that a reader adds.
+
+    The vectors of tokens are stored one after the other; all have the same width.
+    """
     fields = [(column.name, TYPES[column.form]) for column in kind.columns]
     for name in extras:
-        is_symbol = name.startswith(SYMBOLS)
-        fields.append((name, TYPES["texts"] if is_symbol else pa.list_(pa.float64())))
+        if name in kind.column_names:
+            continue
+        number = pa.float32() if name.startswith(TOKEN_VECTORS) else pa.float64()
+        fields.append((name, TYPES["texts"] if name.startswith(SYMBOLS) else pa.list_(number)))
     return pa.schema(fields)
 
 

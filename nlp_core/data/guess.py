@@ -223,6 +223,8 @@ def _choose_column(rows: list[str]) -> str:
 def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) -> Guess:
     values: dict[str, Any] = {"format": found}
     columns, nested = read_sample(path, values)
+    if kind.has_sentences:  # sentences may be lists of tokens
+        columns, nested = columns | nested, {}
     entities = find_entities(columns | nested) if kind.has_tags else None
     try:
         if entities is not None:

@@ -30,6 +30,7 @@ from nlp_core.data.user_task import WRONG_AND_RIGHT
 from nlp_core.errors import DataError
 from nlp_core.kinds import (
     CLASSIFICATION,
+    DOCUMENT,
     INTENT_SLOTS,
     MULTI_LABEL,
     PAIR_CLASSIFICATION,
@@ -42,12 +43,15 @@ from nlp_core.kinds import (
     TAGGING,
     Kind,
 )
+from reglue_runtime.text import split_turns
 from reglue_runtime.tree import opens
 
 Cells = dict[str, list[Any]]  # Any: cells of JSON
 MOST_NUMBERS = 20
 """Most different whole numbers that are taken for labels."""
 QUESTION_NAMES = ("question", "query")
+LEAST_WORDS = 2
+"""Least words of a sentence, on average."""
 LEAST_SEVERAL = 0.05
 """Least share of cells with several labels."""
 
@@ -106,6 +110,8 @@ def _guess_tokens(columns: Cells, nested: Cells) -> KindGuess | None:
             return KindGuess(PARSING, f"'{name}' has trees")
     if (entities := find_entities(columns | nested)) is not None:
         return KindGuess(TAGGING, f"'{entities}' has entities by their offsets")
+    if (found := _find_sentences(columns | nested)) is not None:
+        return KindGuess(DOCUMENT, f"'{found[1]}' has a label for each sentence of '{found[0]}'")
     sizes = {name: [len(split_cell(cell)) for cell in cells] for name, cells in columns.items()}
     named = [name for name in columns if find_name(f"{SLOT_NAMES} {TAG_NAMES}", [name])]
     for tags in named:
@@ -117,6 +123,22 @@ def _guess_tokens(columns: Cells, nested: Cells) -> KindGuess | None:
                 return KindGuess(TAGGING, f"'{tags}' has a tag for each token of '{texts[0]}'")
             reason = f"'{tags}' has a tag for each token, and '{label}' a label"
             return KindGuess(INTENT_SLOTS, reason)
+    return None
+
+
+def _find_sentences(columns: Cells) -> tuple[str, str] | None:
+    """Return a column of several sentences and one of a label for each of them, if any."""
+    for text, cells in columns.items():
+        parts = [cell if isinstance(cell, list) else split_turns(str(cell)) for cell in cells]
+        words = [len(split_cell(part)) for row in parts for part in row]
+        sizes = [len(row) for row in parts]
+        if max(sizes, default=0) < 2 or sum(words) < LEAST_WORDS * len(words):
+            continue
+        for name in columns:
+            own = [split_cell(cell) for cell in columns[name]]
+            lines = [split_turns(str(cell)) for cell in columns[name]]
+            if name != text and sizes in ([*map(len, own)], [*map(len, lines)]):
+                return text, name
     return None
 
 

@@ -122,7 +122,7 @@ def read_taught_split(task: Task, soft: SoftLabels) -> Split:
 def _fill(target: str, rows: Answers, split: Split, own: int) -> Answers:
     """Return answers with placeholders of their form after the first `own` ones."""
     if target == TAGS:
-        sizes = split.texts["tokens"].lengths[own:].tolist()
+        sizes = np.diff(split.tag_offsets)[own:].tolist()
         return LabelColumn.build(target, [*rows[:own], *([rows[0][0]] * size for size in sizes)])
     filled = [*rows[:own], *[rows[0]] * (len(split) - own)]
     if isinstance(rows[0], float):

@@ -134,7 +134,7 @@ class NumberColumn:
     """The numbers of one column.
 
     Attributes:
-        values: of all examples, [N, W], or all their tokens, flat, [total, 1].
+        values: of all examples, [N, W], or all their tokens, flat, [total, W]; W = 1 for a number.
         offsets: start of each example's tokens, and the end, [N + 1]; None: numbers of examples.
         where: file, for error messages.
     """
@@ -145,18 +145,25 @@ class NumberColumn:
 
     @classmethod
     def build(
-        cls, name: str, rows: Sequence[Sequence[float]], where: str = "input"
+        cls, name: str, rows: Sequence[Sequence[Any]], where: str = "input"
     ) -> "NumberColumn":
-        """Make a column of dense.NAME or token_dense.NAME."""
+        """Make a column of dense.NAME, token_dense.NAME or token_vectors.NAME."""
         if name.startswith(NUMBERS):
             return cls(np.array(rows, dtype=np.float64), None, where)
         values = np.array([value for row in rows for value in row], dtype=np.float64)
-        return cls(values[:, None], np.cumsum([0, *map(len, rows)]), where)
+        return cls(values.reshape(len(values), -1), np.cumsum([0, *map(len, rows)]), where)
 
-    def list_rows(self) -> list[list[float]]:
+    def list_rows(self) -> list[list[Any]]:
+        """Return the numbers of each example: one, or a vector, for each of its tokens."""
         if self.offsets is None:
             return [row.tolist() for row in self.values]
-        return [row[:, 0].tolist() for row in np.split(self.values, self.offsets[1:-1])]
+        values = self.values if self.values.shape[1] > 1 else self.values[:, 0]
+        return [row.tolist() for row in np.split(values, self.offsets[1:-1])]
+
+    def outline(self) -> Ragged:
+        """Return a column of nothing but lengths, for masks."""
+        assert self.offsets is not None, self.where
+        return Ragged(np.empty(0), self.offsets)
 
     def subset(self, rows: np.ndarray) -> "NumberColumn":
         if self.offsets is None:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nlp_core.config.column import NUMBERS
+from nlp_core.config.column import NUMBERS, TOKEN_VECTORS
 from nlp_core.data.split_column import NumberColumn, TextColumn
 
 ROWS_A_CHUNK = 8192
@@ -52,12 +52,20 @@ class StoredNumbers(NamedTuple):
     values: np.ndarray
     lengths: np.ndarray
 
-    def build_column(self, name: str, where: str) -> NumberColumn:
-        """Return dense.NAME or token_dense.NAME; `where` names the file in error messages."""
+    def build_column(self, name: str, where: str, sizes: np.ndarray) -> NumberColumn:
+        """Return dense.NAME, token_dense.NAME or token_vectors.NAME.
+
+        Args:
+            where: the file, for error messages.
+            sizes: tokens of each row, of which each has a vector.
+        """
         if name.startswith(NUMBERS):
             return NumberColumn(self.values.reshape(len(self.lengths), -1), None, where)
-        offsets = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
-        return NumberColumn(self.values[:, None], offsets, where)
+        is_vector = name.startswith(TOKEN_VECTORS)
+        lengths = sizes if is_vector else self.lengths
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        width = len(self.values) // max(int(offsets[-1]), 1) if is_vector else 1
+        return NumberColumn(self.values.reshape(int(offsets[-1]), width), offsets, where)
 
 
 class StoredColumns(NamedTuple):

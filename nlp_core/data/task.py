@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS
+from nlp_core.config.column import NUMBERS, PIECES, SYMBOLS, TOKEN_NUMBERS, TOKEN_VECTORS
 from nlp_core.config.dataset import Searched
 from nlp_core.data.batching import Ragged
 from nlp_core.data.holdout import cut_by_key
@@ -27,7 +27,7 @@ from nlp_core.data.stored_column import Passages, StoredColumns, read_columns
 from nlp_core.data.written_text import number_outputs
 from nlp_core.errors import DataError, suggest
 from nlp_core.files import MANIFEST, check_digest, digest_json
-from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, OUTPUT, TREE, Kind
+from nlp_core.kinds import ANSWERS, GROUP, KINDS, LABELS, NEXT_WORD, OUTPUT, SENTENCES, TREE, Kind
 from reglue_runtime.tree import write_tree
 from reglue_runtime.writing import write_words
 
@@ -43,6 +43,8 @@ DIGESTED = (
     "soft",
     "tags",
 )
+VALUES = (NUMBERS, TOKEN_NUMBERS, TOKEN_VECTORS, SENTENCES)
+"""How the names of columns of numbers begin."""
 NO_EXAMPLES = {"vectors": "word vectors", "encoder": "an encoder", "corpus": "a corpus"}
 
 Answers = Sequence[Any] | np.ndarray
@@ -91,6 +93,13 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def tag_offsets(self) -> np.ndarray:
+        """Where the tags of each example begin, and the end: of tokens or sentences, [N + 1]."""
+        found = self.numbers[SENTENCES] if SENTENCES in self.numbers else self.texts["tokens"]
+        assert found.offsets is not None, self.name
+        return found.offsets
 
     @property
     def target(self) -> list[Any]:
@@ -252,7 +261,7 @@ def read_split_file(
     with pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
         texts = [name for name in names if name.startswith(("tokens", SYMBOLS))]
-        values = [name for name in names if name.startswith((NUMBERS, TOKEN_NUMBERS))]
+        values = [name for name in names if name.startswith(VALUES)]
         predicted = [name for name in targets if name not in (ANSWERS, NEXT_WORD)]
         others = ["id", *([GROUP] if kind.is_grouped else []), *predicted]
         limits = dict.fromkeys(texts, max_words)
@@ -260,13 +269,14 @@ def read_split_file(
         answers = {name: _read_answers(name, file, found, where) for name in targets}
         raw = [_list_cells(file, name) for name in kind.texts if has_raw and name in names]
         passages = Passages.read(file.read()) if kind.has_passages else None
+    sizes = next((found.words[name].lengths for name in texts), np.empty(0, dtype=np.int64))
     return Split(
         name=path.stem,
         ids=found.numbers["id"].values,
         texts={name: found.words[name] for name in texts},
         targets=answers,
         group=found.numbers[GROUP].values if kind.is_grouped else None,
-        numbers={name: found.numbers[name].build_column(name, where) for name in values},
+        numbers={name: found.numbers[name].build_column(name, where, sizes) for name in values},
         passages=passages,
         raw=RawText(raw[0], raw[1] if raw[1:] else None) if raw else None,
     )

@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.column import NUMBERS, WHOLE_TEXTS
+from nlp_core.config.column import NUMBERS, TOKEN_VECTORS, WHOLE_TEXTS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.cache import keep
 from nlp_core.data.columns import Values, build_schema, write_columns
@@ -142,6 +143,9 @@ class _FileRows:
                 self.borders.add(example.borders, example.line())
             self._check_widths(example)
             row: dict[str, object] = {"id": number, **example.extras}
+            for name in example.extras:
+                if name.startswith(TOKEN_VECTORS):
+                    row[name] = [*chain.from_iterable(example.extras[name])]
             row.update(zip(kind.tokens, example.texts, strict=True))
             row.update(zip(kind.texts, example.raw, strict=True))
             for name in kind.target_names:
@@ -160,10 +164,12 @@ class _FileRows:
 
     def _check_widths(self, example: UserExample) -> None:
         for name, values in example.extras.items():
-            width = self._widths.setdefault(name, len(values))
-            if name.startswith(NUMBERS) and len(values) != width:
-                column = self._data.extras[name]
-                found = f"found {len(values)} numbers in '{column}', expected {width}"
+            if not name.startswith((NUMBERS, TOKEN_VECTORS)):
+                continue
+            size = len(values) if name.startswith(NUMBERS) else len(values[0])
+            width = self._widths.setdefault(name, size)
+            if size != width:
+                found = f"found {size} numbers in '{self._data.extras[name]}', expected {width}"
                 raise refuse(self._path, example.line(), f"{found} as in the first row")
 
     def _read_target(self, name: str, example: UserExample) -> Any:  # Any: a cell of any form
@@ -172,7 +178,9 @@ class _FileRows:
             return words
         if self._data.kind.is_number:
             return float(words[0])  # the reader has checked it
-        labels = self._convert(example, words) if name == TAGS else words
+        labels = (
+            self._convert(example, words) if self._data.kind.has_tags and name == TAGS else words
+        )
         counted = list_openers(words) if name == TREE else labels
         self.counts.update(counted)
         lines = self.lines[name]

@@ -203,7 +203,8 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
             targets[name] = choose_words(labels.words.count(), data.max_words)
             continue
         found = targets[name] = sorted(labels.lines) if isinstance(labels, LabelColumn) else []
-        column = data.tag_column if name == TAGS else data.label
+        is_tag = name == TAGS and data.kind.has_tags
+        column = data.tag_column if is_tag else data.label
         where = f"{path}: found {{}} in the column '{column}'"
         hint = "is it the column of the label? See data of the model file"
         if data.kind.is_searched and len(found) == 1:  # passages without hard negatives
@@ -221,9 +222,9 @@ def _list_labels(data: DataConfig, train: Split, path: Path) -> dict[str, list[s
                     f"{where.format(many)}, expected 1 at a right candidate and 0 at a wrong one; "
                     "write these, or name another column in data.label of the model file."
                 )
-        if name == TAGS and len(found) <= FEW_TAGS:
+        if is_tag and len(found) <= FEW_TAGS:
             log.warning("%s; %s", where.format(f"no other tags than {' and '.join(found)}"), hint)
-        elif name != TAGS and len(found) > max(MANY_LABELS, len(train) // 2):
+        elif not is_tag and len(found) > max(MANY_LABELS, len(train) // 2):
             log.warning("%s; %s", where.format(f"{len(found)} labels in {len(train)} rows"), hint)
         if name == TAGS and data.target_scheme is not None:
             types = sorted({tag[2:] for tag in found if tag != OUTSIDE})

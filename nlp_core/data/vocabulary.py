@@ -300,8 +300,8 @@ class NumberVocabulary:
                     f"{values.shape[1]}, or choose another column."
                 )
         values = np.concatenate(arrays)
-        std = values.std(0)
-        return cls(values.mean(0), np.where(std > 0, std, 1.0))
+        std = values.std(0, dtype=np.float64)
+        return cls(values.mean(0, dtype=np.float64), np.where(std > 0, std, 1.0))
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:
@@ -326,6 +326,14 @@ class NumberVocabulary:
             )
         scaled = ((numbers.values - self.mean) / self.std).astype(np.float32)
         return Numbers(scaled, numbers.offsets)
+
+
+class SizeVocabulary(NumberVocabulary):
+    """Numbers that are read as they are, such as those of tokens."""
+
+    @classmethod
+    def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:
+        return cls(np.zeros(1), np.ones(1))
 
 
 def _require_numbers(column: Column) -> NumberColumn:

@@ -134,7 +134,7 @@ class PretrainedEncoder(Block):
         self._records_attention = False
 
     @classmethod
-    def start(cls, vocabulary: Vocabulary, **options: Any) -> "PretrainedEncoder":
+    def start(cls, vocabulary: Vocabulary, *dims: int, **options: Any) -> "PretrainedEncoder":
         assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
         return cls(vocabulary.config, vocabulary.weights, **options)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from nlp_core.config.column import SINGLE_TEXTS, WHOLE_TEXTS
+from nlp_core.config.column import SINGLE_TEXTS, TOKEN_VECTORS, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
 from nlp_core.data.case import CaseVocabulary
 from nlp_core.data.gazetteer import GazetteerVocabulary
@@ -36,6 +36,7 @@ from nlp_core.export.reading import (
 )
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import LayerPlan, find_source
+from reglue_runtime.featurizing import VECTOR_WIDTH
 from reglue_runtime.text import SPECIAL
 
 Note = dict[str, Any]  # Any: JSON
@@ -207,11 +208,12 @@ def _add_other(
         _add_encoder(found, source, layer, vocabulary)
     elif isinstance(vocabulary, NumberVocabulary):
         axes = find_axes(source)
-        width = None if axes else len(vocabulary)
-        shape: tuple[str | int, ...] = ("B", f"T:{axes[0]}", 1) if axes else ("B", len(vocabulary))
+        width, size = None if axes else len(vocabulary), len(vocabulary)
+        shape: tuple[str | int, ...] = ("B", f"T:{axes[0]}", size) if axes else ("B", size)
         if source not in found.tensors:
             found.tensors[source] = TensorPlan(torch.float64, shape)
-            found.describe("numbers", source, source, width=width)
+            options = {VECTOR_WIDTH: size} if source.startswith(TOKEN_VECTORS) else {}
+            found.describe("numbers", source, source, width=width, **options)
         found.readers[layer.name] = ReadNumbers(source, vocabulary.mean, vocabulary.std)
     elif isinstance(vocabulary, GazetteerVocabulary):
         name, file = f"{source}.{layer.name}.matches", f"{layer.name}.gazetteer.json"

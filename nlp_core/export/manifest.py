@@ -41,7 +41,7 @@ REFUSED = {
         ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"
     ),
     **dict.fromkeys(
-        ("RNNGHead", "SequenceParsingHead"),
+        ("RNNGHead", "SequenceParsingHead", "NonautoregressiveParsingHead"),
         "writes a tree step by step, which no graph can express",
     ),
     "LanguageModelHead": "scores given texts and predicts nothing",

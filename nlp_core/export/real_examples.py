@@ -1,6 +1,7 @@
 """The real examples on which an export is checked and timed."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from nlp_core.config.column import SYMBOLS
 from nlp_core.data.task import Split
 from nlp_core.data.user_task import read_user_split
 from nlp_core.errors import ConfigError, UsageError
+from nlp_core.kinds import SENTENCES
 from nlp_core.models.features import list_piece_columns
 from nlp_core.prediction.trained_model import TrainedModel
 
@@ -60,4 +62,8 @@ def _make_example(
     example |= {name: texts[row] for name, texts in given}
     for name, numbers in split.numbers.items():
         (example[name],) = numbers.subset(np.array([row])).list_rows()
+    if SENTENCES in example:
+        ends = np.cumsum(example[SENTENCES]).tolist()
+        words = example.pop("tokens")
+        example[SENTENCES] = [words[a:b] for a, b in pairwise([0, *ends])]
     return example

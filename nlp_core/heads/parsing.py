@@ -18,7 +18,7 @@ from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch, Loss
 from nlp_core.heads.grammar import Constraint, Derivation, Grammar, trace
-from nlp_core.heads.pointer import PointerDecoder
+from nlp_core.heads.pointer import Pointer, PointerDecoder
 from nlp_core.heads.rnng import Composition, Part, TreeNetwork, TreeScorer
 from nlp_core.heads.search import STAY, BestChoices, search
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT
@@ -279,6 +279,16 @@ class RNNGHead(ParsingHead):
         return TreeScorer(expert, x_RTD, mask_RT, max_steps=max_steps)
 
 
+def list_actions(symbol_RA: Tensor, copy_RT: Tensor, read_R: Tensor) -> Tensor:
+    """Return the log probability of each action and, after them, of a copy of each token.
+
+    Args:
+        read_R: tokens that are written; a shift copies the next one.
+    """
+    place_R1 = read_R.clamp(max=copy_RT.shape[1] - 1).unsqueeze(1)
+    return torch.cat([copy_RT.gather(1, place_R1), symbol_RA[:, REDUCE:], copy_RT], 1)
+
+
 class SymbolScorer:
     """Scores the symbols and copies that write a tree."""
 
@@ -293,11 +303,7 @@ class SymbolScorer:
         self._odds = self._decoder.rate(states_R1H, self._x, self._mask)
 
     def score(self, read_R: Tensor) -> Tensor:
-        """Return the log probability of each action and, after them, of a copy of each token."""
-        symbol_RA, copy_RT = self._odds.symbol[:, 0], self._odds.copy[:, 0]
-        place_R1 = read_R.clamp(max=copy_RT.shape[1] - 1).unsqueeze(1)
-        shift_R1 = copy_RT.gather(1, place_R1)
-        return torch.cat([shift_R1, symbol_RA[:, REDUCE:], copy_RT], 1)
+        return list_actions(self._odds.symbol[:, 0], self._odds.copy[:, 0], read_R)
 
     def advance(self, parent_R: Tensor, action_R: Tensor, read_R: Tensor) -> None:
         self._state = (self._state[0][:, parent_R], self._state[1][:, parent_R])
@@ -346,15 +352,19 @@ class SequenceParsingHead(ParsingHead):
         return PointerDecoder(in_dim, OPEN + num_labels, **options)
 
     def score(self, expert: nn.Module, x: Tensor, mask: Tensor, batch: Sequence[Tensor]) -> Tensor:
-        (target_BS,) = batch
-        assert isinstance(expert, PointerDecoder), type(expert)
-        is_shift_BS = target_BS == SHIFT
-        place_BS = is_shift_BS.cumsum(1) - 1 + expert.num_symbols
-        place_T = torch.arange(x.shape[1], device=x.device) + expert.num_symbols
-        target_BS = torch.where(is_shift_BS, place_BS, target_BS)
-        log_prob_BS: Tensor = expert(x, mask, target_BS, place_T.expand(len(x), -1))
-        return log_prob_BS
+        return score_tree(expert, x, mask, *batch)
 
     def start(self, expert: nn.Module, x_RTD: Tensor, mask_RT: Tensor, max_steps: int) -> Scorer:
         assert isinstance(expert, PointerDecoder), type(expert)
         return SymbolScorer(expert, x_RTD, mask_RT)
+
+
+def score_tree(expert: nn.Module, x_BTD: Tensor, mask_BT: Tensor, target_BS: Tensor) -> Tensor:
+    """Return the log probability of each right action, a shift being a copy of the next token."""
+    assert isinstance(expert, Pointer), type(expert)
+    is_shift_BS = target_BS == SHIFT
+    place_BS = is_shift_BS.cumsum(1) - 1 + expert.num_symbols
+    place_T = torch.arange(x_BTD.shape[1], device=x_BTD.device) + expert.num_symbols
+    target_BS = torch.where(is_shift_BS, place_BS, target_BS)
+    log_prob_BS: Tensor = expert(x_BTD, mask_BT, target_BS, place_T.expand(len(x_BTD), -1))
+    return log_prob_BS

@@ -1,4 +1,4 @@
-"""Heads that label tokens: each by a softmax, one after another, or all by a random field.
+"""Heads that label tokens, or sentences of documents: each by itself, in turn, or all at once.
 
 Shape letters: B batch, T tokens, D width of the input, L labels, N real tokens of a batch, H width
 of a decoder, E width of a label.
@@ -43,10 +43,10 @@ class EmissionHead(Head):
 
     Args:
         reduction: whether the summed loss is divided by the number of sentences with tokens
-            (`sentence`) or of real tokens (`token`).
+            (`sentence`) or of real tokens (`token`). In a document: of documents, or of sentences.
     """
 
-    kinds = frozenset({"tagging", "intent_slots", "dialogue"})
+    kinds = frozenset({"tagging", "intent_slots", "dialogue", "document"})
     target = "tags"
     ranks = ((SEQUENCE,),)
 

@@ -1,6 +1,6 @@
-"""Metrics of a task with one tag for each token, also next to an intent of the whole utterance."""
+"""Metrics of a tag for each token, also next to an intent, and of a label for each sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -62,13 +62,22 @@ def measure_frames(predictions: Predictions) -> float:
     return float(np.mean([target == found for target, found in pairs]))
 
 
-@register("accuracy", "tagging")
+@register("accuracy", "tagging", "document")
 def measure_accuracy(predictions: Predictions) -> float:
     from sklearn.metrics import accuracy_score
 
     target = list(chain.from_iterable(_tags(predictions.target)))
     prediction = list(chain.from_iterable(_tags(predictions.prediction)))
     return float(accuracy_score(target, prediction))
+
+
+def measure_sentences(
+    compute: Callable[..., float], predictions: Predictions, *label: str
+) -> float:
+    """Return a metric of single labels over the sentences of all documents."""
+    answers = (predictions.target, predictions.prediction)
+    target, prediction = ([*chain.from_iterable(_tags(answer))] for answer in answers)
+    return compute(replace(predictions, target=target, prediction=prediction), *label)
 
 
 def _check_tags(tags: set[str], scheme: str) -> None:
@@ -98,6 +107,11 @@ def _tags(sentences: Sequence[object]) -> list[list[str]]:
 
 
 for score in ("f1", "precision", "recall"):
+    of_label = partial(classification.measure_label, score)
+    register(f"{score}{LABEL}", "document")(partial(measure_sentences, of_label))
+    for average in ("macro", "micro", "weighted"):
+        mean = partial(classification.measure_average, score, average)
+        register(f"{average}_{score}", "document")(partial(measure_sentences, mean))
     for suffix in ("", LABEL):
         register(f"{score}{suffix}", "tagging")(partial(measure_entities, score))
     register(f"slot_{score}", "intent_slots", "dialogue")(partial(measure_slots, score))

@@ -104,7 +104,7 @@ class Featurizer:
             for layer in self.plan.raw_layers
         }
         inputs = {
-            name: split.texts[axis].outline()
+            name: (split.numbers if axis in split.numbers else split.texts)[axis].outline()
             for name, column in self.plan.inputs.items()
             if column not in WHOLE_TEXTS
             for axis in find_axes(column)

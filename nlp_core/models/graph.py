@@ -16,7 +16,7 @@ from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import Decoded, Head
 from nlp_core.heads.language_model import LanguageModelHead, MaskedLanguageModelHead
-from nlp_core.kinds import Kind
+from nlp_core.kinds import SENTENCES, Kind
 from nlp_core.models.batch import Batch, Shares
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
@@ -151,10 +151,14 @@ class GraphModel(nn.Module):
 
     def _find_target(self, name: str, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return what a head's loss reads besides scores: its target, and mask or group."""
-        head, axes = self._head(name), self.plan.heads[name].axes
-        inputs = [item for item, column in self.plan.inputs.items() if find_axes(column) == axes]
-        mask = batch.masks.get(inputs[0]) if inputs else None
+        head, mask = self._head(name), self.find_mask(name, batch)
         return batch.targets[head.target], head.select_where(mask, batch.group)
+
+    def find_mask(self, name: str, batch: Batch) -> Tensor | None:
+        """Return the mask of the places that a head reads; None of a vector."""
+        axes = self.plan.heads[name].axes
+        inputs = [item for item, column in self.plan.inputs.items() if find_axes(column) == axes]
+        return batch.masks.get(inputs[0]) if inputs else None
 
     def outputs(self, scores: Mapping[str, HeadScores], batch: Batch) -> dict[str, Tensor]:
         """Return for each head the logits or values that another pass's can be compared with."""
@@ -241,7 +245,8 @@ def _build_blocks(plan: ModelPlan, featurizer: Featurizer) -> dict[str, Block]:
 
 def _start_block(layer: LayerPlan, vocabulary: Vocabulary, where: str) -> Block:
     try:
-        return layer.block.start(vocabulary, **layer.options)
+        dims = (shape.dim for shape in layer.shapes[1:])
+        return layer.block.start(vocabulary, *dims, **layer.options)
     except ConfigError as err:
         raise ConfigError(f"{where}: layer '{layer.name}': {err}") from err
 
@@ -271,6 +276,11 @@ def _build_head(
         raise ConfigError(
             f"{place}: inputs: found a layer over {' and '.join(head.axes)}, expected one over "
             f"{PASSAGE}, the text that has the answers."
+        )
+    if kind.has_sentences and head.axes != (SENTENCES,):
+        raise ConfigError(
+            f"{place}: inputs: found a layer over {' and '.join(head.axes)}, expected one over "
+            f"{SENTENCES}, such as a sentence_encoder."
         )
     sizes = [shape.dim for shape in head.shapes]
     try:

@@ -12,7 +12,7 @@ from nlp_core.config.column import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import HEADS, Head
-from nlp_core.kinds import HISTORY, KINDS
+from nlp_core.kinds import HISTORY, KINDS, SENTENCES
 from nlp_core.models.shapes import (
     check_head_tasks,
     check_names,
@@ -156,6 +156,7 @@ class ModelPlan:
             return [kind.name for kind in kinds if kind.texts]
         if any(column.startswith(HISTORY) for column in columns):
             kinds = [kind for kind in kinds if kind.has_history]
+        kinds = [kind for kind in kinds if kind.has_sentences == (SENTENCES in columns)]
         kinds = sorted(kinds, key=lambda kind: kind.has_history)
         num_texts = 2 if any(column.startswith("tokens_b") for column in columns) else 1
         return [kind.name for kind in kinds if kind.num_texts == num_texts]

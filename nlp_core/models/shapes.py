@@ -18,6 +18,7 @@ from nlp_core.config import column as columns
 from nlp_core.config.model import LayerConfig, ModelConfig
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import Head
+from nlp_core.kinds import SENTENCES
 
 RANK_NAMES = {
     PIECES: "texts",
@@ -54,7 +55,8 @@ def shape_input(column: str) -> Shape:
         return Shape(PIECES, 0)
     if column.startswith(columns.NUMBERS):
         return Shape(NUMBERS, 0)
-    return Shape(TOKEN_NUMBERS if column.startswith(columns.TOKEN_NUMBERS) else WORDS, 0)
+    is_number = column.startswith((columns.TOKEN_NUMBERS, columns.TOKEN_VECTORS, SENTENCES))
+    return Shape(TOKEN_NUMBERS if is_number else WORDS, 0)
 
 
 def check_ranks(

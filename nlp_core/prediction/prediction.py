@@ -10,7 +10,7 @@ import torch
 from nlp_core.config.column import SYMBOLS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.example import Passage, Question
-from nlp_core.data.readers.user import UserExample, cut_texts, locate_text
+from nlp_core.data.readers.user import UserExample, cut_texts, join_sentences, locate_text
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import LOCATORS
@@ -20,11 +20,11 @@ from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from reglue_runtime.decoding import ABSTAINED, Span, find_spans
-from reglue_runtime.text import EMPTY_TOKEN, TURN, join_turns
+from reglue_runtime.text import EMPTY_TOKEN, TURN, join_turns, split_turns
 
 Input: TypeAlias = str | Sequence[str]
 """A text; two texts for a pair; a text or its tokens where each token gets a tag; a turn of a
-dialogue, or it and the list of the earlier turns."""
+dialogue, or it and the list of the earlier turns; the sentences of a document."""
 
 
 class Prediction(NamedTuple):
@@ -121,6 +121,11 @@ def read_input(
         return locate_text([idx], item, data)
     if data.kind.has_history:
         return _read_turn(item, idx, tokenize)
+    if data.kind.has_sentences:
+        sentences = split_turns(item) if isinstance(item, str) else item
+        if not sentences:
+            raise ConfigError(f"input {idx + 1}: found no sentence, expected one at least.")
+        return join_sentences([idx], [*map(tokenize, sentences)])
     if data.kind.reads_tokens:
         tokens = tokenize(item) if isinstance(item, str) else texts
         return UserExample([idx], [tokens or [EMPTY_TOKEN]], {})
@@ -165,7 +170,7 @@ def build_split(examples: Sequence[UserExample], data: DataConfig, targets: Iter
         for idx, name in enumerate(data.text_names)
     }
     numbers = {}
-    for name in data.extras:
+    for name in {**data.extras, **examples[0].extras}:
         rows = [example.extras[name] for example in examples]
         if name.startswith(SYMBOLS):
             words[name] = rows

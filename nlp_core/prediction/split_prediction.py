@@ -86,9 +86,9 @@ def predict(
     score: np.ndarray | None = None
     for rows in order_evaluation_batches(encoded.lengths, batch_size=EVALUATION_BATCH):
         batch = encoded.batch(rows).to(model.device)
-        mask = next(iter(batch.masks.values()), None)
-        lengths = [0] * len(rows) if mask is None else mask.sum(1).tolist()
         for name, decoded in model.decode(batch).items():
+            mask = model.find_mask(name, batch)
+            lengths = [0] * len(rows) if mask is None else mask.sum(1).tolist()
             target = model.plan.heads[name].head.target
             if decoded.probability is not None and decoded.probability.ndim == 2:
                 if score is None:

@@ -12,7 +12,7 @@ from nlp_core.data.format_guess import guess_format
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import ConfigError, UsageError, suggest
-from nlp_core.kinds import KINDS, list_user_kinds
+from nlp_core.kinds import KINDS, SENTENCES, list_user_kinds
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.prediction.trained_folder import (
@@ -105,7 +105,10 @@ class TrainedModel:
 
     @property
     def texts(self) -> list[str]:
-        return [name.replace("tokens", "text") for name in self.task.kind.tokens]
+        kind = self.task.kind
+        if kind.has_sentences:
+            return [SENTENCES]
+        return [name.replace("tokens", "text") for name in kind.tokens]
 
     @property
     def tokenizer(self) -> str:

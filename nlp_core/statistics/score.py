@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from operator import eq
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -251,6 +252,15 @@ def _read_tags(answer: object) -> tuple[str, ...]:
     return tuple(answer[TAGS] if isinstance(answer, dict) else answer)  # type: ignore[arg-type]
 
 
+def _list_label_hits(run: Predictions) -> list[list[float]]:
+    rows = []
+    for target, prediction in zip(run.target, run.prediction, strict=True):
+        right = _read_tags(target)
+        hits = sum(map(eq, right, _read_tags(prediction)))
+        rows.append([float(hits), float(len(right))])
+    return rows
+
+
 def _list_brackets(run: Predictions) -> list[list[float]]:
     return [[float(count) for count in count_brackets(*pair)] for pair in pair_trees(run)]
 
@@ -285,12 +295,12 @@ TAG_SUMMANDS: dict[str, Summing] = {
     "intent_accuracy": Summing(_list_intents, _mean),
     "frame_accuracy": Summing(_list_hits, _mean),
 }
+DOCUMENT_SUMMANDS: dict[str, Summing] = {"accuracy": Summing(_list_label_hits, _mean)}
 TREE_SUMMANDS: dict[str, Summing] = {
     "exact_match": Summing(_list_hits, _mean),
     "bracket_f1": Summing(_list_brackets, _f1),
     "validity": Summing(_list_valid_trees, _mean),
 }
-
 
 TEXT_SUMMANDS: dict[str, Summing] = {
     "exact_match": Summing(_list_hits, _mean),
@@ -311,4 +321,6 @@ def _choose_summands(kind: Kind) -> dict[str, Summing]:
         return TEXT_SUMMANDS
     if kind.has_passages:
         return SPAN_SUMMANDS
+    if kind.has_sentences:
+        return DOCUMENT_SUMMANDS
     return TAG_SUMMANDS if kind.has_tags else SUMMANDS

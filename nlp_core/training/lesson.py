@@ -38,7 +38,7 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
         return Taught(task.read_split(TRAIN), None)
     train, columns = read_taught_split(task, soft), soft.read(task.folder)
     offsets = columns[TAGS].offsets if TAGS in columns else None
-    if offsets is not None and (offsets != train.texts["tokens"].offsets).any():
+    if offsets is not None and (offsets != train.tag_offsets).any():
         raise DataError(
             f"{task.folder}: found soft labels of other tokens than the texts have; the teacher "
             "must read every token."

@@ -106,11 +106,10 @@ def check_model(
             )
     for name, column in plan.inputs.items():
         has_texts = bool(data.kind.texts) if column == TEXTS else column in data.kind.texts
-        is_known = has_texts or column in data.extras
-        if not is_known and column.partition(".")[0] not in data.text_names:
+        if not has_texts and not {column, column.partition(".")[0]} & {*data.read_names}:
             raise ConfigError(
                 f"{where}: inputs: '{name}' reads '{column}'; data of kind {data.kind} has "
-                f"{' and '.join([*data.text_names, *data.extras])}."
+                f"{' and '.join(data.read_names)}."
             )
     if start is not None:
         start.check(plan)

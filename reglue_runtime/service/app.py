@@ -197,7 +197,7 @@ class Service:
 
 def _describe(name: str, bundle: Bundle) -> schema.BundleNote:
     manifest = bundle.manifest
-    columns = {note["column"] for note in manifest.inputs}
+    columns = {note["column"] for note in manifest.inputs} - {*manifest.texts}
     return schema.BundleNote(
         name=name,
         kind=manifest.kind,

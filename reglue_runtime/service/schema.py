@@ -40,14 +40,17 @@ def limit_keys(given: Any) -> Any:  # Any: what the client sent
 # but is not allowed in a union, since it has no hash.
 Words: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 Numbers: TypeAlias = Annotated[list[FiniteFloat], Field(fail_fast=True)]
+Vectors: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str | Words], Field(fail_fast=True)]
 Columns: TypeAlias = Annotated[
-    dict[str, str | Words | Numbers], Field(max_length=MAX_KEYS), BeforeValidator(limit_keys)
+    dict[str, str | Words | Numbers | Vectors],
+    Field(max_length=MAX_KEYS),
+    BeforeValidator(limit_keys),
 ]
 Example: TypeAlias = str | Texts | Columns
 EXAMPLE_FORMS = (
     f"a text, a list of tokens, a list of two texts, or an object of at most {MAX_KEYS} columns: "
-    "strings, lists of strings, lists of finite numbers"
+    "strings, lists of strings, lists of finite numbers or of vectors"
 )
 
 
@@ -68,7 +71,8 @@ class Request(Form):
         Field(
             min_length=1,
             fail_fast=True,
-            description=f"Each is {EXAMPLE_FORMS}. Of a model of one text a list is its tokens.",
+            description=f"Each is {EXAMPLE_FORMS}. Of a model of one text a list is its tokens, "
+            "of a model of documents their sentences.",
             examples=[["show me the flights from boston to denver"]],
         ),
     ]
@@ -135,6 +139,14 @@ class Tags(Form):
     entities: list[Entity] | None = None
 
 
+class SentenceTags(Form):
+    """A label for each sentence of a document."""
+
+    sentences: list[str]
+    tags: list[str]
+    confidence: list[float]
+
+
 class IntentSlots(Choice):
     """An intent, and the tags of its slots."""
 
@@ -157,7 +169,9 @@ class WrittenText(Form):
     confidence: float
 
 
-Prediction: TypeAlias = Choice | Choices | Value | Order | Tags | IntentSlots | Answer | WrittenText
+Prediction: TypeAlias = (
+    Choice | Choices | Value | Order | Tags | SentenceTags | IntentSlots | Answer | WrittenText
+)
 
 
 class Response(Form):

@@ -102,6 +102,8 @@ def list_sorts(kind: Kind) -> list[str]:
         return ["questions", "contexts"]
     if kind.is_grouped:
         return ["questions", "candidates"]
+    if kind.has_sentences:
+        return ["documents"]
     if kind.reads_tokens:
         return ["sentences"]
     return ["pairs" if kind.num_texts > 1 else "texts"]

@@ -1,5 +1,6 @@
-"""Read dialogues: JSON Lines of {"turns": [{"text": ..., "tags": ..., "intent": ...}]}."""
+"""Read JSON Lines of dialogues and of documents, lists of turns and of sentences."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -8,7 +9,7 @@ from nlp_core.data.formats.json_lines import JsonLine, read_json_lines
 from nlp_core.data.readers.example import Sentence
 from nlp_core.data.readers.lines import refuse
 from nlp_core.data.tagging_scheme import list_tags
-from nlp_core.kinds import Kind
+from nlp_core.kinds import SENTENCES, Kind
 from reglue_runtime.text import join_turns
 
 KEYS = ("text", "tags", "intent")
@@ -16,9 +17,10 @@ KEYS = ("text", "tags", "intent")
 
 @READERS.register("dialogues")
 class DialogueReader(SourceReader):
-    """A dialogue per line; each turn is an example, with all earlier turns as its history.
+    """A dialogue per line: {"turns": [{"text": ..., "tags": ..., "intent": ...}]}.
 
-    A turn has a text, its tags and its intent; words and tags are separated by spaces.
+    Each turn is an example, with all earlier turns as its history. Its words and tags are separated
+    by spaces.
     """
 
     name: Literal["dialogues"]
@@ -38,13 +40,45 @@ class DialogueReader(SourceReader):
         return sentences
 
 
+@READERS.register("documents")
+class DocumentReader(SourceReader):
+    """A document per line: {"sentences": [{"text": ..., "label": ...}]}.
+
+    The words of a sentence are separated by spaces.
+    """
+
+    name: Literal["documents"]
+
+    @classmethod
+    def serves(cls, kind: Kind) -> bool:
+        return kind.has_sentences
+
+    def read(self, task: ReadTask, name: str, path: Path) -> list[Sentence]:
+        documents = []
+        for line in read_json_lines(path):
+            parts = _list_parts(line, SENTENCES)
+            texts = [part.find_text("text").split() for part in parts]
+            labels = [part.find_text("label") for part in parts]
+            wrong = [label for label in labels if label not in task.labels]
+            if wrong or not all(texts) or not parts:
+                found = f"found the label '{wrong[0]}'" if wrong else "found a sentence of no words"
+                expected = "expected sentences with one of the task's labels each"
+                raise refuse(line.path, line.number, f"{found}, {expected}")
+            words, sizes = [*chain.from_iterable(texts)], [*map(len, texts)]
+            documents.append(Sentence(line.number, words, labels, extras={SENTENCES: sizes}))
+        return documents
+
+
+def _list_parts(line: JsonLine, key: str) -> list[JsonLine]:
+    parts = line.find(key)
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise refuse(line.path, line.number, f"found {parts!r:.60} in {key}, expected objects")
+    return [JsonLine(line.path, line.number, part) for part in parts]
+
+
 def _read_turns(line: JsonLine, labels: set[str], tags: set[str]) -> list[Sentence]:
-    turns = line.find("turns")
-    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
-        raise refuse(line.path, line.number, f"found {turns!r:.60} in turns, expected objects")
     found = []
-    for number, turn in enumerate(turns, start=1):
-        part = JsonLine(line.path, line.number, turn)
+    for number, part in enumerate(_list_parts(line, "turns"), start=1):
         text, given, intent = (part.find_text(key) for key in KEYS)
         words, own = text.split(), given.split()
         place = f"turn {number}: found"

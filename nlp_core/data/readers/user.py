@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nlp_core.config.column import NUMBERS, SYMBOLS
+from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_VECTORS
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.entities import EntityError, TaggedSpans, find_tokens, parse_entities
 from nlp_core.data.readers.example import NOTHING
@@ -14,8 +14,8 @@ from nlp_core.data.readers.lines import parse_number
 from nlp_core.data.readers.records import FileRecord, name_label, read_records
 from nlp_core.data.tagging_scheme import add_type, write_tags
 from nlp_core.data.tokenization import LOCATORS, TOKENIZERS, Tokenizer
-from nlp_core.kinds import LABEL, LABELS, OUTPUT, TAGS, TREE
-from reglue_runtime.text import EMPTY_TOKEN, TURN, Offsets, join_turns
+from nlp_core.kinds import LABEL, LABELS, OUTPUT, SENTENCES, TAGS, TREE
+from reglue_runtime.text import EMPTY_TOKEN, TURN, Offsets, join_turns, split_turns
 from reglue_runtime.tree import TreeError, list_constituents, list_leaves
 
 RIGHT = "1"
@@ -101,6 +101,8 @@ def parse_record(
     columns = data.input_columns
     if data.has_spans:
         found = locate_text(record.lines, record.get_text(columns[0]), data)
+    elif data.kind.has_sentences:
+        found = join_sentences(record.lines, _read_sentences(record, columns[0], tokenize))
     elif data.kind.reads_tokens:
         words = [record.get_list(columns[0])]
         if data.kind.has_history:
@@ -115,7 +117,7 @@ def parse_record(
         found = found._replace(group=str(record.get(data.group or columns[0])))
     size = len(found.texts[0])
     extras = {name: _read_extra(record, name, column, size) for name, column in data.extras.items()}
-    return found._replace(extras=extras)
+    return found._replace(extras={**found.extras, **extras})
 
 
 def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
@@ -125,10 +127,42 @@ def locate_text(lines: list[int], text: str, data: DataConfig) -> UserExample:
     return UserExample(lines, [tokens or [EMPTY_TOKEN]], {}, offsets=offsets)
 
 
+def join_sentences(lines: list[int], sentences: Sequence[list[str]]) -> UserExample:
+    """Return an unlabelled document of the tokens of its sentences."""
+    words, sizes = [*chain.from_iterable(sentences)], [*map(len, sentences)]
+    return UserExample(lines, [words], {}, extras={SENTENCES: sizes})
+
+
+def _read_sentences(record: FileRecord, column: str, tokenize: Tokenizer) -> list[list[str]]:
+    """Return the tokens of the sentences: of a list of texts or tokens, or of a text in lines."""
+    cell = record.get(column)
+    parts = split_turns(cell) if isinstance(cell, str) else cell
+    if (
+        not isinstance(parts, list)
+        or not parts
+        or not all(isinstance(i, str | list) for i in parts)
+    ):
+        raise record.refuse(f"found {cell!r} in '{column}', expected a list of sentences")
+    return [tokenize(part) if isinstance(part, str) else [*map(str, part)] for part in parts]
+
+
+def _read_sentence_labels(example: UserExample, record: FileRecord, column: str) -> list[str]:
+    cell, size = record.get(column), len(example.extras[SENTENCES])
+    parts = split_turns(cell) if isinstance(cell, str) else cell
+    if isinstance(cell, str) and len(parts) != size:
+        parts = cell.split()
+    if not isinstance(parts, list) or len(parts) != size:
+        found = f"found {size} sentences and {cell!r} in '{column}', expected a label for each"
+        raise record.refuse(f"{found} sentence")
+    return [_read_label(record, column, part) for part in parts]
+
+
 def _read_extra(
     record: FileRecord, name: str, column: str, num_tokens: int
 ) -> list[Any]:  # Any: symbols or numbers
     is_row, cell = name.startswith(NUMBERS), record.get(column)
+    if name.startswith(TOKEN_VECTORS):
+        return _read_vectors(record, column, num_tokens)
     single = isinstance(cell, int | float) and not isinstance(cell, bool)
     parts = [cell] if is_row and single else record.get_list(column)
     if not is_row and len(parts) != num_tokens:
@@ -140,6 +174,22 @@ def _read_extra(
     for number, value in enumerate(values):
         if math.isnan(value):
             raise record.refuse(f"found '{parts[number]}' in '{column}', expected a number", number)
+    return values
+
+
+def _read_vectors(record: FileRecord, column: str, num_tokens: int) -> list[list[float]]:
+    cell = record.get(column)
+    rows = cell if isinstance(cell, list) else []
+    if len(rows) != num_tokens or not all(isinstance(row, list) and row for row in rows):
+        found = f"found {num_tokens} tokens and {str(cell)[:60]!r} in '{column}', expected"
+        raise record.refuse(f"{found} a vector for each token")
+    widths = sorted({len(row) for row in rows})
+    if len(widths) > 1:
+        found = f"found vectors of {widths[0]} and of {widths[-1]} numbers in '{column}', expected"
+        raise record.refuse(f"{found} one width")
+    values = [[parse_number(str(value)) for value in row] for row in rows]
+    if any(math.isnan(value) for row in values for value in row):
+        raise record.refuse(f"found {str(cell)[:60]!r} in '{column}', expected finite numbers")
     return values
 
 
@@ -174,6 +224,8 @@ def _add_targets(example: UserExample, record: FileRecord, data: DataConfig) -> 
 def _read_composed(
     example: UserExample, record: FileRecord, data: DataConfig
 ) -> dict[str, list[str]]:
+    if data.kind.has_sentences:
+        return {TAGS: _read_sentence_labels(example, record, data.label)}
     if data.kind.has_tree:
         return {TREE: _read_tree(example.texts[0], record, data.label)}
     return {OUTPUT: _read_output(record, data)} if data.kind.writes_text else {}

@@ -5,7 +5,7 @@ const MOST_INPUTS = 16;
 const MOST_PAST = 20;
 const SHOWN_SIGNS = 60;
 const THEMES = ["system", "light", "dark"];
-const TITLES = { text: "Text", text_a: "First text", text_b: "Second text", text_history: "Earlier turns, one a line" };
+const TITLES = { text: "Text", text_a: "First text", text_b: "Second text", text_history: "Earlier turns, one a line", sentences: "Sentences, one a line" };
 const SPAN_TITLES = { text_a: "Question", text_b: "Passage" };
 const PAIR = { text_a: "A woman plays the guitar.", text_b: "A woman makes music." };
 const QUESTION = { text_a: "Where does the river rise?", text_b: "The river rises in the northern hills and flows to the sea." };
@@ -18,6 +18,7 @@ const EXAMPLES = {
   ranking: QUESTION,
   span: QUESTION,
   intent_slots: FLIGHT,
+  document: { sentences: "The soup was tasty.\nThe room was small.\nWe would come again." },
   dialogue: { ...FLIGHT, text_history: "where do you want to go" },
   tagging: { text: "Anna Smith flew from Oslo to Rome with Kestrel Airways ." },
 };
@@ -65,7 +66,7 @@ function addInput(values) {
   for (const name of bundle.texts) {
     const area = make("textarea");
     const isNeeded = name !== "text_history";
-    Object.assign(area, { name, rows: name === "text_b" ? 3 : 2, required: isNeeded, value: values[name] ?? "" });
+    Object.assign(area, { name, rows: ["text_b", "sentences"].includes(name) ? 3 : 2, required: isNeeded, value: values[name] ?? "" });
     group.append(make("div", "field", make("label", "", make("span", "title", titles[name]), area)));
   }
   const remove = make("button", "plain", "Remove");
@@ -163,17 +164,18 @@ function pickHue(type) {
 function makeTokens(item) {
   const single = item.tags.map((tag, idx) => ({ type: tag, first: idx, last: idx }));
   const entities = item.entities ?? single;
+  const tokens = item.tokens ?? item.sentences;
   const line = make("p", "tokens");
   let next = 0;
   for (const { type, first, last } of entities) {
-    line.append(item.tokens.slice(next, first).join(" "), " ");
-    const words = item.tokens.slice(first, last + 1).join(" ");
+    line.append(tokens.slice(next, first).join(" "), " ");
+    const words = tokens.slice(first, last + 1).join(" ");
     const mark = make("mark", "", `${words} `, make("small", "", type));
     mark.style.setProperty("--hue", pickHue(type));
     line.append(mark, " ");
     next = last + 1;
   }
-  line.append(item.tokens.slice(next).join(" "));
+  line.append(tokens.slice(next).join(" "));
   const found = [line];
   if (!entities.length) found.push(make("p", "quiet", "No entity was found."));
   return make("div", "card", ...found);
@@ -193,7 +195,7 @@ function makePrediction(item) {
     const bars = makeBars(item.scores, item.labels ?? [item.label]);
     add(item.slots ? "Intent" : item.labels ? "Labels" : "Label", ...makeRefusal(item), bars);
   }
-  if (item.tags) add(item.entities ? "Entities" : "Tags", makeTokens(item));
+  if (item.tags) add(item.sentences ? "Labels" : item.entities ? "Entities" : "Tags", makeTokens(item));
   if (item.slots) add("Slots", makeTokens(item.slots));
   if (item.answer !== undefined) {
     const said = make("p", "said", item.answer || "The passage has no answer.");
