@@ -29,7 +29,7 @@ def upgrade_note(note: Note, path: Path) -> Note:
         DataError: it has no format, one that this version does not know, or no plugins.
     """
     found = note.get("format")
-    if found not in range(1, FORMAT_VERSION + 1) or "plugins" not in note:
+    if not isinstance(found, int) or not 1 <= found <= FORMAT_VERSION or "plugins" not in note:
         raise DataError(
             f"{path}: found the format {found}, expected 1 to {FORMAT_VERSION} and a list of "
             "plugins; train the model again with this version, or use the version that it was "
