@@ -1,6 +1,7 @@
-"""The name of this machine's processor."""
+"""The name of this machine's processor, and the memory of this process."""
 
 import platform
+import sys
 from pathlib import Path
 
 INFO = Path("/proc/cpuinfo")
@@ -16,3 +17,18 @@ def _read(info: Path, key: str) -> str | None:
         return None
     lines = (line.partition(":") for line in info.read_text(encoding="utf-8").splitlines())
     return next((value.strip() for name, _, value in lines if name.strip() == key), None)
+
+
+def measure_peak() -> int:
+    """Return the most memory that this process has held, in bytes."""
+    if sys.platform == "win32":
+        import psutil
+
+        return psutil.Process().memory_info().peak_wset
+    # not ru_maxrss, which begins with that of the process that started this one
+    if found := _read(Path("/proc/self/status"), "VmHWM"):
+        return 1024 * int(found.removesuffix("kB"))
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from nlp_core.cli import main
 from nlp_core.config.base import parse_config, read_mapping
 from nlp_core.config.dataset import DatasetConfig, read_dataset
 from nlp_core.data.pieces import PieceVocabulary
@@ -171,3 +172,23 @@ def test_a_source_can_name_steps_and_segmenters() -> None:
     value["task"]["tokens"] = "lower+words"
     with pytest.raises(ConfigError, match=r"task\.tokens: found 'lower\+words'"):
         parse_config(value, DatasetConfig, where="d")
+
+
+@pytest.mark.slow
+def test_the_model_file_for_chinese_learns(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jieba")
+    monkeypatch.chdir(tmp_path)
+    for name in ("train", "dev"):
+        raw = task.folder.parents[1] / "raw/sample_languages" / f"{name}.tsv"
+        header, *lines = raw.read_text(encoding="utf-8").splitlines(keepends=True)
+        place = header.rstrip("\n").split("\t").index("language")
+        chinese = [line for line in lines if line.rstrip("\n").split("\t")[place] == "zh"]
+        Path(f"{name}.tsv").write_text("".join([header, *chinese]), encoding="utf-8")
+    model = ROOT / "zoo/sentence/chinese_textcnn.json"
+    main(["train", str(model), "--train", "train.tsv", "--dev", "dev.tsv", "-o", "out"])
+    metrics = json.loads(Path("out/metrics.json").read_text())["metrics"]
+    assert metrics["dev"]["accuracy"] > 80
+    words = json.loads(Path("out/vocabulary.json").read_text())["layers"]["word"]["words"]
+    assert {"这部", "电影", "精彩"} <= {*words}

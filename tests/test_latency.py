@@ -15,8 +15,10 @@ from nlp_core.cli import main
 from nlp_core.config.params import Params, read_params
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.export import timing
+from nlp_core.export.grid import make_texts
 from nlp_core.export.latency import Timing
 from nlp_core.files import write_json
+from nlp_core.processor import measure_peak
 from nlp_core.report.evaluation import evaluate_table, measure_export
 from nlp_core.report.results import read_results
 from nlp_core.report.table import write_report
@@ -225,3 +227,38 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
     with pytest.raises(SystemExit, match="2"):
         main(["bench", *map(str, [*folders, *options])])
     assert "found no text, expected one per line" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_unchecked_shapes")
+def test_a_grid_of_lengths_and_batches_has_the_memory_of_a_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), WORDS)
+    export(trained, tmp_path / "float32", variant="float32")
+    texts, table = tmp_path / "texts.txt", tmp_path / "grid.csv"
+    texts.write_text("a good film\nthe awful 42\n")
+    options = ["--texts", texts, "--csv", table, "--batches", 3, "--lengths", 4, 400]
+    options = [str(item) for item in [tmp_path / "float32", *options, "--batch-sizes", 64]]
+    main(["bench", *options])
+    assert "peak_mib" in capsys.readouterr().out
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["length"], row["batch_size"]) for row in rows] == [("4", "64"), ("400", "64")]
+    short, long = rows
+    for name in ("p50_ms", "peak_mib"):
+        assert 0 < float(short[name]) < float(long[name])
+    # this process has torch, and that of the bundle does not
+    assert float(short["peak_mib"]) < measure_peak() / 2**20 / 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", *options, "--svg", "x.svg"])
+    assert "--lengths: found --against or --svg" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", str(tmp_path / "none"), *options[1:]])
+    assert "error: " in capsys.readouterr().err
+
+
+def test_texts_of_a_length_follow_the_words_of_the_file() -> None:
+    made = make_texts(["a b c", "d e"], 2, 5, seed=1)
+    assert [len(text.split()) for text in made] == [2] * 5
+    assert sorted(" ".join(made).split()) == ["a", "a", "b", "b", "c", "c", "d", "d", "e", "e"]

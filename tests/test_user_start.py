@@ -176,6 +176,24 @@ def test_a_folder_of_another_version_is_refused(
     assert "old/run.json: found the format 0" in fail(capsys, *train)
 
 
+def test_a_folder_of_the_first_format_is_upgraded_when_it_is_opened(
+    trained: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = trained / "old/run.json"
+    texts = [row["text"] for row in read_rows(trained / "b.tsv")]
+    before = [item.confidence for item in Predictor(TrainedModel.open("old")).predict(texts)]
+    note = json.loads(path.read_text())
+    # as the first version of `reglue train` wrote it
+    first = {key: note[key] for key in ("files", "fingerprint", "kind", "plugins", "seed")}
+    written = json.dumps(first | {"format": 1, "targets": note["targets"]})
+    path.write_text(written)
+    with caplog.at_level("INFO"):
+        after = Predictor(TrainedModel.open("old")).predict(texts)
+    assert [item.confidence for item in after] == before
+    assert "old/run.json: read format=1 as format=2" in caplog.text
+    assert path.read_text() == written
+
+
 def test_what_a_training_starts_from_is_a_part_of_its_name(trained: Path) -> None:
     found = find_start("old", [])
     assert found is not None

@@ -1,10 +1,12 @@
 """`reglue bench`: time bundles and trained models.
 
 Time models in turn on the same sentences: P50, P90 and P99 in milliseconds at batch size 1, and
-sentences per second in batches; with and without features.
+sentences per second in batches; with and without features. With --lengths, time bundles at each
+length and batch size instead, each in a process of its own, and measure its memory.
 
 Examples:
     reglue bench bundles/reviews --texts lines.txt
+    reglue bench bundles/reviews --texts lines.txt --lengths 8 32 128 --csv times.csv
     reglue bench bundles/reviews --against artifacts/reviews --data later.tsv
 """
 
@@ -23,6 +25,7 @@ from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
 from nlp_core.errors import DataError, UsageError
+from nlp_core.export.grid import Point, load_bundle, time_grid
 from nlp_core.export.latency import (
     BATCH,
     PERCENTILES,
@@ -32,8 +35,6 @@ from nlp_core.export.latency import (
     time_models,
 )
 from nlp_core.files import replacing, write_text
-from reglue_runtime import Bundle, BundleError, load
-from reglue_runtime.manifest import PROGRAM, read_manifest
 
 COLUMNS = [
     "model",
@@ -41,6 +42,14 @@ COLUMNS = [
     *(f"p{rank}_ms_with_features" for rank in PERCENTILES),
     "per_second",
     "per_second_with_features",
+]
+GRID_COLUMNS = [
+    "model",
+    "length",
+    "batch_size",
+    *(f"p{rank}_ms" for rank in PERCENTILES),
+    "per_second",
+    "peak_mib",
 ]
 GROUP = "export and serve"
 PLACE = 2
@@ -54,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--against", type=Path, metavar="FOLDER", help="also time this trained model in torch")
     add("--compiled", action="store_true", help="also time the trained model compiled by torch")
     add("--data", type=open_data, metavar="FILE", help="a data file for --against")
+    add("--lengths", type=int, nargs="+", metavar="N", help="words of a text, several to compare")
+    text = f"texts of a batch, with --lengths (1 {BATCH})"
+    add("--batch-sizes", type=int, nargs="+", metavar="N", default=[1, BATCH], help=text)
     for name, default, text in (
         ("--sentences", 500, "sentences to time one by one"),
         ("--batches", 20, f"batches of {BATCH} to time"),
@@ -73,6 +85,9 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("bench: --sentences, --batches and --threads: expected 1 at least.")
     if options.compiled and options.against is None:
         raise UsageError("bench: --compiled: found no --against FOLDER, the model to compile.")
+    if options.lengths is not None:
+        _run_grid(options)
+        return
     subjects: dict[str, Subject] = {}
     examples: Sequence[Any]  # Any: an example is a text, a list or a dictionary
     if options.against is None:
@@ -80,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         examples = _add_trained(options, subjects)
     for folder in options.bundles:
-        bundle = _load_bundle(folder, options.threads)
+        bundle = load_bundle(folder, options.threads)
         name = bundle.manifest.variant
         subjects[str(folder) if name in subjects else name] = bundle
     names = ("sentences", "batches", "threads")
@@ -103,6 +118,48 @@ def run(options: argparse.Namespace) -> None:
             temporary.write_bytes(figure)
 
 
+def _run_grid(options: argparse.Namespace) -> None:
+    if options.against is not None or options.svg is not None:
+        raise UsageError("bench: --lengths: found --against or --svg, expected only bundles.")
+    if min(*options.lengths, *options.batch_sizes) < 1:
+        raise UsageError("bench: --lengths and --batch-sizes: expected 1 at least.")
+    points = time_grid(
+        options.bundles,
+        _read_texts(options.texts),
+        lengths=options.lengths,
+        batch_sizes=options.batch_sizes,
+        batches=options.batches,
+        threads=options.threads,
+        seed=options.seed,
+    )
+    hardware = describe_hardware(options.threads)
+    if options.json:
+        print_json({"hardware": hardware, "points": points})
+    else:
+        table = Table(*GRID_COLUMNS, box=None)
+        for point in points:
+            table.add_row(*_list_cells(point))
+        console = open_console(120)
+        console.print(table)
+        console.print(f"milliseconds of a batch, with features; MiB: peak of a process. {hardware}")
+    if options.csv is not None:
+        rows = [[*_list_cells(point), hardware] for point in points]
+        write_text(options.csv, _format_rows([*GRID_COLUMNS, "hardware"], rows))
+
+
+def _list_cells(point: Point) -> list[str]:
+    times = [f"{value:.3f}" for value in point.milliseconds.values()]
+    rates = [f"{point.per_second:.1f}", f"{point.peak_mib:.1f}"]
+    return [point.name, str(point.length), str(point.batch_size), *times, *rates]
+
+
+def _format_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([columns, *rows])
+    return out.getvalue()
+
+
 def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> Sequence[Any]:
     """Add the trained model to the subjects, and return its examples."""
     # Imported here: exported models are timed without torch.
@@ -112,21 +169,6 @@ def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> S
     trained = TrainedModel.open(options.against)
     subjects |= build_subjects(trained, threads=options.threads, compiled=options.compiled)
     return list_all_examples(trained, options.data)
-
-
-def _load_bundle(folder: Path, threads: int) -> Bundle:
-    try:
-        if read_manifest(folder).variant != PROGRAM:
-            return load(folder, num_threads=threads)
-        # Imported here: only this variant needs torch.
-        import torch
-
-        from nlp_core.export.program import load_any
-
-        torch.set_num_threads(threads)
-        return load_any(folder)
-    except BundleError as err:
-        raise DataError(str(err)) from err
 
 
 def _read_texts(path: Path) -> list[str]:
@@ -139,14 +181,12 @@ def _read_texts(path: Path) -> list[str]:
 
 def format_csv(timings: Sequence[Timing], hardware: str) -> str:
     """Return a row for each model; the last column is the hardware."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*COLUMNS, "hardware"])
+    rows = []
     for timing in timings:
         cells = [*timing.model.values(), *timing.whole.values()]
         rates = [f"{timing.model_rate:.1f}", f"{timing.whole_rate:.1f}"]
-        writer.writerow([timing.name, *(f"{cell:.3f}" for cell in cells), *rates, hardware])
-    return out.getvalue()
+        rows.append([timing.name, *(f"{cell:.3f}" for cell in cells), *rates, hardware])
+    return _format_rows([*COLUMNS, "hardware"], rows)
 
 
 def _show(timings: Sequence[Timing], hardware: str) -> None:

@@ -78,6 +78,22 @@ class HeadStartConfig(ClosedModel):
     """Highest learning rate of the schedule."""
 
 
+class ReplacementConfig(ClosedModel):
+    """Pre-training by replaced pieces (ELECTRA) instead of only masked ones.
+
+    A generator predicts the masked pieces, and is not kept. The encoder predicts which pieces of
+    the text the generator changed.
+
+    Source: Clark et al. 2020 (ELECTRA), sections 2 and 3.
+    """
+
+    weight: Positive
+    """Weight of the encoder's loss; that of the generator is 1. The paper has 50."""
+    generator: Part
+    """Attention heads and inner width of the generator, as a share of those of the encoder. The
+    paper has 0.25 to 0.5. The embeddings are shared."""
+
+
 class EncoderConfig(ClosedModel):
     """An encoder, and how it is pretrained on a corpus."""
 
@@ -98,6 +114,8 @@ class EncoderConfig(ClosedModel):
     pairs: Literal["next_sentence", "sentence_order"] | None = None
     """What is predicted of two segments: whether the second follows, or whether they are in order;
     null: a window is one segment."""
+    replacement: ReplacementConfig | None = None
+    """How the encoder learns to detect replaced pieces; null: it predicts masked pieces."""
     short_prob: Share = 0.0
     """Probability of a window of a random shorter length."""
     phases: Annotated[list[PhaseConfig], Field(min_length=1)]
@@ -184,5 +202,16 @@ class EncoderConfig(ClosedModel):
             raise ValueError(
                 "head_start: found one with an encoder trained from scratch, which begins with "
                 "its head; remove it."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_replacement(self) -> "EncoderConfig":
+        if self.replacement is None:
+            return self
+        if self.pairs or self.adversarial or not self.begins_from_nothing:
+            raise ValueError(
+                "replacement: found it with pairs, with adversarial, or with an init outside "
+                f"{ARCHITECTURES}, expected none of them; leave out one or the other."
             )
         return self

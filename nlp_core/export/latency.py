@@ -10,12 +10,14 @@ import gc
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from nlp_core.config.params import TimingConfig
 from nlp_core.processor import name_processor
+
+if TYPE_CHECKING:  # it is large, and memory is measured in processes that time
+    from nlp_core.config.params import TimingConfig
 
 PERCENTILES = (50, 90, 99)
 BATCH = 32
@@ -45,7 +47,7 @@ class Timing(NamedTuple):
 
 
 def time_models(
-    subjects: Mapping[str, Subject], examples: Sequence[Any], config: TimingConfig, *, seed: int
+    subjects: Mapping[str, Subject], examples: Sequence[Any], config: "TimingConfig", *, seed: int
 ) -> list[Timing]:
     """Time models once; the seed draws the sentences and their order."""
     generator = np.random.default_rng(seed)
@@ -59,8 +61,8 @@ def time_models(
         for example in singles[:WARM_UP]:
             subject.answer(subject.featurize(example))
         subject.answer(subject.featurize(batches[0]))
-    one = _time_each(subjects, singles)
-    many = _time_each(subjects, batches)
+    one = time_each(subjects, singles)
+    many = time_each(subjects, batches)
     return [_sum_up(name, one[name], many[name]) for name in subjects]
 
 
@@ -71,7 +73,7 @@ def _draw(generator: np.random.Generator, size: int, count: int) -> list[int]:
     return found
 
 
-def _time_each(
+def time_each(
     subjects: Mapping[str, Subject], inputs: Sequence[Sequence[Any]]
 ) -> dict[str, np.ndarray]:
     """Return seconds of featurising and of the rest, [N, 2], for each model."""

@@ -56,6 +56,8 @@ class Batch:
     pieces and padding, [B, T]."""
     copies: Tensor | None = None
     """The id that writes a copy of each token, -1 at padding, [B, T]; None: no text is written."""
+    draws: Tensor | None = None
+    """Numbers in [0, 1) by which masked pieces are replaced, on the CPU, [B, T]; None: none is."""
 
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":

@@ -16,12 +16,13 @@ from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import read_pieces
 from nlp_core.errors import ConfigError
 from nlp_core.heads.language_model import MaskedLanguageModelHead
-from nlp_core.kinds import LABEL, MASKED
+from nlp_core.kinds import LABEL, MASKED, TAGS
 from nlp_core.models.batch import IGNORED, Batch, EncodedSplit
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import ModelPlan
 
 MASKING = 5  # which generator of a step
+REPLACING = 1  # which generator of a window, besides that of its masking
 TRAIN = "train"
 MEASURED_WINDOWS = 1024
 """Windows of a text that are measured in full."""
@@ -41,6 +42,8 @@ class MaskedSplit(EncodedSplit):
     """The model's input of whole texts."""
     has_pairs: bool
     """Whether each window has two segments, and an answer as its label."""
+    has_draws: bool = False
+    """Whether each piece has a number, by which it may be replaced, and a tag."""
 
     def draw(self, seed: int, step: int) -> "MaskedSplit":
         """Return the windows with other pieces masked, which depend on seed and step only."""
@@ -67,13 +70,23 @@ class MaskedSplit(EncodedSplit):
         targets[masked.positions] = masked.targets
         read = (masked.ids, windows.segments, inside, places)
         fields = tuple(torch.from_numpy(array) for array in read)
-        answers = {LABEL: torch.from_numpy(windows.answers)} if self.has_pairs else {}
+        more = {LABEL: torch.from_numpy(windows.answers)} if self.has_pairs else {}
+        draws = None
+        if self.has_draws:
+            more[TAGS] = torch.from_numpy(np.where(inside, 0, IGNORED))
+            draws = torch.from_numpy(self._draw_numbers(rows, inside.shape[1]))
         return Batch(
             features=dict.fromkeys(self.layers, fields),
             masks={self.input: torch.from_numpy(inside)},
-            targets={MASKED: torch.from_numpy(targets.reshape(inside.shape)), **answers},
+            targets={MASKED: torch.from_numpy(targets.reshape(inside.shape)), **more},
             rows=rows,
+            draws=draws,
         )
+
+    def _draw_numbers(self, rows: np.ndarray, width: int) -> np.ndarray:
+        """Return numbers that depend on the key and the window, as its masking does."""
+        seeds = [[*self.key, number, REPLACING] for number in self.text.numbers[rows].tolist()]
+        return np.stack([np.random.default_rng(seed).random(width) for seed in seeds])
 
 
 def _outline(name: str, text: MaskedText) -> dict[str, Ragged]:
@@ -81,7 +94,12 @@ def _outline(name: str, text: MaskedText) -> dict[str, Ragged]:
 
 
 def build_masked_split(
-    plan: ModelPlan, text: MaskedText, rule: MaskingConfig = RULE, *, has_pairs: bool = False
+    plan: ModelPlan,
+    text: MaskedText,
+    rule: MaskingConfig = RULE,
+    *,
+    has_pairs: bool = False,
+    has_draws: bool = False,
 ) -> MaskedSplit:
     """Return the windows of a text as a split of the model.
 
@@ -100,6 +118,7 @@ def build_masked_split(
         layers=tuple(layer.name for layer in plan.raw_layers),
         input=name,
         has_pairs=has_pairs,
+        has_draws=has_draws,
     )
 
 

@@ -18,10 +18,10 @@ from nlp_core.kinds import LABEL, MASKED, MASKED_LANGUAGE_MODEL, PAIR_CLASSIFICA
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_shared_model
 from nlp_core.models.plan import plan_model
+from nlp_core.models.replacement import ENCODER, PIECE, ReplacedPieces, build_replaced_pieces
 from nlp_core.models.saving import HEADS, load_pretrained_head, save_tensors
 
-ENCODER, PIECE, PAIR = "encoder", "piece", "pair"
-PAIRS = "pairs"
+PAIR, PAIRS = "pair", "pairs"
 ANSWERS = ["no", "yes"]
 """The labels of a pair of segments, in the order of their ids."""
 
@@ -45,6 +45,8 @@ class PretrainingModel:
     def save(self, folder: Path, tokenizer: str) -> None:
         save_encoder(self.encoder, folder)
         write_text(folder / "tokenizer.json", tokenizer)
+        if isinstance(self.model, ReplacedPieces):
+            return  # the generator's head does not fit the encoder
         weights: dict[str, Tensor] = self.model.heads[PIECE].state_dict()
         if self.pairs is not None:
             pair = self.model.heads[PAIR].state_dict()
@@ -61,7 +63,13 @@ def build_pretraining_model(
         architecture: the configuration of transformers.
         tokenizer: as JSON.
         where: begins an error message.
+
+    Raises:
+        ConfigError: the encoder cannot share its embeddings with a generator.
     """
+    if config.replacement is not None:
+        shared = build_replaced_pieces(config, architecture, tokenizer, task=task, where=where)
+        return PretrainingModel(shared, shared.select(shared.plan.for_task(task)), None)
     dim, length = find_width(architecture), max(phase.length for phase in config.phases)
     layers = [{"name": ENCODER, "block": "pretrained_encoder", "inputs": ["texts"], "dim": dim}]
     layers[0] |= {"max_length": length}

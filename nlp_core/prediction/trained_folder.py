@@ -21,13 +21,13 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan, plan_model, read_plan
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import WEIGHTS, load_model
+from nlp_core.prediction.folder_format import upgrade_note
 
 MODEL = "model.json"
 RUN = "run.json"
 VECTORS = "vectors"
 PREDICTIONS = "predictions.parquet"
 CALIBRATION = "calibration.json"
-FORMAT_VERSION = 1
 
 
 class TrainedFolder(NamedTuple):
@@ -110,21 +110,14 @@ def _is_cell(folder: Path) -> bool:
 
 
 def _read_user_folder(folder: Path, plugins: Sequence[Path]) -> TrainedFolder:
-    note = read_mapping(folder / RUN)
-    if note.get("format") != FORMAT_VERSION or "plugins" not in note:
-        raise DataError(
-            f"{folder / RUN}: found the format {note.get('format')}, expected {FORMAT_VERSION} and "
-            "a list of plugins; train the model again with this version, or use the version that "
-            "it was trained with."
-        )
+    note = upgrade_note(read_mapping(folder / RUN), folder / RUN)
     needed = [Plugin(**plugin) for plugin in note["plugins"]]
     check_plugins(needed, load_plugins(plugins), where=str(folder))
     config = read_model(folder / MODEL)
     assert config.data is not None, folder
     plan = plan_model(config, where=str(folder / MODEL))
-    digests = note.get("digests", {})  # older folders have none
     return TrainedFolder(
-        folder.name, folder, folder / VECTORS, plan, {}, config.data, digests=digests
+        folder.name, folder, folder / VECTORS, plan, {}, config.data, digests=note["digests"]
     )
 
 

@@ -11,19 +11,17 @@ from nlp_core.data.pieces import count_positions
 from nlp_core.data.window import encode_documents
 from nlp_core.data.word_piece import read_pieces
 from nlp_core.errors import ConfigError
-from nlp_core.kinds import LABEL, PAIR_CLASSIFICATION
-from nlp_core.metrics import Predictions, measure
 from nlp_core.models.masked_split import (
     MEASURED_WINDOWS,
     MaskedSplit,
     build_masked_split,
     find_rule,
 )
-from nlp_core.models.pretraining import ANSWERS, build_pretraining_model
-from nlp_core.prediction.split_prediction import predict, score_predictions
+from nlp_core.models.pretraining import build_pretraining_model
 from nlp_core.training.determinism import find_device
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import Trainer
+from nlp_core.training.pretraining_metrics import measure_text
 from nlp_core.training.task_run import HONEST, TaskRun
 
 log = logging.getLogger(__name__)
@@ -70,9 +68,12 @@ class Pretraining:
             self.config.measured_on: read_running_text(plan.measured_on, self.tokens.unknown),
             HELD_OUT: corpus.read_paragraphs(HELD_OUT),
         }
+        self.has_draws = self.config.replacement is not None
         self.texts = {
             name: build_masked_split(
-                self.model.model.plan, mask_text(name, documents, self.tokens, length=positions)
+                self.model.model.plan,
+                mask_text(name, documents, self.tokens, length=positions),
+                has_draws=self.has_draws,
             )
             for name, documents in measured.items()
         }
@@ -90,7 +91,11 @@ class Pretraining:
         splits = {name: split.thin(CURVE_WINDOWS) for name, split in self.texts.items()}
         for name, split in splits.items():
             place = {"epoch": 0.0, "step": 0, "split": name}
-            yield {"event": "validate", **place, "metrics": self._measure(split)}
+            yield {
+                "event": "validate",
+                **place,
+                "metrics": measure_text(self.plan.task, self.model, split),
+            }
         for number, (phase, recipe) in enumerate(trainings):
             train = self._cut(number, phase.length)
             if number == 0:
@@ -135,26 +140,16 @@ class Pretraining:
             short_prob=self.config.short_prob,
         )
         plan, has_pairs = self.model.model.plan, self.config.pairs is not None
-        return build_masked_split(plan, text, find_rule(plan), has_pairs=has_pairs)
+        return build_masked_split(
+            plan, text, find_rule(plan), has_pairs=has_pairs, has_draws=self.has_draws
+        )
 
     def _measure_all(self, at: str, train: MaskedSplit, step: int) -> Iterator[Event]:
         for name, split in {**self.texts, TRAIN: train}.items():
-            metrics = self._measure(split.thin(MEASURED_WINDOWS))
+            metrics = measure_text(self.plan.task, self.model, split.thin(MEASURED_WINDOWS))
             event = {"event": "measure", "at": at, "step": step, "split": name}
             log.info("pretrain measure at=%s split=%s %s", at, name, metrics)
             yield {**event, "metrics": metrics}
-
-    def _measure(self, split: MaskedSplit) -> dict[str, float]:
-        task = self.plan.task
-        metrics = score_predictions(task, predict(self.model.pieces, split, task.targets))
-        if split.has_pairs:
-            assert self.model.pairs is not None, self.plan.name
-            found = predict(self.model.pairs, split, {LABEL: ANSWERS})
-            right = [ANSWERS[answer] for answer in split.text.answers]
-            pairs = Predictions(ANSWERS, right, found.prediction, found.score)
-            kind = PAIR_CLASSIFICATION.name
-            metrics["pair_accuracy"] = measure(kind, ["accuracy"], pairs)["accuracy"]
-        return metrics
 
 
 def name_checkpoint(number: int) -> str:

@@ -3,7 +3,6 @@
 import os
 import platform
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from nlp_core.errors import TrainingError
 from nlp_core.files import write_json
-from nlp_core.processor import name_processor
+from nlp_core.processor import measure_peak, name_processor
 from nlp_core.training.determinism import find_device
 
 
@@ -78,15 +77,3 @@ def write_run_note(path: Path, start: RunStart, *, num_processes: int = 1) -> No
         "python": platform.python_version(),
     }
     write_json(path, note)
-
-
-def measure_peak() -> int:
-    """Return the most memory that this process has held, in bytes."""
-    if sys.platform == "win32":
-        import psutil
-
-        return psutil.Process().memory_info().peak_wset
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
