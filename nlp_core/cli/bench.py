@@ -25,7 +25,7 @@ from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
 from nlp_core.errors import DataError, UsageError
-from nlp_core.export.grid import Point, load_bundle, time_grid
+from nlp_core.export.grid import GridTiming, load_bundle, time_grid
 from nlp_core.export.latency import (
     BATCH,
     PERCENTILES,
@@ -147,7 +147,7 @@ def _run_grid(options: argparse.Namespace) -> None:
         write_text(options.csv, _format_rows([*GRID_COLUMNS, "hardware"], rows))
 
 
-def _list_cells(point: Point) -> list[str]:
+def _list_cells(point: GridTiming) -> list[str]:
     times = [f"{value:.3f}" for value in point.milliseconds.values()]
     rates = [f"{point.per_second:.1f}", f"{point.peak_mib:.1f}"]
     return [point.name, str(point.length), str(point.batch_size), *times, *rates]

@@ -229,6 +229,10 @@ class RecipeConfig(ClosedModel):
     batch_tokens: Count | None = None
     """Most tokens of a step, padding included; batch_size is then the most examples. A longer
     example is a batch of its own. null: no limit."""
+    pad_to_multiple: Annotated[int, Field(ge=2)] | None = None
+    """Multiple that the tokens of a training batch are padded to, such as 8 for the matrix units of
+    a GPU; windows of an encoder do not pass its max_length, and those of a corpus stay. null: to
+    the longest example."""
     batch_growth: BatchGrowthConfig | None = None
     """How batches grow over the epochs, those of task_batch_sizes by the same factor; null: they
     stay."""
@@ -275,6 +279,11 @@ class RecipeConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_examples(self) -> "RecipeConfig":
+        if self.distillation and self.pad_to_multiple:
+            raise ValueError(
+                "found pad_to_multiple with a distillation, whose soft labels are padded to the "
+                "longest example; set one to null."
+            )
         for key in ("train_share", "augmentation"):
             if self.distillation and getattr(self, key):
                 raise ValueError(

@@ -1,10 +1,12 @@
 """Ragged columns, and the order of their rows in batches."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from reglue_runtime.sizes import round_up
 
 
 @dataclass(frozen=True)
@@ -14,39 +16,50 @@ class Ragged:
     Attributes:
         values: all rows, concatenated, [total].
         offsets: start of each row, and the end, [N + 1].
+        most: the width that padding to a multiple does not pass; None: any.
     """
 
     values: np.ndarray
     offsets: np.ndarray
+    most: int | None = field(default=None, kw_only=True)
 
     @classmethod
-    def join(cls, rows: Sequence[Sequence[int]], dtype: type[np.integer[Any]]) -> "Ragged":
+    def join(
+        cls,
+        rows: Sequence[Sequence[int]],
+        dtype: type[np.integer[Any]],
+        *,
+        most: int | None = None,
+    ) -> "Ragged":
         parts = [np.zeros(0, dtype), *(np.array(row, dtype) for row in rows)]
-        return cls(np.concatenate(parts), np.cumsum([0, *map(len, rows)]))
+        return cls(np.concatenate(parts), np.cumsum([0, *map(len, rows)]), most=most)
 
     @property
     def lengths(self) -> np.ndarray:
         """Length of each row, [N]."""
         return np.diff(self.offsets)
 
-    def take(self, rows: np.ndarray, padding: int = 0) -> np.ndarray:
-        """Return some rows padded to the longest of them, [B, T]."""
-        places, inside = locate_rows(self.offsets, rows)
+    def take(self, rows: np.ndarray, padding: int = 0, *, multiple: int = 1) -> np.ndarray:
+        """Return some rows padded to the longest of them, or the next multiple, [B, T]."""
+        places, inside = locate_rows(self.offsets, rows, multiple, self.most)
         return np.where(inside, self.values[places], padding)
 
-    def mask(self, rows: np.ndarray) -> np.ndarray:
+    def mask(self, rows: np.ndarray, *, multiple: int = 1) -> np.ndarray:
         """Return where `take` has real values, [B, T] bool."""
-        return _mask_lengths(self.lengths[rows])
+        return _mask_lengths(self.lengths[rows], multiple, self.most)
 
 
-def locate_rows(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def locate_rows(
+    offsets: np.ndarray, rows: np.ndarray, multiple: int = 1, most: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of some rows among flat values, and where they are real, both [B, T]."""
-    inside = _mask_lengths(np.diff(offsets)[rows])
+    inside = _mask_lengths(np.diff(offsets)[rows], multiple, most)
     return np.where(inside, offsets[rows][:, None] + np.arange(inside.shape[1]), 0), inside
 
 
-def _mask_lengths(lengths: np.ndarray) -> np.ndarray:
-    mask: np.ndarray = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
+def _mask_lengths(lengths: np.ndarray, multiple: int, most: int | None) -> np.ndarray:
+    width = round_up(max(int(lengths.max()), 1), (multiple,), most)
+    mask: np.ndarray = np.arange(width) < lengths[:, None]
     return mask
 
 
@@ -68,8 +81,8 @@ class LookedUp(Ragged):
     def lengths(self) -> np.ndarray:
         return self.sizes
 
-    def take(self, rows: np.ndarray, padding: int = 0) -> np.ndarray:
-        mask = self.mask(rows)
+    def take(self, rows: np.ndarray, padding: int = 0, *, multiple: int = 1) -> np.ndarray:
+        mask = self.mask(rows, multiple=multiple)
         taken: np.ndarray = np.full(mask.shape, padding, dtype=self.values.dtype)
         places = self.offsets[rows][:, None] + np.arange(mask.shape[1])
         taken[mask] = self.values[self.numbers[places[mask]]]

@@ -86,9 +86,9 @@ class Matches:
     rows: np.ndarray
     longest: int
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    def take(self, rows: np.ndarray, *, multiple: int = 1) -> tuple[np.ndarray, ...]:
         """Return weights [B, T, G], 0 at padding."""
-        words = self.words.take(rows)
+        words = self.words.take(rows, multiple=multiple)
         numbers = np.zeros_like(words)
         for text, found in zip(words.tolist(), numbers, strict=True):
             for place, phrase in match_phrases(text, self.phrases, self.longest):

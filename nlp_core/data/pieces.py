@@ -53,7 +53,7 @@ class Pieces:
         """Return rows as long as the examples, in places."""
         return self.ids if self.places is None else self.places
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    def take(self, rows: np.ndarray, *, multiple: int = 1) -> tuple[np.ndarray, ...]:
         """Return ids, segments and mask [W, L], and the position of each place in W * L, [B, T].
 
         Positions at padding are 0.
@@ -61,16 +61,18 @@ class Pieces:
         counts = self.windows[rows + 1] - self.windows[rows]
         first = np.cumsum(counts) - counts
         windows = np.repeat(self.windows[rows] - first, counts) + np.arange(counts.sum())
-        inside = self.ids.mask(windows)
+        more = {"multiple": multiple}
+        inside = self.ids.mask(windows, **more)
         width = inside.shape[1]
         if self.places is None:
             places = np.where(inside, np.arange(inside.size).reshape(inside.shape), 0)
         else:
-            window, position = np.divmod(self.places.take(rows), int(self.ids.lengths.max()))
+            longest = int(self.ids.lengths.max())
+            window, position = np.divmod(self.places.take(rows, **more), longest)
             places = (first[:, None] + window) * width + position
-            places = np.where(self.places.mask(rows), places, 0)
-        ids = self.ids.take(windows, padding=self.padding)
-        return ids.astype(np.int64), self.segments.take(windows).astype(np.int64), inside, places
+            places = np.where(self.places.mask(rows, **more), places, 0)
+        ids = self.ids.take(windows, padding=self.padding, **more).astype(np.int64)
+        return ids, self.segments.take(windows, **more).astype(np.int64), inside, places
 
 
 class _Windows(NamedTuple):
@@ -215,12 +217,12 @@ class PieceVocabulary:
         places = [[window * longest + place for window, place in row.places] for row in rows]
         parts = [row.parts for row in rows if row.parts is not None]
         return Pieces(
-            Ragged.join(windows, np.int32),
-            Ragged.join(segments, np.int8),
+            Ragged.join(windows, np.int32, most=self.max_length),
+            Ragged.join(segments, np.int8, most=self.max_length),
             np.cumsum([0, *(len(row.windows) for row in rows)]),
             Ragged.join(places, np.int64) if has_places else None,
             self.config.get("pad_token_id") or 0,
-            Ragged.join(parts, np.int8) if parts else None,
+            Ragged.join(parts, np.int8, most=self.max_length) if parts else None,
         )
 
 

@@ -26,8 +26,8 @@ from reglue_runtime.text import SPECIAL, mark_word, zero_digits
 class Feature(Protocol):
     """A column of a split as the arrays that a block reads."""
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the arrays of some examples, padded to the longest of them."""
+    def take(self, rows: np.ndarray, *, multiple: int = 1) -> tuple[np.ndarray, ...]:
+        """Return the arrays of some examples, padded to a multiple above the longest of them."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class TokenIds:
 
     ids: Ragged
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        return (self.ids.take(rows),)
+    def take(self, rows: np.ndarray, *, multiple: int = 1) -> tuple[np.ndarray, ...]:
+        return (self.ids.take(rows, multiple=multiple),)
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Numbers:
     values: np.ndarray
     offsets: np.ndarray | None
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    def take(self, rows: np.ndarray, *, multiple: int = 1) -> tuple[np.ndarray, ...]:
         """Return numbers [B, W] or [B, T, W], 0 at padding."""
         if self.offsets is None:
             return (self.values[rows],)
-        places, inside = locate_rows(self.offsets, rows)
+        places, inside = locate_rows(self.offsets, rows, multiple)
         return (np.where(inside[..., None], self.values[places], np.float32(0.0)),)
 
 
@@ -72,12 +72,13 @@ class Spellings:
     words: Ragged
     ids: Rows
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    def take(self, rows: np.ndarray, *, multiple: int = 1) -> tuple[np.ndarray, ...]:
         """Return the ids of the batch's distinct words, [U, C], and the word of each token, [B, T].
 
         At padding is any word of the batch.
         """
-        words, mask = self.words.take(rows), self.words.mask(rows)
+        more = {"multiple": multiple}
+        words, mask = self.words.take(rows, **more), self.words.mask(rows, **more)
         distinct, index = np.unique(np.where(mask, words, words[0, 0]), return_inverse=True)
         ids = self.ids[distinct]
         width = max(int((ids != 0).sum(axis=1).max()), 1)

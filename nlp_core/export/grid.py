@@ -24,7 +24,7 @@ WARM_UP = 3  # batches
 MIB = 2**20
 
 
-class Point(NamedTuple):
+class GridTiming(NamedTuple):
     """A bundle at one length of texts and one batch size.
 
     Milliseconds are of a batch, featurising included, by percentile.
@@ -67,7 +67,7 @@ def time_grid(
     batches: int,
     threads: int,
     seed: int,
-) -> list[Point]:
+) -> list[GridTiming]:
     """Time each bundle at each length and batch size.
 
     Args:
@@ -85,7 +85,7 @@ def time_grid(
         seconds_N, peak = _run(request)
         percentiles = np.percentile(1000 * seconds_N, PERCENTILES).tolist()
         points.append(
-            Point(
+            GridTiming(
                 str(folder),
                 length,
                 size,

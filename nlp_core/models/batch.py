@@ -91,6 +91,8 @@ class EncodedSplit:
     """Of pairs in the input `texts`, the text of each piece; see Batch."""
     copies: Ragged | None = None
     """The id that writes a copy of each token; None if no text is written."""
+    multiple: int = field(default=1, kw_only=True)
+    """To which the lengths of a batch are padded."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -113,24 +115,28 @@ class EncodedSplit:
         return self
 
     def batch(self, rows: np.ndarray) -> Batch:
+        # a plug-in's column may not know of multiples
+        more = {"multiple": self.multiple} if self.multiple > 1 else {}
         features = {
-            layer: tuple(torch.from_numpy(array) for array in item.take(rows))
+            layer: tuple(torch.from_numpy(array) for array in item.take(rows, **more))
             for layer, item in self.features.items()
         }
-        masks = {name: torch.from_numpy(item.mask(rows)) for name, item in self.inputs.items()}
+        masks = {
+            name: torch.from_numpy(item.mask(rows, **more)) for name, item in self.inputs.items()
+        }
         targets = {
             name: torch.from_numpy(
-                item.take(rows, padding=IGNORED) if isinstance(item, Ragged) else item[rows]
+                item.take(rows, padding=IGNORED, **more) if isinstance(item, Ragged) else item[rows]
             )
             for name, item in self.targets.items()
         }
         group = None
         if self.split.group is not None:
             group = torch.from_numpy(_separate_repeats(self.split.group[rows], rows))
-        parts = None if self.parts is None else torch.from_numpy(self.parts.take(rows))
+        parts = None if self.parts is None else torch.from_numpy(self.parts.take(rows, **more))
         copies = None
         if self.copies is not None:
-            copies = torch.from_numpy(self.copies.take(rows, padding=IGNORED))
+            copies = torch.from_numpy(self.copies.take(rows, padding=IGNORED, **more))
         return Batch(features, masks, targets, rows, group, parts=parts, copies=copies)
 
 

@@ -3,7 +3,8 @@
 The files of the folder are enough: neither params.yaml nor the data are read.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,13 +22,25 @@ from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan, plan_model, read_plan
 from nlp_core.models.plugin import Plugin, check_plugins, load_plugins
 from nlp_core.models.saving import WEIGHTS, load_model
-from nlp_core.prediction.folder_format import upgrade_note
+
+log = logging.getLogger(__name__)
 
 MODEL = "model.json"
 RUN = "run.json"
 VECTORS = "vectors"
 PREDICTIONS = "predictions.parquet"
 CALIBRATION = "calibration.json"
+Note = dict[str, Any]  # Any: JSON holds anything
+
+
+def _add_digests(note: Note) -> Note:
+    """Format 1 may lack the digests of the folder's files, which are then not checked."""
+    return {"digests": {}, **note}
+
+
+UPGRADES: dict[int, Callable[[Note], Note]] = {1: _add_digests}
+"""For each older format what makes it the next one."""
+FORMAT_VERSION = 1 + len(UPGRADES)
 
 
 class TrainedFolder(NamedTuple):
@@ -110,7 +123,7 @@ def _is_cell(folder: Path) -> bool:
 
 
 def _read_user_folder(folder: Path, plugins: Sequence[Path]) -> TrainedFolder:
-    note = upgrade_note(read_mapping(folder / RUN), folder / RUN)
+    note = _upgrade(read_mapping(folder / RUN), folder / RUN)
     needed = [Plugin(**plugin) for plugin in note["plugins"]]
     check_plugins(needed, load_plugins(plugins), where=str(folder))
     config = read_model(folder / MODEL)
@@ -119,6 +132,25 @@ def _read_user_folder(folder: Path, plugins: Sequence[Path]) -> TrainedFolder:
     return TrainedFolder(
         folder.name, folder, folder / VECTORS, plan, {}, config.data, digests=note["digests"]
     )
+
+
+def _upgrade(note: Note, path: Path) -> Note:
+    """Return the content of a run.json in today's format; the file stays as it is.
+
+    Raises:
+        DataError: it has no format, one that this version does not know, or no plugins.
+    """
+    found = note.get("format")
+    if not isinstance(found, int) or not 1 <= found <= FORMAT_VERSION or "plugins" not in note:
+        raise DataError(
+            f"{path}: found the format {found}, expected 1 to {FORMAT_VERSION} and a list of "
+            "plugins; train the model again with this version, or use the version that it was "
+            "trained with."
+        )
+    for version in range(found, FORMAT_VERSION):
+        note = UPGRADES[version](note) | {"format": version + 1}
+        log.info("%s: read format=%d as format=%d", path, version, version + 1)
+    return note
 
 
 def _read_cell_folder(folder: Path, seed: int | None) -> TrainedFolder:

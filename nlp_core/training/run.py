@@ -2,7 +2,7 @@
 
 import logging
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,6 +103,7 @@ def prepare_tasks(
     for (task, train), item in zip(trained, taught, strict=True):
         featurizer = featurizers[task.name]
         splits = encode_splits(featurizer, task, train)
+        splits["train"] = replace(splits["train"], multiple=run.recipe.pad_to_multiple or 1)
         for layer, vocabulary in featurizer.vocabularies.items():
             log.info("finetune vocabulary layer=%s size=%d", layer, len(vocabulary))
         for name, encoded in splits.items():

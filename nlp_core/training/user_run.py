@@ -19,10 +19,10 @@ from nlp_core.config.model import format_model
 from nlp_core.files import check_replaceable, digest_json, digest_path, write_json, write_text
 from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plugin import Plugin
-from nlp_core.prediction.folder_format import FORMAT_VERSION
 from nlp_core.prediction.split_prediction import measure_splits, write_predictions
 from nlp_core.prediction.trained_folder import (
     CALIBRATION,
+    FORMAT_VERSION,
     MODEL,
     PREDICTIONS,
     RUN,
