@@ -154,6 +154,13 @@ class Answer(Form):
     confidence: float
 
 
+class Tree(Form):
+    """The symbols of a tree: labels with an opening bracket, tokens, closing brackets."""
+
+    tree: list[str]
+    confidence: float
+
+
 class WrittenText(Form):
     """A text that was written."""
 
@@ -162,7 +169,16 @@ class WrittenText(Form):
 
 
 Prediction: TypeAlias = (
-    Choice | Choices | Value | Order | Tags | SentenceTags | IntentSlots | Answer | WrittenText
+    Choice
+    | Choices
+    | Value
+    | Order
+    | Tags
+    | SentenceTags
+    | IntentSlots
+    | Answer
+    | WrittenText
+    | Tree
 )
 
 
