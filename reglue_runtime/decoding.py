@@ -14,6 +14,8 @@ import numpy as np
 
 from reglue_runtime.example import LOCATORS, SENTENCES, InputExample
 from reglue_runtime.text import Offsets
+from reglue_runtime.tree import OPEN, write_tree
+from reglue_runtime.tree_writing import TreeRules
 from reglue_runtime.writing import RuntimeWriter, number_copies, write_words
 
 Prediction: TypeAlias = dict[str, Any]  # Any: labels, scores, numbers
@@ -159,6 +161,10 @@ def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder
         case "text":
             writer = RuntimeWriter.read(note, folder / note["file"])
             return partial(_write, writer=writer, words=note["words"])
+        case "tree":
+            begin = partial(TreeRules, note=note["rules"])
+            tree_writer = RuntimeWriter.read(note, folder / note["file"], begin)
+            return partial(_write_tree, writer=tree_writer, labels=labels)
         case name:
             raise AssertionError(name)
 
@@ -252,6 +258,26 @@ def _write(
     items = zip(found.ids.tolist(), found.log_prob.tolist(), tokens, strict=True)
     return [
         {"text": write_words(ids, words, row), "confidence": float(np.exp(log_prob))}
+        for ids, log_prob, row in items
+    ]
+
+
+def _write_tree(
+    states_BTD: np.ndarray,
+    examples: Sequence[InputExample],
+    *,
+    writer: RuntimeWriter,
+    labels: Sequence[str],
+) -> list[Prediction]:
+    tokens = [example.tokens["tokens"] for example in examples]
+    first = OPEN + len(labels)
+    found = writer.write(states_BTD, [range(first, first + len(row)) for row in tokens])
+    items = zip(found.ids.tolist(), found.log_prob.tolist(), tokens, strict=True)
+    return [
+        {
+            "tree": write_tree([action for action in ids if action >= 0], labels, row),
+            "confidence": float(np.exp(log_prob)),
+        }
         for ids, log_prob, row in items
     ]
 

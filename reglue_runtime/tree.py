@@ -30,6 +30,65 @@ class Constituent(NamedTuple):
     end: int
 
 
+class Derivation(NamedTuple):
+    """A tree that is being written.
+
+    Attributes:
+        open: labels of the open constituents, the root first.
+        read: tokens written.
+        opened: constituents opened so far.
+        is_empty: whether the last open constituent has nothing in it.
+    """
+
+    open: tuple[int, ...] = ()
+    read: int = 0
+    opened: int = 0
+    is_empty: bool = True
+
+    @property
+    def is_done(self) -> bool:
+        return self.opened > 0 and not self.open
+
+    def follow(self, action: int) -> "Derivation":
+        """Return the derivation after an action."""
+        if action == REDUCE:
+            return self._replace(open=self.open[:-1], opened=max(self.opened, 1), is_empty=False)
+        if action == SHIFT:
+            return self._replace(read=self.read + 1, is_empty=False)
+        return Derivation((*self.open, action - OPEN), self.read, self.opened + 1, is_empty=True)
+
+    def list_moves(self, length: int, max_open: int) -> "TreeMoves":
+        """Return the actions that a tree over `length` tokens can go on with."""
+        if self.is_done or length == 0:
+            return TreeMoves(False, False, None)
+        has_tokens = self.read < length
+        closes = bool(self.open) and not self.is_empty
+        has_room = len(self.open) < max_open and self.opened < length + max_open
+        parent = self.open[-1] if self.open else -1
+        return TreeMoves(
+            bool(self.open) and has_tokens,
+            closes and (len(self.open) > 1 or not has_tokens),
+            parent if has_tokens and has_room else None,
+        )
+
+
+class TreeMoves(NamedTuple):
+    """The actions that a derivation may go on with.
+
+    Attributes:
+        parent: label of the constituent in which one may open, -1 for the root; None: none may.
+    """
+
+    shifts: bool
+    closes: bool
+    parent: int | None
+
+
+def count_steps(length: int, max_open: int) -> int:
+    """Return the most actions for a number of tokens: each is written, all constituents end."""
+    return 3 * length + 2 * max_open
+
+
 def opens(symbol: str) -> bool:
     """Return whether a symbol opens a constituent."""
     return symbol.startswith("[")

@@ -11,8 +11,9 @@ Source: as of nlp_core/heads/pointer.py and nlp_core/heads/search.py, whose numb
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -152,22 +153,72 @@ class TextSearch(NamedTuple):
     """How texts are chosen; see the options of the head `seq2seq`."""
 
     beam: int
-    penalty: float
-    max_words: int
-    top_p: float | None
-    temperature: float
-    seed: int
+    penalty: float = 0.0
+    max_words: int = 0
+    top_p: float | None = None
+    temperature: float = 1.0
+    seed: int = 0
+
+
+class Rules(Protocol):
+    """What hypotheses can go on with, [R]; `max_steps` of them at most."""
+
+    max_steps: int
+
+    @property
+    def done(self) -> np.ndarray: ...
+
+    def restrict(self, log_RA: np.ndarray) -> np.ndarray:
+        """Return log probabilities of the choices, -inf where they are impossible."""
+
+    def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> np.ndarray:
+        """Let each row go on from another one, and return the ids that decoders read next."""
+
+
+class TextRules:
+    """A text ends with its END, at the last step in any case."""
+
+    def __init__(self, sizes_R: np.ndarray, max_words: int) -> None:
+        self.max_steps = max_words
+        self.done = np.zeros(len(sizes_R), dtype=bool)
+        self._steps = 0
+
+    def restrict(self, log_RA: np.ndarray) -> np.ndarray:
+        log_RA[:, UNKNOWN] = -np.inf
+        if self._steps + 1 == self.max_steps:
+            log_RA[:, END + 1 :] = -np.inf
+        return log_RA
+
+    def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> np.ndarray:
+        self._steps += 1
+        self.done = self.done[parent_R] | (choice_R == END)
+        return choice_R
 
 
 class RuntimeWriter:
-    """Writes texts with several decoders, which choose by the product of their probabilities."""
+    """Writes texts with several decoders, which choose by the product of their probabilities.
 
-    def __init__(self, decoders: Sequence[Decoder], search: TextSearch) -> None:
+    Args:
+        begin: from the tokens of each hypothesis, [R], to the rules of its text.
+    """
+
+    def __init__(
+        self,
+        decoders: Sequence[Decoder],
+        search: TextSearch,
+        begin: Callable[[np.ndarray], Rules] | None = None,
+    ) -> None:
         self._decoders = decoders
         self._search = search
+        self._begin = begin or partial(TextRules, max_words=search.max_words)
 
     @classmethod
-    def read(cls, note: Mapping[str, Any], path: Path) -> "RuntimeWriter":
+    def read(
+        cls,
+        note: Mapping[str, Any],
+        path: Path,
+        begin: Callable[[np.ndarray], Rules] | None = None,
+    ) -> "RuntimeWriter":
         """Read a file of all weights, flat, whose names and shapes the note has by decoder."""
         flat, place = np.load(path, allow_pickle=False), 0
         decoders = []
@@ -178,7 +229,7 @@ class RuntimeWriter:
                 weights[name] = flat[place : place + size].reshape(shape)
                 place += size
             decoders.append(Decoder(weights))
-        return cls(decoders, TextSearch(**note["search"]))
+        return cls(decoders, TextSearch(**note["search"]), begin)
 
     def write(self, x_BTD: np.ndarray, copies: Sequence[Sequence[int]]) -> Written:
         """Write a text for each example; `copies` are the ids of its tokens."""
@@ -195,9 +246,10 @@ class RuntimeWriter:
         ]
         total_BK = np.full((len(x_BTD), beam), -np.inf)
         total_BK[:, 0] = 0.0
-        done_R = np.zeros(total_BK.size, dtype=bool)
+        rules = self._begin(mask_RT.sum(1))
         written_RS = np.empty((total_BK.size, 0), dtype=np.int64)
-        for step in range(self._search.max_words):
+        for step in range(rules.max_steps):
+            done_R = rules.done
             if (done_R | np.isinf(total_BK.ravel())).all():
                 break
             items = zip(self._decoders, states, parts, strict=True)
@@ -205,23 +257,16 @@ class RuntimeWriter:
                 decoder.rate(state[0], part, mask_RT, copies_RT) for decoder, state, part in items
             )
             assert isinstance(log_RA, np.ndarray)
-            score_RA = self._finish(log_RA, last=step + 1 == self._search.max_words)
+            score_RA = _normalise(rules.restrict(log_RA) / self._search.temperature)
             score_RA = np.where(done_R[:, None], -np.inf, score_RA.astype(np.float64))
             parent_R, choice_R, total_BK = self._choose(score_RA, done_R, total_BK, copies, step)
-            done_R = done_R[parent_R] | (choice_R == END)
             written_RS = np.concatenate([written_RS[parent_R], choice_R[:, None]], 1)
+            ids_R = rules.advance(parent_R, choice_R)
             states = [
-                decoder.read(choice_R, part, (state[0][parent_R], state[1][parent_R]))
+                decoder.read(ids_R, part, (state[0][parent_R], state[1][parent_R]))
                 for decoder, part, state in zip(self._decoders, parts, states, strict=True)
             ]
-        return self._take_best(done_R, written_RS, total_BK)
-
-    def _finish(self, log_RA: np.ndarray, *, last: bool) -> np.ndarray:
-        """Return log probabilities of the possible choices; the last step can only end."""
-        log_RA[:, UNKNOWN] = -np.inf
-        if last:
-            log_RA[:, END + 1 :] = -np.inf
-        return _normalise(log_RA / self._search.temperature)
+        return self._take_best(rules.done, written_RS, total_BK)
 
     def _choose(
         self,

@@ -18,13 +18,8 @@ from nlp_core.blocks.embedding import draw_vectors
 from nlp_core.blocks.masking import Mask, OtherMask, pool_max, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability, read_option
 from nlp_core.blocks.recurrent import BiLSTM, RecurrentLayer
-from nlp_core.data.vocabulary import (
-    PADDING,
-    UNKNOWN,
-    SizeVocabulary,
-    Vocabulary,
-    WordVocabulary,
-)
+from nlp_core.data.sentence_size import SizeVocabulary
+from nlp_core.data.vocabulary import PADDING, UNKNOWN, Vocabulary, WordVocabulary
 from reglue_runtime.text import SPECIAL, TURN
 
 

@@ -132,7 +132,7 @@ class GeneratorConfig(ClosedModel):
     """A function of nlp_core/data/sample.py or of a file of nlp_core/data/generators/."""
     seed: Whole
     sizes: dict[FileName, Count]
-    """Sentences, questions or dimensions of each member."""
+    """Sentences, questions, documents or dimensions of each member."""
     sha256: dict[FileName, Sha256]
 
     @model_validator(mode="after")
@@ -173,9 +173,8 @@ class TaskConfig(ClosedModel):
     nfc, nfkc, or width (full-width letters, half-width katakana). The kind span needs substrings of
     the text, so neither words nor steps."""
     labels: list[str]
-    """All labels, sorted; entity types for tagging; IN:INTENT and SL:SLOT for parsing; empty for
-    regression, language_model, generation; for span `answerable` and, if some questions have no
-    answer, `unanswerable`."""
+    """All labels, sorted; entity types for tagging; IN:INTENT and SL:SLOT for parsing; for span
+    `answerable`, and `unanswerable` if there are such questions; empty if nothing is labelled."""
     slots: list[str] | None = None
     """All slot types, sorted; only for intent_slots and dialogue, whose labels are intents."""
     max_words: Count | None = None

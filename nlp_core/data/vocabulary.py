@@ -329,14 +329,6 @@ class NumberVocabulary:
         return Numbers(scaled, numbers.offsets)
 
 
-class SizeVocabulary(NumberVocabulary):
-    """Numbers that are read as they are, such as those of tokens."""
-
-    @classmethod
-    def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:
-        return cls(np.zeros(1), np.ones(1))
-
-
 def _require_numbers(column: Column) -> NumberColumn:
     assert isinstance(column, NumberColumn), type(column)
     return column

@@ -30,7 +30,7 @@ from nlp_core.export.inputs import InputPlan, TensorPlan
 from nlp_core.export.reading import mask_lengths
 from nlp_core.export.recurrent import replace_layers
 from nlp_core.heads.base import Head
-from nlp_core.heads.generation import SequenceHead
+from nlp_core.heads.parsing import WritingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead
 from nlp_core.heads.tagging import TaggingHead
 from nlp_core.models.batch import Batch
@@ -87,7 +87,7 @@ class TracedModel(nn.Module):
             if isinstance(block, WordEmbedding):
                 self.model.blocks[name] = TableEmbedding(block)
         for name, head in self.model.heads.items():
-            if isinstance(head, SequenceHead):
+            if isinstance(head, WritingHead):
                 self.model.heads[name] = ReadHead()
         self.readers = nn.ModuleDict(inputs.readers)
         self.lengths = inputs.lengths

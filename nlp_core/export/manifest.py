@@ -11,9 +11,10 @@ from nlp_core.config.params import Variant
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan
+from nlp_core.export.written import WRITTEN, describe_writer
 from nlp_core.files import digest_file, write_json
 from nlp_core.heads.base import Head
-from nlp_core.heads.generation import SequenceHead
+from nlp_core.heads.parsing import WritingHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead
@@ -31,7 +32,7 @@ PLAIN: dict[type[Head], str] = {
     TaggingHead: "tokens",
     CRFTaggingHead: "field",
     SpanHead: "span",
-    SequenceHead: "text",
+    **WRITTEN,
 }
 """The decoding of each head that can be exported."""
 REFUSED = {
@@ -41,7 +42,7 @@ REFUSED = {
         ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"
     ),
     **dict.fromkeys(
-        ("RNNGHead", "SequenceParsingHead", "NonautoregressiveParsingHead"),
+        ("RNNGHead", "NonautoregressiveParsingHead"),
         "writes a tree step by step, which no graph can express",
     ),
     "LanguageModelHead": "scores given texts and predicts nothing",
@@ -112,21 +113,12 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         members = [{"output": part} | _write_field(heads[part], part, folder) for part in parts]
         return note | {"members": members, "combination": ensemble.combination}
     note |= _write_field(head, name, folder)
-    if isinstance(head, SequenceHead):
-        note |= {"words": note["labels"], "labels": [], **_write_decoders(head, name, folder)}
+    if isinstance(head, WritingHead):
+        note |= describe_writer(head, note["labels"], folder / f"{name}.npy")
     if isinstance(head, SpanHead):
         note["max_answer_tokens"] = head.max_answer_tokens
         note["threshold"] = repr(float(head.threshold)) if head.has_none else None
     return note
-
-
-def _write_decoders(head: SequenceHead, name: str, folder: Path) -> dict[str, Any]:
-    """Write the weights of the decoders, and return how the runtime reads and searches."""
-    states = [decoder.state_dict() for decoder in head.decoders]
-    flat = torch.cat([item.flatten() for state in states for item in state.values()])
-    np.save(folder / f"{name}.npy", flat.float().numpy())
-    shapes = [[[key, list(item.shape)] for key, item in state.items()] for state in states]
-    return {"file": f"{name}.npy", "weights": shapes, "search": head.search._asdict()}
 
 
 def _write_field(head: nn.Module, name: str, folder: Path) -> dict[str, str]:

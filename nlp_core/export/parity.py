@@ -17,7 +17,7 @@ from nlp_core.export.real_examples import list_examples
 from nlp_core.heads.base import Decoded, Head
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
-from nlp_core.kinds import ANSWERS, LABEL, LABELS, OUTPUT, TAGS
+from nlp_core.kinds import ANSWERS, LABEL, LABELS, OUTPUT, TAGS, TREE
 from nlp_core.metrics import is_lower_better
 from nlp_core.models.batch import EncodedSplit
 from nlp_core.prediction.split_prediction import (
@@ -50,7 +50,7 @@ class ModelAnswer(NamedTuple):
     scores: np.ndarray
 
 
-CONFIDENT = {TAGS: "tags", ANSWERS: "answer", OUTPUT: "text"}
+CONFIDENT = {TAGS: "tags", ANSWERS: "answer", OUTPUT: "text", TREE: "tree"}
 """The key of the predictions whose confidence is compared, by target."""
 Answers = dict[str, ModelAnswer]
 """By target."""
@@ -116,8 +116,9 @@ def _name(
     if isinstance(head, SpanHead):
         assert split.passages is not None, split.name
         return ModelAnswer(split.passages.cut(row, *value), np.atleast_1d(chance))
-    if head.target == OUTPUT:
-        return ModelAnswer(split.write_answer(OUTPUT, row, value, labels), np.atleast_1d(chance))
+    if head.target in (OUTPUT, TREE):
+        written = split.write_answer(head.target, row, value, labels)
+        return ModelAnswer(written, np.atleast_1d(chance))
     if head.target == LABELS:
         return ModelAnswer(
             [label for label, is_in in zip(labels, value, strict=True) if is_in], chance

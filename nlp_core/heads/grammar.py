@@ -11,37 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from reglue_runtime.tree import OPEN, REDUCE, SHIFT
+from reglue_runtime.tree import OPEN, REDUCE, SHIFT, Derivation, count_steps
 
 Constraint = Literal["grammar", "brackets", "none"]
-
-
-class Derivation(NamedTuple):
-    """A tree that is being written.
-
-    Attributes:
-        open: labels of the open constituents, the root first.
-        read: tokens written.
-        opened: constituents opened so far.
-        is_empty: whether the last open constituent has nothing in it.
-    """
-
-    open: tuple[int, ...] = ()
-    read: int = 0
-    opened: int = 0
-    is_empty: bool = True
-
-    @property
-    def is_done(self) -> bool:
-        return self.opened > 0 and not self.open
-
-    def follow(self, action: int) -> "Derivation":
-        """Return the derivation after an action."""
-        if action == REDUCE:
-            return self._replace(open=self.open[:-1], opened=max(self.opened, 1), is_empty=False)
-        if action == SHIFT:
-            return self._replace(read=self.read + 1, is_empty=False)
-        return Derivation((*self.open, action - OPEN), self.read, self.opened + 1, is_empty=True)
 
 
 class Grammar(nn.Module):
@@ -70,7 +42,7 @@ class Grammar(nn.Module):
 
     def count_steps(self, length: int) -> int:
         """Return the most actions for a number of tokens: each is written, all constituents end."""
-        return 3 * length + 2 * self.max_open
+        return count_steps(length, self.max_open)
 
     def list_inside(self) -> list[Tensor]:
         """Return by parent the labels that may open inside it, [L] each."""
@@ -84,15 +56,10 @@ class Grammar(nn.Module):
         num_labels = self.seen.shape[1]
         allowed_RA = torch.zeros(len(derivations), OPEN + num_labels, dtype=torch.bool)
         for allowed_A, tree, length in zip(allowed_RA, derivations, lengths, strict=True):
-            if tree.is_done or length == 0:
-                continue
-            has_tokens = tree.read < length
-            allowed_A[SHIFT] = bool(tree.open) and has_tokens
-            closes = bool(tree.open) and not tree.is_empty
-            allowed_A[REDUCE] = closes and (len(tree.open) > 1 or not has_tokens)
-            has_room = len(tree.open) < self.max_open and tree.opened < length + self.max_open
-            if has_tokens and has_room:
-                allowed_A[OPEN:] = inside[tree.open[-1] if tree.open else -1]
+            moves = tree.list_moves(length, self.max_open)
+            allowed_A[SHIFT], allowed_A[REDUCE] = moves.shifts, moves.closes
+            if moves.parent is not None:
+                allowed_A[OPEN:] = inside[moves.parent]
         return allowed_RA
 
 

@@ -17,11 +17,11 @@ from nlp_core.blocks.masking import Mask, Tokens, count_tokens
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, PADDING_LABEL, Decoded, Head, HeadBatch, Loss
-from nlp_core.heads.grammar import Constraint, Derivation, Grammar, trace
+from nlp_core.heads.grammar import Constraint, Grammar, trace
 from nlp_core.heads.pointer import Pointer, PointerDecoder
 from nlp_core.heads.rnng import Composition, Part, TreeNetwork, TreeScorer
 from nlp_core.heads.search import STAY, BestChoices, search
-from reglue_runtime.tree import OPEN, REDUCE, SHIFT
+from reglue_runtime.tree import OPEN, REDUCE, SHIFT, Derivation
 
 Parts = Annotated[list[Part], Field(min_length=1)]
 

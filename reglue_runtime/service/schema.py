@@ -162,6 +162,13 @@ class Answer(Form):
     confidence: float
 
 
+class Tree(Form):
+    """The symbols of a tree: labels with an opening bracket, tokens, closing brackets."""
+
+    tree: list[str]
+    confidence: float
+
+
 class WrittenText(Form):
     """A text that was written."""
 
@@ -170,7 +177,16 @@ class WrittenText(Form):
 
 
 Prediction: TypeAlias = (
-    Choice | Choices | Value | Order | Tags | SentenceTags | IntentSlots | Answer | WrittenText
+    Choice
+    | Choices
+    | Value
+    | Order
+    | Tags
+    | SentenceTags
+    | IntentSlots
+    | Answer
+    | WrittenText
+    | Tree
 )
 
 

@@ -201,6 +201,10 @@ function makePrediction(item) {
     const said = make("p", "said", item.answer || "The passage has no answer.");
     add("Answer", make("div", "card", said, make("p", "quiet", percent(item.confidence))));
   }
+  if (item.tree) {
+    const said = make("p", "said", item.tree.join(" "));
+    add("Tree", make("div", "card", said, make("p", "quiet", percent(item.confidence))));
+  }
   if (item.text !== undefined) {
     add("Text", make("div", "card", make("p", "said", item.text), make("p", "quiet", percent(item.confidence))));
   }
