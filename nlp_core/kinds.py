@@ -22,7 +22,7 @@ SENTENCES = "sentences"
 Form = Literal["count", "flag", "number", "text", "texts", "places"]
 """An integer, yes or no, a number, a text, several texts, several small integers."""
 ROW_CUTS = ("row",)
-TABLES = ("tsv", "csv", "jsonl", "json", "parquet", "arrow")
+TABLES = ("tsv", "csv", "jsonl", "json", "parquet", "arrow", "spacy")
 
 
 class Column(NamedTuple):

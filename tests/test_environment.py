@@ -9,7 +9,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 
 
-UNLOCKED = {"chinese", "japanese"}
+UNLOCKED = {"chinese", "japanese", "spacy"}
 """Extras whose dictionaries have no wheel: 66 MB that few need would be built at each install."""
 
 

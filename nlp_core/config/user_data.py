@@ -14,7 +14,9 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.config.schedule import Schedule, WarmupLinearSchedule
 from nlp_core.kinds import KINDS, SENTENCES, list_user_kinds
 
-Format = Literal["tsv", "csv", "jsonl", "json", "parquet", "arrow", "conll", "brat", "squad"]
+Format = Literal[
+    "tsv", "csv", "jsonl", "json", "parquet", "arrow", "spacy", "conll", "brat", "squad"
+]
 LEARNT_SCHEMES = {"IOB1": "BIO", "BIO": "BIO", "BIOES": "BIOES", "BILOU": "BIOES", "spans": "BIO"}
 Scheme = Literal[EntityScheme, "plain", "spans"]
 SEPARATORS = {"tsv": "\t", "csv": ","}
@@ -32,8 +34,8 @@ class DataConfig(ClosedModel):
     sentence of a document."""
     format: Format
     """tsv, csv, jsonl (an object per line), json (an array of objects, or of tasks of Label
-    Studio), parquet, arrow (a folder of Hugging Face datasets), conll (a token per line), brat (a
-    folder of .txt and .ann files), or squad (SQuAD's JSON, kind span only)."""
+    Studio), parquet, arrow (a folder of Hugging Face datasets), spacy (a DocBin), conll (a token
+    per line), brat (a folder of .txt and .ann files), or squad (SQuAD's JSON, kind span only)."""
     texts: Annotated[list[str], Field(min_length=1, max_length=2)]
     """Column of the text, or of both texts; for tags, column of the tokens; for dialogue, of the
     tokens and of the earlier turns; for document, of the list of sentences. Columns without names

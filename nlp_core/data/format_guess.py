@@ -18,8 +18,11 @@ SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     ".parquet": "parquet",
     ".arrow": "arrow",
+    ".spacy": "spacy",
     **dict.fromkeys((".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes"), "conll"),
 }
+BINARY = ("parquet", "arrow", "spacy")
+"""Formats without lines."""
 
 
 def find_folder_format(path: Path) -> Format | None:
@@ -38,7 +41,7 @@ def guess_format(path: Path, kind: Kind) -> Format:
     if form is not None:
         return form
     known = SUFFIXES.get(path.suffix.lower())
-    if known in ("parquet", "arrow"):
+    if known in BINARY:
         return known
     lines = [line.text for line in islice(read_lines(path), SAMPLE)]
     if known == "jsonl":

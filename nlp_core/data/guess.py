@@ -23,7 +23,7 @@ from nlp_core.data.column_guess import (
     is_header,
     is_numeric,
 )
-from nlp_core.data.format_guess import SUFFIXES, find_folder_format, guess_format
+from nlp_core.data.format_guess import BINARY, SUFFIXES, find_folder_format, guess_format
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
@@ -145,7 +145,7 @@ def guess_texts(path: Path) -> DataConfig:
 
 def check_rows(path: Path) -> None:
     check_file(path, find_folder_format(path))
-    is_text = path.is_file() and SUFFIXES.get(path.suffix.lower()) not in ("parquet", "arrow")
+    is_text = path.is_file() and SUFFIXES.get(path.suffix.lower()) not in BINARY
     if is_text and not any(line.text.strip() for line in read_lines(path)):
         raise DataError(
             f"{path}: found only blank lines, expected at least one row. Is it the right file?"
@@ -160,7 +160,7 @@ def count_rows(path: Path, data: DataConfig) -> int:
         with path.open("rb") as file:
             blank = (not line.strip() for line in file)
             return 1 + sum(now and not before for before, now in pairwise(blank))
-    if data.format in ("json", "arrow", "brat"):
+    if data.format in ("json", "arrow", "spacy", "brat"):
         return sum(1 for _ in read_records(path, data))
     mark = b'"question"' if data.format == "squad" else b"\n"
     with path.open("rb") as file:

@@ -123,7 +123,7 @@ def _check_same(runs: Sequence[MeasuredRun]) -> None:
         raise UsageError(f"compare: found {' and '.join(names)}, expected two or more folders.")
     first = runs[0]
     for run in runs[1:]:
-        if run.kind != first.kind:
+        if len({run.kind, first.kind}) > 1:
             raise UsageError(
                 f"{run.name}: found a model of the kind {run.kind}, expected {first.kind} as "
                 f"{first.name} has; only models of one kind have the same metrics."

@@ -16,11 +16,14 @@ from nlp_core.data.readers.arrow import read_arrow
 from nlp_core.data.readers.brat import read_brat
 from nlp_core.data.readers.json_array import read_array
 from nlp_core.data.readers.lines import Line, read_lines, read_objects
+from nlp_core.data.readers.spacy_docs import read_docs
 from nlp_core.errors import DataError, suggest
 
 ROWS_A_BATCH = 8192
 LONGEST_CELL = 1 << 30
 FOLDERS = ("brat", "arrow")
+NAMED = {"jsonl": read_objects, "json": read_array, "arrow": read_arrow, "spacy": read_docs}
+"""Readers of the number and the cells of each row."""
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Names of the columns of CoNLL-U."""
 RANGE = re.compile(r"\d+[-.]\d+")
@@ -130,8 +133,7 @@ def read_named(path: Path, form: str) -> Iterator[FileRecord]:
             for line in read_brat(path):
                 yield FileRecord(line.cells, [line.number], line.path)
         case _:
-            read = {"jsonl": read_objects, "json": read_array, "arrow": read_arrow}[form]
-            for number, cells in read(path):
+            for number, cells in NAMED[form](path):
                 yield FileRecord(cells, [number], path)
 
 
