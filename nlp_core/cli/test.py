@@ -2,7 +2,6 @@
 
 Examples:
     reglue test artifacts/reviews --data later.tsv
-    reglue test artifacts/reviews --data later.tsv --confusion
     reglue test artifacts/reviews --data later.tsv --checks --max-changed 10
 """
 
