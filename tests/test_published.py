@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "reports" / "published").glob("*.yaml"))
 TIMES = {"gain", "latency", "lead", "ratio", "score", "size", "speed"}
 """What a table of times has instead of splits."""
-NAMES = {name.removesuffix(DEPTH) for metrics in METRICS.values() for name in metrics}
+DETECTION = {"detection_accuracy", "detection_auc", "original"}
+"""What pre-training by replaced pieces measures."""
+NAMES = {name.removesuffix(DEPTH) for metrics in METRICS.values() for name in metrics} | DETECTION
 
 
 def read_changed(tmp_path: Path, old: str, new: str) -> PublishedTable:

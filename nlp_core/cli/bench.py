@@ -5,7 +5,6 @@ sentences per second in batches; with and without features. With --lengths, time
 length and batch size instead, each in a process of its own, and measure its memory.
 
 Examples:
-    reglue bench bundles/reviews --texts lines.txt
     reglue bench bundles/reviews --texts lines.txt --lengths 8 32 128 --csv times.csv
     reglue bench bundles/reviews --against artifacts/reviews --data later.tsv
 """
