@@ -31,6 +31,7 @@ const answer = find("answer");
 const past = [];
 let bundles = [];
 let latest = 0;
+let isTyped = false;
 
 /** Make an element; its texts are set as text, so that no input is read as markup. */
 function make(tag, className, ...children) {
@@ -127,11 +128,13 @@ function showCode() {
   ].join("\n");
 }
 
+/** Show another model; it keeps what was typed and fits. */
 function showBundle() {
   const bundle = findBundle();
+  const typed = isTyped ? readInputs() : [{}];
   find("about").textContent = describe(bundle);
   inputs.replaceChildren();
-  addInput(EXAMPLES[bundle.kind] ?? REVIEW);
+  for (const values of typed) addInput({ ...(EXAMPLES[bundle.kind] ?? REVIEW), ...values });
   answer.replaceChildren();
 }
 
@@ -295,6 +298,9 @@ form.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
 });
 form.addEventListener("input", showCode);
+inputs.addEventListener("input", () => {
+  isTyped = true;
+});
 select.addEventListener("change", showBundle);
 find("add").addEventListener("click", () => addInput({}).querySelector("textarea").focus());
 find("theme").addEventListener("click", changeTheme);
