@@ -62,7 +62,7 @@ def test_a_score_of_all_examples_is_the_committed_one(path: Path) -> None:
     compared = 0
     for runs in read_runs(path):
         for metric in runs.task.metrics:
-            score = build_score(runs.task.kind, metric, runs.predictions)
+            score = runs.build_score(metric)
             if score is not None:
                 expected = cell.metrics[runs.name_metric(metric)].values
                 assert score.values == pytest.approx(expected, abs=5e-5), metric
