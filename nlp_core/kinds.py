@@ -138,7 +138,6 @@ class Kind:
 
     @property
     def has_tags(self) -> bool:
-        """Whether each token has a tag."""
         return TAGS in self.target_names and not self.has_sentences
 
     @property
