@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 
 from nlp_core.blocks.option import check_options
 from nlp_core.cli import main
+from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import ConfigError
 from nlp_core.heads import HEADS
 from nlp_core.heads.grammar import Grammar, trace
 from nlp_core.heads.parsing import RNNGHead, SequenceParsingHead, TreeWriter
+from nlp_core.models.ensemble import MemberModel, join_members
+from nlp_core.prediction.split_prediction import predict
+from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.tree import (
     OPEN,
     REDUCE,
@@ -107,6 +111,44 @@ def test_trees_of_a_file_are_learnt(place: Path) -> None:
     assert line[1] == line[2] == "[IN:FLY fly to [SL:GOAL Rome ] ]"
     assert 0.5 < float(line[3]) <= 1
     assert read_rows(place / "p.tsv")
+
+
+@pytest.mark.parametrize("kind", [RNNGHead, SequenceParsingHead])
+def test_joined_heads_are_one_head_with_their_experts(
+    kind: type[RNNGHead | SequenceParsingHead],
+) -> None:
+    torch.manual_seed(3)
+    first, second = (kind(4, 3, hidden_dim=5, beam=2).eval() for _ in range(2))
+    whole = kind(8, 3, hidden_dim=5, beam=2, experts=2).eval()
+    for expert, head in zip(whole.experts, (first, second), strict=True):
+        expert.load_state_dict(head.experts[0].state_dict())
+    first.grammar.learn([(-1, 0), (0, 1)])
+    second.grammar.learn([(-1, 0), (0, 2)])
+    whole.grammar.learn([(-1, 0), (0, 1), (0, 2)])
+    x, mask = torch.randn(3, 6, 8), torch.arange(6) < torch.tensor([[6], [2], [4]])
+    assert torch.equal(first.join([second])(x, mask), whole(x, mask))
+    assert len(first.experts) == 1
+    assert not first.grammar.seen[0, 2]
+
+
+@pytest.mark.slow
+def test_parsers_write_together(place: Path) -> None:
+    learn("parsing", write_trees(place / "a.tsv"), *TINY, "--epochs", "4")
+    trained = TrainedModel.open(Path("out"))
+    member = MemberModel("out", trained.model, trained.featurizer)
+    whole, featurizer = join_members([member] * 2, "logits", where="here")
+    assert trained.data is not None
+    rows = read_user_file(Path("a.tsv"), trained.data, "dev")
+    alone, together = (
+        predict(model, own.encode(rows), trained.task.targets)
+        for model, own in ((trained.model, trained.featurizer), (whole, featurizer))
+    )
+    assert together.answers == alone.answers
+    assert alone.score is not None
+    assert together.score is not None
+    assert (together.score > alone.score).all()  # the product is renormalised at each step
+    with pytest.raises(ConfigError, match="expected 'logits', the product"):
+        join_members([member] * 2, "probabilities", where="here")
 
 
 @pytest.mark.parametrize(

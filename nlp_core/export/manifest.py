@@ -85,9 +85,14 @@ def write_manifest(
 
 def check_heads(trained: TrainedModel) -> None:
     """Raise ConfigError if no bundle can decode a head."""
+    is_ensemble = isinstance(trained.model, Ensemble)
     for name, plan in trained.model.scored.plan.heads.items():
-        if plan.head not in PLAIN:
-            reason = REFUSED.get(plan.head.__name__, "is a plug-in's, whose decoding is code")
+        joined = is_ensemble and issubclass(plan.head, WritingHead)
+        if joined or plan.head not in PLAIN:
+            other = "is a plug-in's, whose decoding is code"
+            if joined:
+                other = "is an ensemble's that writes step by step"
+            reason = REFUSED.get(plan.head.__name__, other)
             raise ConfigError(
                 f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made."
             )

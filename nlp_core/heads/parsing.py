@@ -5,6 +5,7 @@ Shape letters: B batch, T tokens, S steps, E experts, D width of the input, R hy
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
@@ -55,11 +56,17 @@ class WritingHead(Head):
                 f"experts: found {experts} and an input of width {in_dim}, expected a width that "
                 "they can share equally; concatenate one layer for each expert."
             )
-        width = in_dim // experts
+        self.width = in_dim // experts
         self.experts = nn.ModuleList(
-            self.build_expert(width, num_labels, **options) for _ in range(experts)
+            self.build_expert(self.width, num_labels, **options) for _ in range(experts)
         )
         self.beam = beam
+
+    def join(self, others: Sequence["WritingHead"]) -> "WritingHead":
+        """Return a head with the experts of trained heads of one class, for their joined inputs."""
+        joined = deepcopy(self)
+        joined.experts = nn.ModuleList(item for head in (self, *others) for item in head.experts)
+        return joined
 
     build_expert: ClassVar[Callable[..., nn.Module]]
     """Return a network of `width, num_labels, **options`; see `score`."""
@@ -185,6 +192,14 @@ class ParsingHead(WritingHead):
     ) -> None:
         super().__init__(in_dim, num_labels, **options)
         self.grammar = Grammar(num_labels, max_open=max_open, constraint=constraints)
+
+    def join(self, others: Sequence[WritingHead]) -> WritingHead:
+        joined = super().join(others)
+        assert isinstance(joined, ParsingHead)
+        for head in others:
+            assert isinstance(head, ParsingHead)
+            joined.grammar.seen |= head.grammar.seen
+        return joined
 
     @abstractmethod
     def start(self, expert: nn.Module, x_RTD: Tensor, mask_RT: Tensor, max_steps: int) -> Scorer:

@@ -19,12 +19,13 @@ from nlp_core.config.ensemble import Combination
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.base import Head
+from nlp_core.heads.parsing import WritingHead
 from nlp_core.heads.ranking import RankingHead
 from nlp_core.heads.sentence import LabelScoring, MultiLabelHead, ValueScoring
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.models.batch import Batch
 from nlp_core.models.features import Featurizer
-from nlp_core.models.graph import GraphModel, HeadScores
+from nlp_core.models.graph import GraphModel, HeadScores, Layers
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 from reglue_runtime.average import LEAST, Form, average
 
@@ -50,7 +51,8 @@ class MemberModel(NamedTuple):
 class Ensemble(GraphModel):
     """The average of several models, decoded as the head of the first one.
 
-    Of random fields the marginals are averaged, so that each token gets its likeliest label.
+    Of random fields the marginals are averaged, so that each token gets its likeliest label. Heads
+    that write step by step choose each step together, by the product of their probabilities.
 
     Args:
         scored: a graph of all members, with all their heads.
@@ -70,10 +72,12 @@ class Ensemble(GraphModel):
         self.blocks = scored.blocks
         self.parts = parts
         self.combination = combination
-        for name, (first, *_) in parts.items():
-            head = scored.heads[first]
+        for name, own in parts.items():
+            head, *others = [scored.heads[part] for part in own]
             if isinstance(head, CRFTaggingHead):
                 head = TaggingHead(1, head.emission.out_features)
+            elif isinstance(head, WritingHead):
+                head = head.join(cast(list[WritingHead], others))
             self.heads[name] = head
 
     @property
@@ -81,17 +85,23 @@ class Ensemble(GraphModel):
         return self.members
 
     def forward(self, batch: Batch, *, informed: bool = False) -> dict[str, HeadScores]:
-        found = self.members(batch, informed=informed)
-        scores = {}
-        for name, parts in self.parts.items():
-            heads = [cast(Head, self.members.heads[part]) for part in parts]
-            form = find_form(type(heads[0]))
-            assert form is not None, name
-            items = zip(heads, parts, strict=True)
-            predicted = [_predict(head, *found[part]).detach().numpy() for head, part in items]
-            mean = average(predicted, form, self.combination)
-            scores[name] = torch.from_numpy(_score(mean, form)), found[parts[0]][1]
-        return scores
+        layers = self.members.compute_layers(batch)
+        return {name: self.score(name, layers, batch, informed) for name in self.heads}
+
+    def score(self, name: str, layers: Layers, batch: Batch, informed: bool) -> HeadScores:
+        head, parts = self.heads[name], self.parts[name]
+        if isinstance(head, WritingHead):
+            inputs = [self.members.plan.heads[part].inputs[0] for part in parts]
+            joined, mask = torch.cat([layers[0][key] for key in inputs], -1), layers[1][inputs[0]]
+            return head(joined, mask, *head.read(batch, informed=informed)), mask
+        heads = [cast(Head, self.members.heads[part]) for part in parts]
+        form = find_form(type(heads[0]))
+        assert form is not None, name
+        found = [self.members.score(part, layers, batch, informed) for part in parts]
+        items = zip(heads, found, strict=True)
+        predicted = [_predict(head, *scores).detach().numpy() for head, scores in items]
+        mean = average(predicted, form, self.combination)
+        return torch.from_numpy(_score(mean, form)), found[0][1]
 
 
 def find_form(head: type[Head]) -> Form | None:
@@ -126,10 +136,11 @@ def join_members(
     """Return the ensemble of some models, and what reads the texts for all of them.
 
     Raises:
-        ConfigError: a head predicts what cannot be averaged, or two members decode differently.
+        ConfigError: a head predicts what cannot be averaged, or not in that way, or two members
+            decode differently.
         DataError: two members have other labels.
     """
-    _check(members, where)
+    _check(members, combination, where)
     blocks: dict[str, Block] = {}
     heads: dict[str, Head] = {}
     plans = []
@@ -188,14 +199,21 @@ def _plan_head(head: HeadPlan) -> HeadPlan:
     return replace(head, head=TaggingHead, options={})
 
 
-def _check(members: Sequence[MemberModel], where: str) -> None:
+def _check(members: Sequence[MemberModel], combination: Combination, where: str) -> None:
     first = members[0]
     for member in members:
         for name, plan in member.model.plan.heads.items():
-            if find_form(plan.head) is None:
+            place = f"{where}: {member.name}: head '{name}'"
+            if issubclass(plan.head, WritingHead):
+                if combination != "logits":
+                    raise ConfigError(
+                        f"{place}: combination: found '{combination}', expected 'logits', the "
+                        "product of the probabilities of each step; change it."
+                    )
+            elif find_form(plan.head) is None:
                 raise ConfigError(
-                    f"{where}: {member.name}: head '{name}': found {plan.head.__name__}, expected "
-                    "one that predicts labels, tags or a number; leave this member out."
+                    f"{place}: found {plan.head.__name__}, expected one that predicts labels, "
+                    "tags, a number, a tree or a text; leave this member out."
                 )
         if member.featurizer.targets != first.featurizer.targets:
             raise DataError(
@@ -215,6 +233,9 @@ def _describe_forms(model: GraphModel) -> str:
     found = []
     for head in model.heads.values():
         assert isinstance(head, Head)
+        if isinstance(head, WritingHead):
+            found.append(f"{head.target} by {type(head).__name__} from {head.width} numbers")
+            continue
         limit = f" from {head.threshold} on" if isinstance(head, MultiLabelHead) else ""
         found.append(f"{head.target} as {find_form(type(head))}{limit}")
     return " and ".join(sorted(found))

@@ -23,6 +23,8 @@ from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
 
 PASSAGE = "tokens_b"
 """The column that the answers of the kind span are stretches of."""
+Layers = tuple[dict[str, Tensor], dict[str, Tensor | None]]
+"""The outputs of layers, and their masks."""
 HeadScores = tuple[Tensor, Tensor | None]
 """The scores of a head, and the mask of their tokens (None for a vector)."""
 
@@ -66,16 +68,19 @@ class GraphModel(nn.Module):
         Args:
             informed: whether heads may read the right answers as an input (teacher forcing).
         """
-        values, masks = self.compute_layers(batch)
-        scores = {}
-        for name, plan in self.plan.heads.items():
-            head, mask = self._head(name), masks[plan.inputs[0]]
-            inputs = [values[layer] for layer in plan.inputs]
-            more = head.read(batch, informed=informed)
-            scores[name] = (head(*inputs, mask, *more, *self._find_tables(head)), mask)
-        return scores
+        layers = self.compute_layers(batch)
+        return {name: self.score(name, layers, batch, informed) for name in self.plan.heads}
 
-    def compute_layers(self, batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
+    def score(self, name: str, layers: Layers, batch: Batch, informed: bool) -> HeadScores:
+        """Return the scores of a head for the layers of a batch."""
+        values, masks = layers
+        head, inputs = self._head(name), self.plan.heads[name].inputs
+        mask = masks[inputs[0]]
+        more = head.read(batch, informed=informed)
+        scores = head(*(values[key] for key in inputs), mask, *more, *self._find_tables(head))
+        return scores, mask
+
+    def compute_layers(self, batch: Batch) -> Layers:
         """Return the output of each layer, and the mask of its places (None for a vector)."""
         values: dict[str, Tensor] = {}
         masks: dict[str, Tensor | None] = dict.fromkeys(self.plan.inputs)
