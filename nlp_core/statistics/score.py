@@ -36,7 +36,7 @@ Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool
 Combine = Callable[[Numbers], Numbers]
 """From the sums [..., K] to the metric [...], in points."""
 
-MOST_LABELS = 200  # of a mean over labels, whose summands of 10,000 examples take 48 MB then
+MOST_LABELS = 200  # whose summands of 10,000 examples take 48 MB
 MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
 
 
@@ -114,10 +114,14 @@ class AreaScore(WeightedScore):
 
 
 class Summing(NamedTuple):
-    """How a metric is a function of sums over examples."""
+    """How a metric is a function of sums over examples.
+
+    `most_labels`: of more labels the summands take too much memory; None: their number is fixed.
+    """
 
     list_summands: Summands
     combine: Combine
+    most_labels: int | None = None
 
 
 def find_summing(kind: str, metric: str) -> Summing | None:
@@ -134,9 +138,8 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
             return SumScore(np.stack([values, np.ones_like(values)], 2), _mean)
     if metric == "auc" and runs[0].score is not None:
         return _build_area(runs)
-    has_labels = KINDS.get(kind).has_confusion and len(runs[0].labels) <= MOST_LABELS
     found = find_summing(kind, metric)
-    if found is None or (metric == "macro_f1" and not has_labels):
+    if found is None or (found.most_labels and len(runs[0].labels) > found.most_labels):
         return None
     summands = [np.asarray(found.list_summands(run), float) for run in runs]
     return SumScore(np.stack(summands), found.combine)
@@ -285,10 +288,10 @@ def _list_answers(compare: Compare, run: Predictions) -> list[list[float]]:
 SUMMANDS: dict[str, Summing] = {
     "accuracy": Summing(_list_hits, _mean),
     "f1": Summing(_list_positives, _f1),
-    "macro_f1": Summing(_list_each_label, _average_f1),
     "matthews": Summing(_list_binary_products, _correlate),
     "pearson": Summing(_list_products, _correlate),
 }
+LABEL_SUMMANDS = SUMMANDS | {"macro_f1": Summing(_list_each_label, _average_f1, MOST_LABELS)}
 TAG_SUMMANDS: dict[str, Summing] = {
     "f1": Summing(_list_entities, _f1),
     "slot_f1": Summing(_list_entities, _f1),
@@ -323,4 +326,6 @@ def _choose_summands(kind: Kind) -> dict[str, Summing]:
         return SPAN_SUMMANDS
     if kind.has_sentences:
         return DOCUMENT_SUMMANDS
+    if kind.has_confusion:
+        return LABEL_SUMMANDS
     return TAG_SUMMANDS if kind.has_tags else SUMMANDS
