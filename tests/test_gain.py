@@ -72,7 +72,7 @@ GOLDEN = """\
 
 Gain: the difference to the mean of another row, with its 95 % confidence interval over seeds by \
 Welch's t. It is a gain where the whole interval is above 0, a loss where it is below, and no gain \
-here where it holds 0. Of STS-B error less is better, and the two words are the other way. An \
+here where it holds 0. Less is better for STS-B error, where the two words are swapped. An \
 interval covers the chance of seeds, not of the examples that were measured, and each by \
 itself: where nothing differs, one in twenty still misses 0.
 

@@ -78,6 +78,11 @@ def test_a_query_finds_its_passage(capsys: pytest.CaptureFixture[str]) -> None:
     assert second.split()[0] == "2"
     assert float(first.split()[1]) >= float(second.split()[1])
     assert "the parcel is what you ship with" in first + second
+    main(["retrieve", "faq", "faq.index", "which parcel ship ?", "-k", "2", "--json"])
+    ((query, found),) = (item.values() for item in json.loads(capsys.readouterr().out))
+    assert query == "which parcel ship ?"
+    assert [item["rank"] for item in found] == [1, 2]
+    assert found[0]["passage"]["passage"] in first
 
 
 def test_an_approximate_index_finds_the_same(capsys: pytest.CaptureFixture[str]) -> None:

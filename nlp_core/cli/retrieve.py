@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from nlp_core.cli.index import add_model, open_retriever
-from nlp_core.cli.output import show_log
+from nlp_core.cli.output import print_json, show_log
 from nlp_core.data.archive import open_data
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import replacing
@@ -20,6 +20,7 @@ from nlp_core.prediction.passage_index import FoundPassage, PassageIndex, read_t
 
 GROUP = "train on your own file"
 PLACE = 8
+HAS_JSON = True
 FOUND = "found"
 QUERIES_A_CHUNK = 256
 
@@ -42,11 +43,16 @@ def run(options: argparse.Namespace) -> None:
     if options.data is not None:
         usual = retriever.columns[0]
         rows = _write(index, options.data, options.output, options.column, usual, options.k)
-        print(f"{options.output}: {rows} rows")
+        if options.json:
+            print_json({"output": str(options.output), "rows": rows})
+        else:
+            print(f"{options.output}: {rows} rows")
         return
-    for number, (query, found) in enumerate(
-        zip(options.query, index.search(options.query, options.k), strict=True)
-    ):
+    results = [*zip(options.query, index.search(options.query, options.k), strict=True)]
+    if options.json:
+        print_json([{"query": query, FOUND: [*map(_describe, found)]} for query, found in results])
+        return
+    for number, (query, found) in enumerate(results):
         if len(options.query) > 1:
             print(f"{chr(10) * bool(number)}{query}")
         for item in found:

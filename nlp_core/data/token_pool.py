@@ -13,7 +13,7 @@ TEXTS_A_CHUNK = 2048
 
 
 def prepare_tokenizer(name: str, rows: Rows, processes: int) -> Tokenizer:
-    """Return a tokenizer that knows the tokens of all texts of some rows already.
+    """Return a tokenizer that has already tokenized every text of some rows.
 
     Args:
         processes: with 1 it tokenizes a text when it is asked for.

@@ -3,7 +3,7 @@
 A student is the model itself with another loss, so that every objective trains it as any other
 model. Soft labels are scores, as a head gives them; teacher and student are
 compared by the `outputs` that the student's head makes of both, row by row: an example, a real
-token, a label of several, the candidates of a question. The members of an ensemble count alike,
+token, one of several labels, the candidates of a question. The members of an ensemble count alike,
 each after its own softmax.
 
 Tags: what is compared are the labels of each token by themselves. A conditional random field gives

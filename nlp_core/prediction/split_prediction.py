@@ -230,7 +230,7 @@ def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -
     """Return the threshold t at which the answers with odds of at most t gain most in all.
 
     It is halfway between two neighbouring odds, or 1 beyond the last one where it is best to answer
-    always or never. Of equally good thresholds it is the least.
+    always or never. Of equally good thresholds, the smallest.
 
     Args:
         none_odds: log p(none) - log p(answer) of each question, [N].

@@ -69,7 +69,7 @@ def write_crate(table: str, params: Params, root: Path, folder: Path, *, agent: 
 
 
 class _Crate:
-    """A table as the entities of a crate, in the order of adding, and its files by their path."""
+    """The entities of a table in the order they were added, and its files by path."""
 
     def __init__(self, results: Results, params: Params, root: Path, agent: str | None) -> None:
         self._table, self._results, self._params, self._root = results.table, results, params, root

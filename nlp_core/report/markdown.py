@@ -247,7 +247,7 @@ def _explain_gains(part: ComparedPart) -> str:
     if not compared:
         return ""
     lower = sorted({entry.column for entry in compared if is_lower_better(entry.metric)})
-    reverse = f" Of {', '.join(lower)} less is better, and the two words are the other way."
+    reverse = f" Less is better for {', '.join(lower)}, where the two words are swapped."
     return (
         "Gain: the difference to the mean of another row, with its 95 % confidence interval over "
         "seeds by Welch's t. It is a gain where the whole interval is above 0, a loss where it is "

@@ -28,7 +28,7 @@ PANEL_HEIGHT = 2.6  # inches
 
 def render_encoders(cells: Mapping[str, CellResult], encoders: Mapping[str, EncoderConfig]) -> str:
     """Return what pretrained cells were made of."""
-    header = ["encoder", "begins with", "corpus", "steps of the head alone", "steps", "parameters"]
+    header = ["encoder", "begins with", "corpus", "steps of only the head", "steps", "parameters"]
     rows = []
     for name, cell in cells.items():
         config = encoders[name]

@@ -89,12 +89,12 @@ class Request(Form):
 
 
 Scores: TypeAlias = Annotated[
-    dict[str, float], Field(description="By label; for one label of several they add up to 1.")
+    dict[str, float], Field(description="By label; they add up to 1 where only one label is right.")
 ]
 
 
 class Choice(Form):
-    """One label of several."""
+    """The one right label."""
 
     label: str
     confidence: float

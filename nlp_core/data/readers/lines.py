@@ -92,8 +92,8 @@ def parse_json(text: str) -> Any:  # Any: JSON holds anything
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is not JSON, or has a lone surrogate, a number of thousands of digits, or too
-            deep nesting. The message says which, and where.
+        ValueError: it is not JSON, or has a lone surrogate, a number with thousands of digits, or
+            too much nesting. The message says which, and where.
     """
     try:
         value = json.loads(text)
