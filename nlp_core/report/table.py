@@ -205,7 +205,8 @@ def _render_commands(
             ]
             for cell, (stage, folder) in stages.items()
         ]
-        names = sorted({stage.partition("@")[0] for stage, _ in stages.values()})
+        trained = [stage for stage, _ in stages.values() if "@" in stage]  # not an ensemble's
+        names = sorted({stage.partition("@")[0] for stage in trained})
         again = " or ".join(f"`dvc repro --single-item {name}@<cell>`" for name in names)
         sections += [
             "One cell and the table, by DVC or by Snakemake:",
