@@ -25,8 +25,13 @@ from nlp_core.errors import ConfigError, suggest
 class ClosedModel(BaseModel):
     """A frozen record without unknown keys."""
 
+    # defer_build: a process validates few of these forms, and a form builds those inside it
     model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, strict=True
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        strict=True,
+        defer_build=True,
     )
 
 
