@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from reglue_runtime.example import LOCATORS, SENTENCES, InputExample
+from reglue_runtime.pieces import PieceText
 from reglue_runtime.text import Offsets
 from reglue_runtime.tree import OPEN, write_tree
 from reglue_runtime.tree_writing import TreeRules
@@ -134,7 +135,9 @@ def _scale(weight: np.ndarray) -> np.ndarray:
     return scaled
 
 
-def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path) -> Decoding:
+def build_decoding(
+    note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path, num_threads: int
+) -> Decoding:
     labels = note["labels"]
     match note["decoding"]:
         case "choice":
@@ -161,6 +164,8 @@ def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder
         case "text":
             writer = RuntimeWriter.read(note, folder / note["file"])
             return partial(_write, writer=writer, words=note["words"])
+        case "pieces":
+            return PieceText.read(note, folder, num_threads).write
         case "tree":
             begin = partial(TreeRules, note=note["rules"])
             tree_writer = RuntimeWriter.read(note, folder / note["file"], begin)
@@ -174,7 +179,12 @@ def _choose(
 ) -> list[Prediction]:
     best_B = scores_BL.argmax(-1)
     return [
-        {"label": labels[idx], "confidence": float(row[idx]), "scores": _name(labels, row)}
+        {
+            # without any probability, a text was written that is no label
+            "label": labels[idx] if row[idx] > 0 else ABSTAINED,
+            "confidence": float(row[idx]),
+            "scores": _name(labels, row),
+        }
         for idx, row in zip(best_B, scores_BL, strict=True)
     ]
 

@@ -29,16 +29,39 @@ Parts = Annotated[list[Part], Field(min_length=1)]
 class WritingHead(Head):
     """Write an answer step by step; `decode` gets what a beam search in `forward` found.
 
-    With several experts, the input's width is split into equal parts, one for each. An expert is a
-    network of its own and has a loss of its own; together they choose by the product of their
-    probabilities.
-
     Args:
-        experts: networks that choose together.
         beam: hypotheses of the search; 1: greedy.
     """
 
     ranks = ((SEQUENCE,),)
+
+    def __init__(self, *, beam: PositiveInt = 1) -> None:
+        super().__init__()
+        self.beam = beam
+
+    def loss(self, scores: Tensor, target_BS: Tensor, mask_BT: Mask) -> Loss:
+        """Return minus the summed log probabilities, divided by the number of sentences."""
+        return -scores.sum() / self.count_terms(target_BS, mask_BT)
+
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of sentences with tokens, at least 1."""
+        assert where is not None
+        return where.any(1).sum().clamp(min=1)
+
+    def decode(self, found_BS: Float[Tensor, "B S"], mask_BT: Mask) -> Decoded:
+        """Return the steps of the best answers, -1 after their end, and their probabilities."""
+        return Decoded(found_BS[:, 1:].long(), found_BS[:, :1].exp())
+
+
+class ExpertHead(WritingHead):
+    """Write an answer step by step with several experts.
+
+    The input's width is split into equal parts, one for each. An expert is a network of its own and
+    has a loss of its own; together they choose by the product of their probabilities.
+
+    Args:
+        experts: networks that choose together.
+    """
 
     def __init__(
         self,
@@ -49,7 +72,7 @@ class WritingHead(Head):
         beam: PositiveInt = 1,
         **options: Any,  # Any: those that a subclass builds an expert with
     ) -> None:
-        super().__init__()
+        super().__init__(beam=beam)
         if in_dim % experts:
             raise ConfigError(
                 f"experts: found {experts} and an input of width {in_dim}, expected a width that "
@@ -59,7 +82,6 @@ class WritingHead(Head):
         self.experts = nn.ModuleList(
             self.build_expert(width, num_labels, **options) for _ in range(experts)
         )
-        self.beam = beam
 
     build_expert: ClassVar[Callable[..., nn.Module]]
     """Return a network of `width, num_labels, **options`; see `score`."""
@@ -85,20 +107,7 @@ class WritingHead(Head):
             return scores_BSE.masked_fill(~mask_BT.any(1).view(-1, 1, 1), 0.0)
         with torch.no_grad():
             found = self.find(parts, mask_BT, more)
-        return torch.cat([found.log_prob.unsqueeze(1), found.choices.double()], 1)
-
-    def loss(self, scores_BSE: Tensor, target_BS: Tensor, mask_BT: Mask) -> Loss:
-        """Return minus the summed log probabilities, divided by the number of sentences."""
-        return -scores_BSE.sum() / self.count_terms(target_BS, mask_BT)
-
-    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of sentences with tokens, at least 1."""
-        assert where is not None
-        return where.any(1).sum().clamp(min=1)
-
-    def decode(self, found_BS: Float[Tensor, "B S"], mask_BT: Mask) -> Decoded:
-        """Return the steps of the best answers, -1 after their end, and their probabilities."""
-        return Decoded(found_BS[:, 1:].long(), found_BS[:, :1].exp())
+        return found.join()
 
 
 @runtime_checkable
@@ -162,8 +171,8 @@ class TreeWriter:
         ]
 
 
-class ParsingHead(WritingHead):
-    """Write a tree; see `WritingHead`.
+class ParsingHead(ExpertHead):
+    """Write a tree; see `ExpertHead`.
 
     Args:
         max_open: constituents that may be open at a time.
