@@ -161,17 +161,19 @@ def build_decoding(
                 max_tokens=note["max_answer_tokens"],
                 threshold=threshold,
             )
-        case "text":
-            writer = RuntimeWriter.read(note, folder / note["file"])
-            return partial(_write, writer=writer, words=note["words"])
-        case "pieces":
-            return PieceText.read(note, folder, num_threads).write
-        case "tree":
-            begin = partial(TreeRules, note=note["rules"])
-            tree_writer = RuntimeWriter.read(note, folder / note["file"], begin)
-            return partial(_write_tree, writer=tree_writer, labels=labels)
         case name:
-            raise AssertionError(name)
+            return _build_writing(name, note, folder, num_threads)
+
+
+def _build_writing(name: str, note: Mapping[str, Any], folder: Path, num_threads: int) -> Decoding:
+    if name == "pieces":
+        return PieceText.read(note, folder, num_threads).write
+    begin = partial(TreeRules, note=note["rules"]) if name == "tree" else None
+    writer = RuntimeWriter.read(note, folder / note["file"], begin)
+    if name == "tree":
+        return partial(_write_tree, writer=writer, labels=note["labels"])
+    assert name == "text", name
+    return partial(_write, writer=writer, words=note["words"])
 
 
 def _choose(

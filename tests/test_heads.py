@@ -210,11 +210,9 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
         if isinstance(head, SequenceHead):
             copies = torch.nn.functional.pad(COPIES, (0, extra), value=-1)
             return Batch(x.requires_grad_(), TEXTS, mask, copies=copies)
-        if head.writes_pieces:
-            pieces = TEXTS if head.target == "output" else torch.tensor([2, 0, 1])
-            return Batch(x.requires_grad_(), pieces, mask)
-        if isinstance(head, WritingHead):
-            return Batch(x.requires_grad_(), TREES, mask)
+        if isinstance(head, WritingHead | LabelTextHead):
+            answers = {"output": TEXTS, "label": torch.tensor([2, 0, 1]), "tree": TREES}
+            return Batch(x.requires_grad_(), answers[head.target], mask)
         if isinstance(head, SpanHead):
             second = -1 if head.has_none else 0
             ends = torch.tensor([[1, 2], [second, second], [0, 2]])

@@ -193,7 +193,7 @@ def test_the_likeliest_pieces_are_those_of_free_writing(folder: Path) -> None:
     written = head.decode(head(given.x, given.mask, given.block), given.mask).prediction
     found = rate_pieces(given.block, given.x, given.mask, written)
     # the last step can only end a text
-    assert bool((found.likeliest_BS | (written < 0))[:, :7].all())
+    assert bool((found.is_likeliest | (written < 0))[:, :7].all())
 
 
 def plan(head: dict[str, Any], block: str = "pretrained_encoder_decoder") -> Any:
@@ -224,7 +224,7 @@ def test_labels_of_equal_pieces_are_an_error(folder: Path) -> None:
     vocabulary = Given(folder).vocabulary
     model = plan({"head": "label_text", "inputs": ["encoder"]})
     labels = {"label": ["#", "ask", "$"]}
-    with pytest.raises(ConfigError, match="found the labels '#' and '.', which the tokenizer"):
+    with pytest.raises(ConfigError, match=r"found the labels '#' and '\$', which the"):
         _spell_labels(Featurizer(model, {"encoder": vocabulary}, labels))
 
 

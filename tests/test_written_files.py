@@ -50,7 +50,8 @@ def test_texts_are_learnt_predicted_and_served(place: Path) -> None:
     assert bundle.predict(sources[:1])[0]["text"] == found[0]["text"]
     assert load(place / "bundle", sizes=[8, 16]).predict(sources[:3])[2]["text"] == found[2]["text"]
     assert Response(bundle="b", predictions=found[:1]).predictions
-    main(["export", "out", "--to", "small", "--data", "a.jsonl", "--variant", "int8"] + ["--max-drop", "50"])
+    small = ["--variant", "int8", "--max-drop", "50"]
+    main(["export", "out", "--to", "small", "--data", "a.jsonl", *small])
     assert {path.name for path in (place / "small").glob("*.onnx")} == {"model.onnx", "text.onnx"}
 
 

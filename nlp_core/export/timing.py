@@ -19,7 +19,7 @@ from nlp_core.export.latency import Subject, Timing, describe_hardware, time_mod
 from nlp_core.export.parity import Answers, name_scores
 from nlp_core.export.program import load_any
 from nlp_core.export.real_examples import list_examples, read_examples
-from nlp_core.models.batch import Batch
+from nlp_core.models.batch import Batch, EncodedSplit
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError
 

@@ -45,9 +45,7 @@ class PieceDecoder(Protocol):
     def build_cache(self) -> Any:  # Any: of transformers
         """Return what keeps the states of the pieces before; `reorder_cache` takes rows of it."""
 
-    def rate(
-        self, x_BTD: Tensor, mask_BT: Tensor, before_BS: Tensor, cache: Any = None
-    ) -> Tensor:
+    def rate(self, x_BTD: Tensor, mask_BT: Tensor, before_BS: Tensor, cache: Any = None) -> Tensor:
         """Return the log probability of each piece after each of some, [B, S, V].
 
         Args:
@@ -57,15 +55,13 @@ class PieceDecoder(Protocol):
 
 
 class Rated(NamedTuple):
-    """Right pieces: the log probability of each, 0 at padding, and whether it is the likeliest."""
+    """Right pieces, [B, S]: the log probability of each, 0 at padding; is it the likeliest."""
 
-    log_BS: Tensor
-    likeliest_BS: Tensor
+    log_prob: Tensor
+    is_likeliest: Tensor
 
 
-def rate_pieces(
-    decoder: PieceDecoder, x_BTD: Tensor, mask_BT: Tensor, target_BS: Tensor
-) -> Rated:
+def rate_pieces(decoder: PieceDecoder, x_BTD: Tensor, mask_BT: Tensor, target_BS: Tensor) -> Rated:
     """Rate right pieces, each after the right ones before it; -1 is padding."""
     before_BS = functional.pad(target_BS[:, :-1], (1, 0), value=PADDING_LABEL)
     log_BSV = decoder.rate(x_BTD, mask_BT, before_BS)
@@ -155,7 +151,7 @@ class PretrainedDecoderHead(WritingHead):
         if target:
             (target_BS,) = target
             assert isinstance(target_BS, Tensor), type(target_BS)
-            log_BS = rate_pieces(decoder, x_BTD, mask_BT, target_BS).log_BS
+            log_BS = rate_pieces(decoder, x_BTD, mask_BT, target_BS).log_prob
             return log_BS.masked_fill(~mask_BT.any(1, keepdim=True), 0.0)
         x_RTD, mask_RT = (item.repeat_interleave(self.beam, 0) for item in (x_BTD, mask_BT))
         with torch.no_grad():
@@ -208,7 +204,7 @@ class LabelTextHead(Head):
             assert isinstance(target_B, Tensor), type(target_B)
             right = [spelling[idx] for idx in target_B.tolist()]
             target_BS = pad_sequence(right, batch_first=True, padding_value=PADDING_LABEL)
-            return rate_pieces(decoder, x_BTD, mask_BT, target_BS).log_BS.sum(1)
+            return rate_pieces(decoder, x_BTD, mask_BT, target_BS).log_prob.sum(1)
         # one label after the other, which bounds the memory
         return torch.stack(
             [self._score(decoder, x_BTD, mask_BT, pieces_S) for pieces_S in spelling], 1
@@ -218,10 +214,10 @@ class LabelTextHead(Head):
         self, decoder: PieceDecoder, x_BTD: Tensor, mask_BT: Tensor, pieces_S: Tensor
     ) -> Tensor:
         found = rate_pieces(decoder, x_BTD, mask_BT, pieces_S.expand(x_BTD.shape[0], -1))
-        score_B = found.log_BS.sum(1)
+        score_B = found.log_prob.sum(1)
         if self.constrained:
             return score_B
-        return hide_classes(score_B.clamp(min=LEAST_LOG_PROB), found.likeliest_BS.all(1))
+        return hide_classes(score_B.clamp(min=LEAST_LOG_PROB), found.is_likeliest.all(1))
 
     def loss(self, scores_B: Float[Tensor, " B"], target_B: Tensor, mask_BT: Mask) -> Loss:
         return -scores_B.mean()
