@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from reglue_runtime.average import MemberAverage
 from reglue_runtime.decoding import ABSTAINED, AUTO, Prediction, build_decoding
 from reglue_runtime.example import Given, InputExample, Reader
 from reglue_runtime.featurizing import Arrays, build_sources
 from reglue_runtime.manifest import PROGRAM, BundleError, Manifest, read_manifest
+from reglue_runtime.session import Graph, Session
 from reglue_runtime.sizes import check_sizes, pad_inputs
 
 Featurized: TypeAlias = tuple[list[InputExample], Arrays]
@@ -20,44 +21,17 @@ memory for each pair of tokens, and pads each word to the longest; so no batch n
 single text of 10,000 characters."""
 
 
-class Graph(Protocol):
-    def run(self, arrays: Arrays) -> Arrays: ...
-
-
-class Session:
-    """A graph, run by onnxruntime."""
-
-    def __init__(self, path: Path, *, num_threads: int) -> None:
-        # Imported here: training reads texts with this package, and needs no graph.
-        import onnxruntime
-        from onnxruntime.capi import onnxruntime_pybind11_state as state
-
-        # the errors of onnxruntime share no base class
-        errors = state.Fail, state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = num_threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        try:
-            self._session = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
-        except (RuntimeError, ValueError, *errors, state.NoSuchFile, state.NotImplemented) as err:
-            raise BundleError(
-                f"{path}: onnxruntime {onnxruntime.__version__} cannot load it ({err}); install "
-                "the version that the bundle was made with, or a later one."
-            ) from err
-        self._outputs = [item.name for item in self._session.get_outputs()]
-
-    def run(self, arrays: Arrays) -> Arrays:
-        return dict(zip(self._outputs, self._session.run(self._outputs, arrays), strict=True))
-
-
 class Bundle:
     """An exported model, ready to predict. See `load`."""
 
     def __init__(
-        self, folder: Path, manifest: Manifest, graph: Graph, *, sizes: Sequence[int] = ()
+        self,
+        folder: Path,
+        manifest: Manifest,
+        graph: Graph,
+        *,
+        sizes: Sequence[int] = (),
+        num_threads: int = 1,
     ) -> None:
         self.manifest = manifest
         self._sizes = check_sizes(sizes)
@@ -65,7 +39,7 @@ class Bundle:
         self._sources = build_sources(manifest, folder)
         self._graph = graph
         self._decodings = {
-            note["output"]: build_decoding(note, manifest.tokenizer, folder)
+            note["output"]: build_decoding(note, manifest.tokenizer, folder, num_threads)
             for note in manifest.heads
         }
         self._averages = {
@@ -235,4 +209,4 @@ def load(folder: Path | str, *, num_threads: int = 1, sizes: Sequence[int] = ())
             f"{folder}: found a program, which only torch runs; export the model as float32."
         )
     session = Session(folder / manifest.graph, num_threads=num_threads)
-    return Bundle(folder, manifest, session, sizes=sizes)
+    return Bundle(folder, manifest, session, sizes=sizes, num_threads=num_threads)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from reglue_runtime.example import LOCATORS, SENTENCES, InputExample
+from reglue_runtime.pieces import PieceText
 from reglue_runtime.text import Offsets
 from reglue_runtime.tree import OPEN, write_tree
 from reglue_runtime.tree_writing import TreeRules
@@ -134,7 +135,9 @@ def _scale(weight: np.ndarray) -> np.ndarray:
     return scaled
 
 
-def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path) -> Decoding:
+def build_decoding(
+    note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder: Path, num_threads: int
+) -> Decoding:
     labels = note["labels"]
     match note["decoding"]:
         case "choice":
@@ -158,15 +161,19 @@ def build_decoding(note: Mapping[str, Any], tokenizer: Mapping[str, Any], folder
                 max_tokens=note["max_answer_tokens"],
                 threshold=threshold,
             )
-        case "text":
-            writer = RuntimeWriter.read(note, folder / note["file"])
-            return partial(_write, writer=writer, words=note["words"])
-        case "tree":
-            begin = partial(TreeRules, note=note["rules"])
-            tree_writer = RuntimeWriter.read(note, folder / note["file"], begin)
-            return partial(_write_tree, writer=tree_writer, labels=labels)
         case name:
-            raise AssertionError(name)
+            return _build_writing(name, note, folder, num_threads)
+
+
+def _build_writing(name: str, note: Mapping[str, Any], folder: Path, num_threads: int) -> Decoding:
+    if name == "pieces":
+        return PieceText.read(note, folder, num_threads).write
+    begin = partial(TreeRules, note=note["rules"]) if name == "tree" else None
+    writer = RuntimeWriter.read(note, folder / note["file"], begin)
+    if name == "tree":
+        return partial(_write_tree, writer=writer, labels=note["labels"])
+    assert name == "text", name
+    return partial(_write, writer=writer, words=note["words"])
 
 
 def _choose(
@@ -174,7 +181,12 @@ def _choose(
 ) -> list[Prediction]:
     best_B = scores_BL.argmax(-1)
     return [
-        {"label": labels[idx], "confidence": float(row[idx]), "scores": _name(labels, row)}
+        {
+            # without any probability, a text was written that is no label
+            "label": labels[idx] if row[idx] > 0 else ABSTAINED,
+            "confidence": float(row[idx]),
+            "scores": _name(labels, row),
+        }
         for idx, row in zip(best_B, scores_BL, strict=True)
     ]
 

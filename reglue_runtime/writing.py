@@ -22,6 +22,18 @@ STAY = -1
 Draw: TypeAlias = Callable[[int, int], float]
 """Returns the random number, from 0 to 1, of an example and a step."""
 Weights: TypeAlias = Mapping[str, np.ndarray]
+State: TypeAlias = tuple[np.ndarray, ...]
+"""Of hypotheses, each array with a row for each of them."""
+
+
+class StepDecoder(Protocol):
+    """Rates what hypotheses go on with; see `Decoder`."""
+
+    def start(self, x_BTD: np.ndarray) -> State: ...
+    def read(self, before_R: np.ndarray, x_RTD: np.ndarray, state: State) -> State: ...
+    def rate(
+        self, read: np.ndarray, x_RTD: np.ndarray, mask_RT: np.ndarray, copies_RT: np.ndarray
+    ) -> np.ndarray: ...
 
 
 def number_copies(tokens: Sequence[str], number: Mapping[str, int]) -> list[int]:
@@ -84,13 +96,11 @@ class Decoder:
         self._weights = weights
         self.num_symbols = len(weights["out.bias"])
 
-    def start(self, x_BTD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def start(self, x_BTD: np.ndarray) -> State:
         hidden, memory = np.split(np.tanh(self._map("first", x_BTD[:, 0])), 2, -1)
         return hidden, memory
 
-    def read(
-        self, before_R: np.ndarray, x_RTD: np.ndarray, state: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, before_R: np.ndarray, x_RTD: np.ndarray, state: State) -> State:
         """Return the state after ids were read, -1 for the start."""
         hidden_RH, memory_RH = state
         is_copy_R = before_R >= self.num_symbols
@@ -204,7 +214,7 @@ class RuntimeWriter:
 
     def __init__(
         self,
-        decoders: Sequence[Decoder],
+        decoders: Sequence[StepDecoder],
         search: TextSearch,
         begin: Callable[[np.ndarray], Rules] | None = None,
     ) -> None:
@@ -263,7 +273,7 @@ class RuntimeWriter:
             written_RS = np.concatenate([written_RS[parent_R], choice_R[:, None]], 1)
             ids_R = rules.advance(parent_R, choice_R)
             states = [
-                decoder.read(ids_R, part, (state[0][parent_R], state[1][parent_R]))
+                decoder.read(ids_R, part, tuple(item[parent_R] for item in state))
                 for decoder, part, state in zip(self._decoders, parts, states, strict=True)
             ]
         return self._take_best(rules.done, written_RS, total_BK)

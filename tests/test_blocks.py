@@ -25,6 +25,7 @@ from nlp_core.blocks.masking import cross_masks
 from nlp_core.blocks.option import check_options
 from nlp_core.errors import ConfigError
 from tests.tiny_encoder import TINY_ENCODER
+from tests.tiny_encoder_decoder import TINY_T5
 
 LENGTHS = [5, 1, 3]
 OTHER_LENGTHS = [2, 4, 6]
@@ -141,6 +142,7 @@ ROWS = [
     Row("pooling", {"pool": "first"}, [SEQ]),
     Row("pretrained_encoder", {"dim": 8}, [Shape(PIECES, NUM_IDS)]),
     Row("pretrained_encoder", {"dim": 8, "num_layers": 1}, [Shape(PIECES, NUM_IDS)]),
+    Row("pretrained_encoder_decoder", {"dim": 32}, [Shape(PIECES, NUM_IDS)]),
     Row("qrnn", {"hidden_dim": 2, "num_layers": 2}, [SEQ]),
     Row("qrnn", {"hidden_dim": 3, "window": 3, "bidirectional": False}, [SEQ]),
     Row("self_attention_pooling", {"attention_dim": 3, "num_hops": 2}, [SEQ]),
@@ -182,7 +184,8 @@ def deterministic() -> Iterator[None]:
 
 def make_block(row: Row) -> Block:
     """Make a row's block from its widths, or from the configuration of an encoder."""
-    sizes: list[Any] = [TINY_ENCODER if shape.rank == PIECES else shape.dim for shape in row.inputs]
+    config = {**TINY_T5, "vocab_size": NUM_IDS} if "decoder" in row.block else TINY_ENCODER
+    sizes: list[Any] = [config if shape.rank == PIECES else shape.dim for shape in row.inputs]
     return BLOCKS.get(row.block)(*sizes, **row.options).double()
 
 
@@ -195,6 +198,11 @@ def build(row: Row) -> Block:
             if parameter.ndim == 1:
                 parameter.add_(torch.rand_like(parameter) * 0.1)
     return block
+
+
+def list_read(block: Block) -> dict[str, torch.nn.Parameter]:
+    """Return the parameters by name, without those of a decoder, which only a head reads."""
+    return {name: item for name, item in block.named_parameters() if ".decoder." not in name}
 
 
 def lengths_of(row: Row, idx: int) -> list[int]:
@@ -350,7 +358,7 @@ def test_every_parameter_gets_a_gradient(row: Row) -> None:
     outcome = run(block, row)
     dead = [
         name
-        for name, _ in block.named_parameters()
+        for name in list_read(block)
         # a bias of the keys moves all scores of a query alike, which a softmax does not see
         if not name.endswith("key.bias")
         and (name not in outcome.parameters or not outcome.parameters[name].abs().max() > 1e-9)
@@ -416,7 +424,8 @@ def test_example_without_tokens_is_zero_and_harmless(row: Row) -> None:
             assert leaf.grad.isfinite().all()
     if row.block != "word_embedding":  # its padding is id 0, not the mask
         assert not output[1].any()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in block.parameters())
+    grads = [item.grad for item in list_read(block).values()]
+    assert all(grad is not None and grad.isfinite().all() for grad in grads)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.block}-{row.options}")

@@ -14,7 +14,8 @@ from nlp_core.errors import ConfigError
 from nlp_core.heads import HEADS, Decoded, Head
 from nlp_core.heads.generation import SequenceHead
 from nlp_core.heads.language_model import MaskedLanguageModelHead
-from nlp_core.heads.parsing import WritingHead
+from nlp_core.heads.parsing import ExpertHead, WritingHead
+from nlp_core.heads.piece_writing import LabelTextHead
 from nlp_core.heads.sentence import ClassificationHead, RegressionHead
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.stochastic_answer import StochasticAnswerHead
@@ -68,6 +69,8 @@ ROWS = [
     Row("classification", {"class_weights": [0.1, 0.6, 0.3], "dropout": 0.0}),
     Row("classification", {"loss": {"name": "cross_entropy", "label_smoothing": 0.1}}),
     Row("classification", {"loss": {"name": "focal", "gamma": 0.5}, "class_weights": [1.0, 2, 3]}),
+    Row("label_text", {}),
+    Row("label_text", {"constrained": False}),
     Row("language_model", {"vocabulary": "word", "tied": False}),
     Row("masked_language_model", {"share": 0.2, "whole_words": True}),
     Row("multi_label", {}),
@@ -75,6 +78,8 @@ ROWS = [
     Row("multi_label", {"hidden_dims": [5], "class_weights": [0.5, 1.0, 2.0], "threshold": 0.3}),
     Row("pairwise_ranking", {"hidden_dims": [5], "activation": "tanh"}),
     Row("pairwise_ranking", {"loss": {"name": "logistic"}}),
+    Row("pretrained_decoder", {}),
+    Row("pretrained_decoder", {"beam": 3, "penalty": 0.5, "max_pieces": 7}),
     Row("listwise_ranking", {"hidden_dims": [5]}),
     Row("rnng", {"hidden_dim": 6, "action_dim": 3}),
     Row("rnng", {"composition": "sum", "experts": 2, "beam": 2}),
@@ -169,6 +174,25 @@ class Batch(NamedTuple):
         return dict.fromkeys(names, self.target)
 
 
+class Speller:
+    """A decoder of pieces that attends to the mean of what it reads; see `PieceDecoder`."""
+
+    end = 0
+    weight = torch.linspace(-1, 1, 2 * DIM * 10).view(2, DIM, 10).double()
+
+    def build_cache(self) -> "Speller":
+        return self
+
+    def reorder_cache(self, rows: Tensor) -> None:
+        """Keep no state."""
+
+    def rate(self, x: Tensor, mask: Tensor, before: Tensor, cache: object = None) -> Tensor:
+        mean = (x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+        own = self.weight[1].T[before.clamp(min=0)].to(x)
+        scores: Tensor = (mean.unsqueeze(1) + own) @ self.weight[0].to(x)
+        return scores.log_softmax(-1)
+
+
 def is_language_model(head: Head) -> bool:
     return head.target in ("next_word", "masked")
 
@@ -186,8 +210,9 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
         if isinstance(head, SequenceHead):
             copies = torch.nn.functional.pad(COPIES, (0, extra), value=-1)
             return Batch(x.requires_grad_(), TEXTS, mask, copies=copies)
-        if isinstance(head, WritingHead):
-            return Batch(x.requires_grad_(), TREES, mask)
+        if isinstance(head, WritingHead | LabelTextHead):
+            answers = {"output": TEXTS, "label": torch.tensor([2, 0, 1]), "tree": TREES}
+            return Batch(x.requires_grad_(), answers[head.target], mask)
         if isinstance(head, SpanHead):
             second = -1 if head.has_none else 0
             ends = torch.tensor([[1, 2], [second, second], [0, 2]])
@@ -214,7 +239,8 @@ def make_batch(head: Head, *, extra: int = 0) -> Batch:
 
 
 def score(head: Head, batch: Batch) -> Tensor:
-    more = list(head.read(batch, informed=isinstance(head, WritingHead)))
+    more: list[Any] = list(head.read(batch, informed=isinstance(head, WritingHead | LabelTextHead)))
+    more += [Speller()] * head.writes_pieces
     if isinstance(head, MaskedLanguageModelHead):
         more.append(torch.linspace(-1, 1, LABELS * DIM).view(LABELS, DIM).to(batch.x))
     scores: Tensor = head(*[batch.x] * len(head.ranks), batch.mask, *more)
@@ -223,8 +249,9 @@ def score(head: Head, batch: Batch) -> Tensor:
 
 def decode(head: Head, scores: Tensor, batch: Batch) -> Decoded:
     more = [batch.target] if head.decodes_target else []
-    if isinstance(head, WritingHead):
-        scores = head(batch.x.detach(), batch.mask, *head.read(batch, informed=False))
+    if isinstance(head, WritingHead | LabelTextHead):
+        read: list[Any] = [*head.read(batch, informed=False), *[Speller()] * head.writes_pieces]
+        scores = head(batch.x.detach(), batch.mask, *read)
     return head.decode(scores, batch.mask, *more)
 
 
@@ -249,7 +276,7 @@ def run(head: Head, *, extra: int = 0) -> Outcome:
         if (
             not is_language_model(head)
             and not isinstance(head, SpanHead)
-            and not isinstance(head, StochasticAnswerHead | WritingHead)
+            and not isinstance(head, StochasticAnswerHead | WritingHead | LabelTextHead)
         ):
             assert (prediction[~batch.mask] == -1).all()
             prediction = prediction[:, : max(LENGTHS)]
@@ -288,11 +315,17 @@ def test_shapes_of_scores_loss_and_prediction(row: Row) -> None:
         assert decoded.prediction.shape == (3,)
         return
     if isinstance(head, WritingHead):
-        assert scores.shape == (*batch.target.shape, len(head.experts))
+        experts = [len(head.experts)] if isinstance(head, ExpertHead) else []
+        assert scores.shape == (*batch.target.shape, *experts)
         assert decoded.probability is not None
         assert (len(decoded.prediction), *decoded.probability.shape) == (3, 3, 1)
         return
     assert decoded.prediction.shape == batch.target.shape
+    if isinstance(head, LabelTextHead):
+        assert scores.shape == (3,)
+        assert decoded.probability is not None
+        assert decoded.probability.shape == (3, LABELS)
+        return
     if isinstance(head, SpanHead):
         assert scores.shape == (3, max(LENGTHS) + head.has_none, 2)
         assert decoded.probability is not None

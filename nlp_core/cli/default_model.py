@@ -18,7 +18,12 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import Guess, count_rows, guess_data
 from nlp_core.data.kind_guess import KindGuess, guess_kind
 from nlp_core.data.readers.user import read_examples
-from nlp_core.encoders.folder import ENCODER_FILES, find_encoder, read_size
+from nlp_core.encoders.folder import (
+    ENCODER_FILES,
+    EncoderDecoderSize,
+    find_encoder,
+    read_size,
+)
 from nlp_core.errors import UsageError
 from nlp_core.files import MANIFEST
 from nlp_core.kinds import LABEL
@@ -64,8 +69,10 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     encoder = read_size(find_encoder(init)) if init else None
     content = build_template(template, guess.section, rows, encoder)
     if encoder is not None:
-        is_few = template == "classification" and _has_few(path, guess.data, rows)
-        _fit_encoder(content, is_few=is_few)
+        writes = isinstance(encoder, EncoderDecoderSize)
+        is_few = template == "classification" and not writes and _has_few(path, guess.data, rows)
+        if not writes:
+            _fit_encoder(content, is_few=is_few)
         if options.epochs is None:
             _fit_time(content["training"], rows, _count_words(path, guess.data), options.minutes)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""

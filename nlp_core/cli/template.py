@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 from nlp_core.data.pieces import MAX_LENGTH
-from nlp_core.encoders.folder import EncoderSize
+from nlp_core.encoders.folder import EncoderDecoderSize, EncoderSize
 from nlp_core.kinds import (
     CLASSIFICATION,
     DIALOGUE,
@@ -89,6 +89,10 @@ JOINT = {"intent_slots": "tokens", "dialogue": "dialogue"}
 TAGGED = {"tagging": "tokens", "document": "document"}
 """Templates of nothing but tags, with their nets."""
 WRITING = {"parsing": TREE, "generation": TEXT}
+LABEL_TEXT = {"label": {"head": "label_text", "inputs": ["encoder"]}}
+PIECES = {"text": {"head": "pretrained_decoder", "inputs": ["encoder"], "beam": 3}}
+WRITTEN = {"classification": LABEL_TEXT, "matching": LABEL_TEXT, "generation": PIECES}
+"""The heads of a template whose encoder has a decoder, such as T5."""
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """Minimum of rows for each batch size."""
 WANTED_STEPS = 2_000
@@ -122,7 +126,8 @@ def build_template(
     else:
         parts, heads = _build_encoder_net(name, encoder)
         decay = {"weight_decay": 0.01, "decayed": "matrices"}
-        optimizer = {"name": "adamw", "lr": 0.00005, **decay}
+        lr = 0.0003 if isinstance(encoder, EncoderDecoderSize) else 0.00005
+        optimizer = {"name": "adamw", "lr": lr, **decay}
         notes, clip_norm, description = ENCODER_NOTES, 1.0, "a pretrained encoder, fine-tuned"
         training["epochs"] = min(training["epochs"], MOST_ENCODER_EPOCHS)
     return {
@@ -144,6 +149,8 @@ def build_template(
 def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any], dict[str, Any]]:
     if TEMPLATES[name].is_searched:
         return _build_encoder_towers(encoder), TOWERS
+    if isinstance(encoder, EncoderDecoderSize) and name in WRITTEN:
+        return _build_writing_net(name, encoder)
     has_words = not TEMPLATES[name].texts
     has_words = has_words or TEMPLATES[name].writes_text
     column = {"reading": "tokens_b.pieces"}.get(name, "tokens.pieces" if has_words else "texts")
@@ -181,6 +188,12 @@ def _build_encoder_net(name: str, encoder: EncoderSize) -> tuple[dict[str, Any],
     elif has_words:
         heads = tags if name in TAGGED else {"label": {**label, "inputs": ["best"]}, **tags}
     return {"inputs": inputs, "layers": layers}, heads
+
+
+def _build_writing_net(name: str, size: EncoderSize) -> tuple[dict[str, Any], dict[str, Any]]:
+    options = {"dim": size.dim, "max_length": min(size.positions, MAX_LENGTH)}
+    layer = {"name": "encoder", "block": "pretrained_encoder_decoder", "inputs": ["texts"]}
+    return {"inputs": {"texts": "texts"}, "layers": [layer | options]}, WRITTEN[name]
 
 
 def _build_encoder_towers(encoder: EncoderSize) -> dict[str, Any]:

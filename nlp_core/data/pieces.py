@@ -4,7 +4,7 @@ Shape letters: W windows of a batch, L pieces in a window, B batch, T places of 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from nlp_core.data.batching import Ragged
 from nlp_core.data.split_column import Column, RawText, TextColumn, WordText
 from nlp_core.data.vocabulary import Options
 from nlp_core.errors import ConfigError, DataError
+from reglue_runtime.pieces import join_pieces
 from reglue_runtime.windows import begin_words, count_opening_pieces, cut_words, find_words
 
 if TYPE_CHECKING:
@@ -148,6 +149,17 @@ class PieceVocabulary:
             assert isinstance(column, WordText), type(column)
             rows = self._read_words(column)
         return self._join(list(rows), has_places=isinstance(column, WordText))
+
+    def spell(self, texts: Iterable[str]) -> Ragged:
+        """Return the pieces that write each text, with its end."""
+        self._loaded.enable_truncation(self.max_length)
+        end = self.config["eos_token_id"]
+        rows = [self._loaded.encode(text).ids for text in texts]
+        return Ragged.join([row if row[-1:] == [end] else [*row, end] for row in rows], np.int64)
+
+    def write(self, ids: Sequence[int]) -> str:
+        """Return the text of pieces; numbers below 0 come after its end."""
+        return join_pieces(self._loaded, ids)
 
     def _read_texts(self, column: RawText) -> Iterator[_Windows]:
         """Yield each example as one window; the longer text is truncated first."""

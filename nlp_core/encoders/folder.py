@@ -33,6 +33,10 @@ class EncoderSize(NamedTuple):
     """The most pieces that it reads at once."""
 
 
+class EncoderDecoderSize(EncoderSize):
+    """The size of an encoder that has a decoder, such as T5."""
+
+
 def find_encoder(name: str) -> Path:
     """Return a folder, or that of the library's cache for a name on the Hugging Face hub.
 
@@ -102,7 +106,9 @@ def read_size(folder: Path) -> EncoderSize:
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        return EncoderSize(find_width(config), count_positions(config))
+        found = _read_config(config)
+        size = EncoderDecoderSize if found.is_encoder_decoder else EncoderSize
+        return size(int(found.hidden_size), count_positions(config))
     except (ValueError, KeyError, AttributeError, OSError) as err:
         raise DataError(
             f"{path}: found no configuration of an encoder that the library transformers has "
@@ -176,8 +182,12 @@ def read_architecture(path: Path, vocab_size: int, padding: int) -> dict[str, An
 
 def find_width(config: Mapping[str, Any]) -> int:
     """Return the width of an encoder's hidden states, whatever its configuration calls it."""
+    return int(_read_config(config).hidden_size)
+
+
+def _read_config(config: Mapping[str, Any]) -> Any:  # Any: each type of encoder has its class
     # see `read_architecture`
     from transformers import AutoConfig
 
     values = {key: value for key, value in config.items() if key != "model_type"}
-    return int(AutoConfig.for_model(config["model_type"], **values).hidden_size)
+    return AutoConfig.for_model(config["model_type"], **values)

@@ -28,6 +28,7 @@ DROPOUTS = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "dropout",
+    "dropout_rate",
     "attention_dropout",
     "embedding_dropout",
     "mlp_dropout",
@@ -109,7 +110,7 @@ class PretrainedEncoder(Block):
         checkpointing: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder = build_encoder(config, weights, num_layers=num_layers, dropout=dropout)
+        self.encoder = self._build(config, weights, num_layers=num_layers, dropout=dropout)
         _check(self.encoder.config, dim, num_layers)
         allowed = inspect.signature(self.encoder.forward).parameters
         types = getattr(self.encoder.config, "type_vocab_size", 0)
@@ -137,6 +138,15 @@ class PretrainedEncoder(Block):
     def start(cls, vocabulary: Vocabulary, *dims: int, **options: Any) -> "PretrainedEncoder":
         assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
         return cls(vocabulary.config, vocabulary.weights, **options)
+
+    @staticmethod
+    def _build(config: Mapping[str, Any], weights: Path | None, **options: Any) -> Any:
+        return build_encoder(config, weights, **options)
+
+    @property
+    def reader(self) -> Any:  # Any: each type of encoder has its class
+        """The module that reads texts."""
+        return self.encoder
 
     @property
     def num_layers(self) -> int:
@@ -171,7 +181,7 @@ class PretrainedEncoder(Block):
 
     def find_word_table(self) -> nn.Module:
         """Return the embedding of pieces, to which positions and segments are added."""
-        table: nn.Module = self.encoder.get_input_embeddings()
+        table: nn.Module = self.reader.get_input_embeddings()
         return table
 
     def count_layers_above(self) -> list[tuple[nn.Parameter, int]]:
@@ -224,9 +234,9 @@ class PretrainedEncoder(Block):
 
     def _read(self, **fields: Tensor) -> Any:  # Any: any encoder's output
         if self._passes is None:
-            return self.encoder(**fields)
+            return self.reader(**fields)
         with record_attention(enabled=self._records_attention) as attended:
-            found = self.encoder(**fields, output_hidden_states=True)
+            found = self.reader(**fields, output_hidden_states=True)
         self._passes.append(Recorded(found.hidden_states, tuple(attended)))
         return found
 
@@ -246,26 +256,38 @@ def build_encoder(
         ConfigError: it is a decoder, or has no dropout to set.
     """
     # a large library that only models with a pretrained encoder need
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
 
-    arithmetic.install()  # here too, since an encoder is also used without a graph
-    kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
-    found = AutoConfig.for_model(config["model_type"], **kept)
+    found = read_config(config, dropout)
     _check_direction(found)
     found.use_cache = False
     if num_layers is not None and num_layers <= found.num_hidden_layers:
         found.num_hidden_layers = num_layers
-    if dropout is not None:
-        _set_dropout(found, dropout)
-    if weights is None:
-        encoder: Any = AutoModel.from_config(found)  # type: ignore[no-untyped-call]
-    else:
-        # it would warn of the layers that the model file leaves out
-        with _quiet():
-            encoder = AutoModel.from_pretrained(weights, config=found, dtype=torch.float32)
+    encoder = load_module(AutoModel, found, weights)
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
+
+
+def read_config(config: Mapping[str, Any], dropout: float | None) -> Any:  # Any: of its class
+    """Return a configuration of transformers, with another dropout if one is given."""
+    from transformers import AutoConfig
+
+    kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
+    found = AutoConfig.for_model(config["model_type"], **kept)
+    if dropout is not None:
+        _set_dropout(found, dropout)
+    return found
+
+
+def load_module(auto: Any, config: Any, weights: Path | None) -> Any:  # Any: classes of the library
+    """Return the module of a configuration in float32; without weights, a random one."""
+    arithmetic.install()  # here too, since an encoder is also used without a graph
+    if weights is None:
+        return auto.from_config(config)
+    # it would warn of the layers that the model file leaves out
+    with _quiet():
+        return auto.from_pretrained(weights, config=config, dtype=torch.float32)
 
 
 def _check_direction(config: Any) -> None:  # Any: any encoder's class

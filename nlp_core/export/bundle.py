@@ -17,6 +17,7 @@ from nlp_core.export.manifest import check_heads, write_manifest
 from nlp_core.export.parity import EXACT, Parity, compare, measure_trained
 from nlp_core.export.program import FILE, load_any, write_program
 from nlp_core.export.real_examples import read_examples
+from nlp_core.export.written import build_decoder_graphs
 from nlp_core.files import check_replaceable, replacing_folder, write_json, write_text
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime.manifest import MANIFEST, PROGRAM
@@ -57,6 +58,8 @@ def export_model(
         else:
             graph = build_graph(trained.model.scored, inputs)
             (folder / GRAPH).write_bytes(quantize(graph) if variant == "int8" else graph)
+        for file, graph in build_decoder_graphs(trained.model.scored).items():
+            (folder / file).write_bytes(quantize(graph) if variant == "int8" else graph)
         name = FILE if variant == PROGRAM else GRAPH
         write_manifest(folder, trained, inputs, variant=variant, graph=name)
         parity = compare(trained, examples, load_any(folder), max_drop)

@@ -25,12 +25,14 @@ from torch.nn import functional
 from nlp_core.blocks import Block
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.blocks.masking import zero_padding
+from nlp_core.encoders.encoder_decoder import PretrainedEncoderDecoder
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan, TensorPlan
 from nlp_core.export.reading import mask_lengths
 from nlp_core.export.recurrent import replace_layers
 from nlp_core.heads.base import Head
 from nlp_core.heads.parsing import WritingHead
+from nlp_core.heads.piece_writing import LabelTextHead, PieceDecoder
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead
 from nlp_core.heads.tagging import TaggingHead
 from nlp_core.models.batch import Batch
@@ -43,6 +45,8 @@ SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 100, 1000)
 """Sizes of batch and texts that a trace must accept; one that fixed a size rejects some."""
 LONGER = 40
 """Added to the sizes of a second sample, which is longer than any window."""
+NEXT_PIECES = ("states", "inside", "before")
+"""Inputs of a decoder's graph: what it attends to, and the pieces before, -1 for the start."""
 FIXED = (torch._dynamo.exc.UserError, RuntimeError, ValueError)
 """What torch.export and find_limit raise if a size is fixed."""
 
@@ -118,8 +122,32 @@ def _find_timed(inputs: InputPlan, lengths: str) -> tuple[str, int]:
     raise AssertionError(lengths)
 
 
+class NextPieces(nn.Module):
+    """Rate the next piece of texts with the decoder of a trained model."""
+
+    def __init__(self, decoder: PieceDecoder) -> None:
+        super().__init__()
+        self.decoder = copy.deepcopy(decoder)
+
+    def forward(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        states_RTD, inside_RT, before_RS = (tensors[name] for name in NEXT_PIECES)
+        return {"scores": self.decoder.rate(states_RTD, inside_RT > 0, before_RS)[:, -1]}
+
+
+def build_decoder_graph(decoder: PretrainedEncoderDecoder, where: str) -> bytes:
+    """Return the ONNX graph that rates the next piece of texts, after all pieces before."""
+    shapes = (("R", "T", decoder.width), ("R", "T"), ("R", "S"))
+    types = (torch.float32, torch.int64, torch.int64)
+    plans = map(TensorPlan, types, shapes)
+    inputs = InputPlan(tensors=dict(zip(NEXT_PIECES, plans, strict=True)))
+    module = NextPieces(decoder).eval().requires_grad_(False)
+    return _export(module, inputs, ["scores"], where)
+
+
 def _finish(head: nn.Module, scores: Tensor) -> Tensor:
     """Return the scores of a head as probabilities, if each label has its own."""
+    if isinstance(head, LabelTextHead):
+        return head.compute_chances(scores)
     if type(head) in (ClassificationHead, TaggingHead):
         return scores.softmax(-1)
     return scores.sigmoid() if isinstance(head, MultiLabelHead) else scores
@@ -133,22 +161,26 @@ def build_graph(model: GraphModel, inputs: InputPlan) -> bytes:
     """
     traced = TracedModel(model, inputs)
     replace_layers(traced)
+    return _export(traced, inputs, list(model.plan.heads), model.plan.where)
+
+
+def _export(module: nn.Module, inputs: InputPlan, outputs: list[str], where: str) -> bytes:
     with quiet():
-        found = trace(traced, inputs, model.plan.where)
+        found = trace(module, inputs, where)
         try:
             # torch.onnx traces the program once more
             with tracing.patch(backed_size_oblivious=found.open_branches):  # type: ignore[attr-defined]
                 exported = torch.onnx.export(
                     found.program,
                     input_names=list(inputs.tensors),
-                    output_names=list(model.plan.heads),
+                    output_names=outputs,
                     opset_version=OPSET,
                     dynamo=True,
                     external_data=False,
                     verbose=False,
                 )
         except torch.onnx.OnnxExporterError as err:
-            raise _refuse(model.plan.where, "has no ONNX operator", err) from err
+            raise _refuse(where, "has no ONNX operator", err) from err
     assert exported is not None
     return add_tables(exported.model_proto, inputs)
 

@@ -11,10 +11,11 @@ from nlp_core.config.params import Variant
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan
-from nlp_core.export.written import WRITTEN, describe_writer
+from nlp_core.export.written import WRITTEN, describe_pieces, describe_writer
 from nlp_core.files import digest_file, write_json
 from nlp_core.heads.base import Head
-from nlp_core.heads.parsing import WritingHead
+from nlp_core.heads.parsing import ExpertHead
+from nlp_core.heads.piece_writing import LabelTextHead, PretrainedDecoderHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead
@@ -25,6 +26,7 @@ from reglue_runtime.manifest import CALIBRATION, FORMAT, MANIFEST
 
 PLAIN: dict[type[Head], str] = {
     ClassificationHead: "choice",
+    LabelTextHead: "choice",
     MultiLabelHead: "choices",
     RegressionHead: "value",
     PairwiseRankingHead: "order",
@@ -87,7 +89,7 @@ def check_heads(trained: TrainedModel) -> None:
     """Raise ConfigError if no bundle can decode a head."""
     is_ensemble = isinstance(trained.model, Ensemble)
     for name, plan in trained.model.scored.plan.heads.items():
-        joined = is_ensemble and issubclass(plan.head, WritingHead)
+        joined = is_ensemble and issubclass(plan.head, ExpertHead)
         if joined or plan.head not in PLAIN:
             other = "is a plug-in's, whose decoding is code"
             if joined:
@@ -118,7 +120,9 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         members = [{"output": part} | _write_field(heads[part], part, folder) for part in parts]
         return note | {"members": members, "combination": ensemble.combination}
     note |= _write_field(head, name, folder)
-    if isinstance(head, WritingHead):
+    if isinstance(head, PretrainedDecoderHead):
+        note |= describe_pieces(trained.model, name)
+    elif isinstance(head, ExpertHead):
         note |= describe_writer(head, note["labels"], folder / f"{name}.npy")
     if isinstance(head, SpanHead):
         note["max_answer_tokens"] = head.max_answer_tokens

@@ -29,6 +29,7 @@ from nlp_core.prediction.split_prediction import (
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.progress import show_progress
 from reglue_runtime import Bundle
+from reglue_runtime.text import name_label
 
 NUM_EXAMPLES = 500
 NUM_ALONE = 4
@@ -64,7 +65,7 @@ def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) 
     with show_progress("trained model", len(rows)) as bar:
         for part in batches:
             batch = encoded.batch(rows[part])
-            named = name_scores(trained, trained.model(batch), encoded.split, rows[part])
+            named = name_scores(trained, trained.model(batch), encoded, rows[part])
             for place, answers in zip(part, named, strict=True):
                 found[place] = answers
             bar.advance(len(part))
@@ -74,7 +75,7 @@ def ask_trained(trained: TrainedModel, encoded: EncodedSplit, rows: np.ndarray) 
 def name_scores(
     trained: TrainedModel,
     scores: Mapping[str, tuple[torch.Tensor, torch.Tensor | None]],
-    split: Split,
+    encoded: EncodedSplit,
     rows: np.ndarray,
 ) -> list[Answers]:
     found: list[Answers] = [{} for _ in rows]
@@ -86,7 +87,7 @@ def name_scores(
         chances = _list_chances(head, decoded, score, mask)
         values = decoded.prediction.tolist()
         for place, (row, value, chance) in enumerate(zip(rows, values, chances, strict=True)):
-            found[place][head.target] = _name(split, int(row), head, labels, value, chance)
+            found[place][head.target] = _name(encoded, int(row), head, labels, value, chance)
     return found
 
 
@@ -108,22 +109,22 @@ def _list_chances(
 
 
 def _name(
-    split: Split, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
+    encoded: EncodedSplit, row: int, head: Head, labels: list[str], value: Any, chance: np.ndarray
 ) -> ModelAnswer:
     if isinstance(head, TaggingHead | CRFTaggingHead):
         ids = value[: len(chance)]
         return ModelAnswer([labels[idx] for idx in ids], chance[np.arange(len(ids)), ids])
     if isinstance(head, SpanHead):
-        assert split.passages is not None, split.name
-        return ModelAnswer(split.passages.cut(row, *value), np.atleast_1d(chance))
+        assert encoded.split.passages is not None, encoded.split.name
+        return ModelAnswer(encoded.split.passages.cut(row, *value), np.atleast_1d(chance))
     if head.target in (OUTPUT, TREE):
-        written = split.write_answer(head.target, row, value, labels)
+        written = encoded.write_answer(head.target, row, value, labels)
         return ModelAnswer(written, np.atleast_1d(chance))
     if head.target == LABELS:
         return ModelAnswer(
             [label for label, is_in in zip(labels, value, strict=True) if is_in], chance
         )
-    named = labels[value] if labels else None
+    named = name_label(labels, value) if labels else None
     return ModelAnswer(named, np.atleast_1d(chance))
 
 

@@ -86,5 +86,5 @@ def load_any(folder: Path, *, num_threads: int = 1) -> Bundle:
     """Read a bundle of any variant; the threads of a program are torch's global ones."""
     manifest = read_manifest(folder)
     if manifest.variant == PROGRAM:
-        return Bundle(folder, manifest, ProgramGraph(folder))
+        return Bundle(folder, manifest, ProgramGraph(folder), num_threads=num_threads)
     return load(folder, num_threads=num_threads)

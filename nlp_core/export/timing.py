@@ -19,7 +19,7 @@ from nlp_core.export.latency import Subject, Timing, describe_hardware, time_mod
 from nlp_core.export.parity import Answers, name_scores
 from nlp_core.export.program import load_any
 from nlp_core.export.real_examples import list_examples, read_examples
-from nlp_core.models.batch import Batch
+from nlp_core.models.batch import Batch, EncodedSplit
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError
 
@@ -44,15 +44,14 @@ class TorchSubject:
         if compiled:
             self._model = torch.compile(self._model, dynamic=True)
 
-    def featurize(self, examples: Sequence[Mapping[str, Any]]) -> tuple[Split, Batch]:
-        split = self._build_split(examples)
-        encoded = self._trained.featurizer.encode(split)
-        return split, encoded.batch(np.arange(len(split)))
+    def featurize(self, examples: Sequence[Mapping[str, Any]]) -> tuple[EncodedSplit, Batch]:
+        encoded = self._trained.featurizer.encode(self._build_split(examples))
+        return encoded, encoded.batch(np.arange(len(examples)))
 
     @torch.no_grad()
-    def answer(self, read: tuple[Split, Batch]) -> list[Answers]:
-        split, batch = read
-        return name_scores(self._trained, self._model(batch), split, batch.rows)
+    def answer(self, read: tuple[EncodedSplit, Batch]) -> list[Answers]:
+        encoded, batch = read
+        return name_scores(self._trained, self._model(batch), encoded, batch.rows)
 
     def _build_split(self, examples: Sequence[Mapping[str, Any]]) -> Split:
         texts = {}

@@ -81,6 +81,9 @@ class Head(nn.Module):
     reads_texts: ClassVar[bool] = False
     """Whether its layer must be over whole texts, in the pieces of a pretrained encoder."""
 
+    writes_pieces: ClassVar[bool] = False
+    """Whether it writes with the decoder of its layer, a `PieceDecoder`, its last input."""
+
     causal: ClassVar[bool] = False
     """Whether no layer below it may look at later tokens."""
 

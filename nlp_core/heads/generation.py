@@ -16,7 +16,7 @@ from nlp_core.blocks.masking import Mask, Tokens
 from nlp_core.blocks.option import PositiveFloat, PositiveInt, Probability
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, HeadBatch
-from nlp_core.heads.parsing import WritingHead
+from nlp_core.heads.parsing import ExpertHead
 from nlp_core.heads.pointer import PointerDecoder, State
 from nlp_core.heads.search import BestChoices, sample, search
 from reglue_runtime.writing import END, FIRST, UNKNOWN, TextSearch, draw_number
@@ -78,7 +78,7 @@ class TextWriter:
 
 
 @HEADS.register("seq2seq")
-class SequenceHead(WritingHead):
+class SequenceHead(ExpertHead):
     """Write a text with an LSTM that attends to the tokens, and writes words or copies tokens.
 
     The words are the most frequent ones of the outputs of training. The probability of a word is

@@ -30,16 +30,39 @@ Parts = Annotated[list[Part], Field(min_length=1)]
 class WritingHead(Head):
     """Write an answer step by step; `decode` gets what a beam search in `forward` found.
 
-    With several experts, the input's width is split into equal parts, one for each. An expert is a
-    network of its own and has a loss of its own; together they choose by the product of their
-    probabilities.
-
     Args:
-        experts: networks that choose together.
         beam: hypotheses of the search; 1: greedy.
     """
 
     ranks = ((SEQUENCE,),)
+
+    def __init__(self, *, beam: PositiveInt = 1) -> None:
+        super().__init__()
+        self.beam = beam
+
+    def loss(self, scores: Tensor, target_BS: Tensor, mask_BT: Mask) -> Loss:
+        """Return minus the summed log probabilities, divided by the number of sentences."""
+        return -scores.sum() / self.count_terms(target_BS, mask_BT)
+
+    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
+        """Return the number of sentences with tokens, at least 1."""
+        assert where is not None
+        return where.any(1).sum().clamp(min=1)
+
+    def decode(self, found_BS: Float[Tensor, "B S"], mask_BT: Mask) -> Decoded:
+        """Return the steps of the best answers, -1 after their end, and their probabilities."""
+        return Decoded(found_BS[:, 1:].long(), found_BS[:, :1].exp())
+
+
+class ExpertHead(WritingHead):
+    """Write an answer step by step with several experts.
+
+    The input's width is split into equal parts, one for each. An expert is a network of its own and
+    has a loss of its own; together they choose by the product of their probabilities.
+
+    Args:
+        experts: networks that choose together.
+    """
 
     def __init__(
         self,
@@ -50,7 +73,7 @@ class WritingHead(Head):
         beam: PositiveInt = 1,
         **options: Any,  # Any: those that a subclass builds an expert with
     ) -> None:
-        super().__init__()
+        super().__init__(beam=beam)
         if in_dim % experts:
             raise ConfigError(
                 f"experts: found {experts} and an input of width {in_dim}, expected a width that "
@@ -60,9 +83,8 @@ class WritingHead(Head):
         self.experts = nn.ModuleList(
             self.build_expert(self.width, num_labels, **options) for _ in range(experts)
         )
-        self.beam = beam
 
-    def join(self, others: Sequence["WritingHead"]) -> "WritingHead":
+    def join(self, others: Sequence["ExpertHead"]) -> "ExpertHead":
         """Return a head with the experts of trained heads of one class, for their joined inputs."""
         joined = deepcopy(self)
         joined.experts = nn.ModuleList(item for head in (self, *others) for item in head.experts)
@@ -92,20 +114,7 @@ class WritingHead(Head):
             return scores_BSE.masked_fill(~mask_BT.any(1).view(-1, 1, 1), 0.0)
         with torch.no_grad():
             found = self.find(parts, mask_BT, more)
-        return torch.cat([found.log_prob.unsqueeze(1), found.choices.double()], 1)
-
-    def loss(self, scores_BSE: Tensor, target_BS: Tensor, mask_BT: Mask) -> Loss:
-        """Return minus the summed log probabilities, divided by the number of sentences."""
-        return -scores_BSE.sum() / self.count_terms(target_BS, mask_BT)
-
-    def count_terms(self, target: Tensor, where: Tensor | None) -> Tensor:
-        """Return the number of sentences with tokens, at least 1."""
-        assert where is not None
-        return where.any(1).sum().clamp(min=1)
-
-    def decode(self, found_BS: Float[Tensor, "B S"], mask_BT: Mask) -> Decoded:
-        """Return the steps of the best answers, -1 after their end, and their probabilities."""
-        return Decoded(found_BS[:, 1:].long(), found_BS[:, :1].exp())
+        return found.join()
 
 
 @runtime_checkable
@@ -169,8 +178,8 @@ class TreeWriter:
         ]
 
 
-class ParsingHead(WritingHead):
-    """Write a tree; see `WritingHead`.
+class ParsingHead(ExpertHead):
+    """Write a tree; see `ExpertHead`.
 
     Args:
         max_open: constituents that may be open at a time.
@@ -193,7 +202,7 @@ class ParsingHead(WritingHead):
         super().__init__(in_dim, num_labels, **options)
         self.grammar = Grammar(num_labels, max_open=max_open, constraint=constraints)
 
-    def join(self, others: Sequence[WritingHead]) -> WritingHead:
+    def join(self, others: Sequence[ExpertHead]) -> ExpertHead:
         joined = super().join(others)
         assert isinstance(joined, ParsingHead)
         for head in others:

@@ -42,6 +42,10 @@ class BestChoices(NamedTuple):
     choices: Tensor
     log_prob: Tensor
 
+    def join(self) -> Tensor:
+        """Return log probability and choices of each answer as numbers, [B, 1 + S]."""
+        return torch.cat([self.log_prob.unsqueeze(1), self.choices.double()], 1)
+
 
 @torch.no_grad()
 def search(

@@ -1,5 +1,7 @@
 """Model graphs: planning with shapes, building, saving; and the encoders they may hold."""
 
-from nlp_core.encoders.pretrained import PretrainedEncoder  # names it among the blocks
+# names them among the blocks
+from nlp_core.encoders.encoder_decoder import PretrainedEncoderDecoder
+from nlp_core.encoders.pretrained import PretrainedEncoder
 
-__all__ = ["PretrainedEncoder"]
+__all__ = ["PretrainedEncoder", "PretrainedEncoderDecoder"]

@@ -5,16 +5,18 @@ Shape letters: B batch, T tokens, C characters in a word, L labels, U distinct w
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nlp_core.data.batching import Ragged
+from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import Rows
 from nlp_core.data.task import Split
 from nlp_core.data.vocabulary import UNKNOWN, Feature
-from nlp_core.kinds import NEXT_WORD
+from nlp_core.kinds import NEXT_WORD, OUTPUT
 
 IGNORED = -1
 
@@ -93,6 +95,8 @@ class EncodedSplit:
     """The id that writes a copy of each token; None if no text is written."""
     multiple: int = field(default=1, kw_only=True)
     """To which the lengths of a batch are padded."""
+    pieces: PieceVocabulary | None = field(default=None, kw_only=True)
+    """What texts are written in; None: in words and copies."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -109,6 +113,12 @@ class EncodedSplit:
         if not isinstance(words, Ragged):
             return None
         return float((words.values == UNKNOWN).sum() / (words.values >= 0).sum())
+
+    def write_answer(self, name: str, row: int, ids: list[int], labels: list[str]) -> Any:
+        """Return what a model found for a target; see `Split.write_answer`."""
+        if name == OUTPUT and self.pieces is not None:
+            return self.pieces.write(ids)
+        return self.split.write_answer(name, row, ids, labels)
 
     def draw(self, seed: int, step: int) -> "EncodedSplit":
         """Return the split as a training step reads it; subclasses may draw something."""

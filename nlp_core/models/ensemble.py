@@ -19,7 +19,7 @@ from nlp_core.config.ensemble import Combination
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.base import Head
-from nlp_core.heads.parsing import WritingHead
+from nlp_core.heads.parsing import ExpertHead
 from nlp_core.heads.ranking import RankingHead
 from nlp_core.heads.sentence import LabelScoring, MultiLabelHead, ValueScoring
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
@@ -76,8 +76,8 @@ class Ensemble(GraphModel):
             head, *others = [scored.heads[part] for part in own]
             if isinstance(head, CRFTaggingHead):
                 head = TaggingHead(1, head.emission.out_features)
-            elif isinstance(head, WritingHead):
-                head = head.join(cast(list[WritingHead], others))
+            elif isinstance(head, ExpertHead):
+                head = head.join(cast(list[ExpertHead], others))
             self.heads[name] = head
 
     @property
@@ -90,7 +90,7 @@ class Ensemble(GraphModel):
 
     def score(self, name: str, layers: Layers, batch: Batch, informed: bool) -> HeadScores:
         head, parts = self.heads[name], self.parts[name]
-        if isinstance(head, WritingHead):
+        if isinstance(head, ExpertHead):
             inputs = [self.members.plan.heads[part].inputs[0] for part in parts]
             joined, mask = torch.cat([layers[0][key] for key in inputs], -1), layers[1][inputs[0]]
             return head(joined, mask, *head.read(batch, informed=informed)), mask
@@ -204,7 +204,7 @@ def _check(members: Sequence[MemberModel], combination: Combination, where: str)
     for member in members:
         for name, plan in member.model.plan.heads.items():
             place = f"{where}: {member.name}: head '{name}'"
-            if issubclass(plan.head, WritingHead):
+            if issubclass(plan.head, ExpertHead):
                 if combination != "logits":
                     raise ConfigError(
                         f"{place}: combination: found '{combination}', expected 'logits', the "
@@ -233,7 +233,7 @@ def _describe_forms(model: GraphModel) -> str:
     found = []
     for head in model.heads.values():
         assert isinstance(head, Head)
-        if isinstance(head, WritingHead):
+        if isinstance(head, ExpertHead):
             found.append(f"{head.target} by {type(head).__name__} from {head.width} numbers")
             continue
         limit = f" from {head.threshold} on" if isinstance(head, MultiLabelHead) else ""

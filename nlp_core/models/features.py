@@ -14,8 +14,8 @@ from nlp_core.blocks.base import CHARACTERS, WORDS
 from nlp_core.config.column import PIECES, WHOLE_TEXTS
 from nlp_core.config.model import find_axes
 from nlp_core.data.batching import Ragged
-from nlp_core.data.pieces import Pieces
-from nlp_core.data.split_column import Column, TextColumn
+from nlp_core.data.pieces import Pieces, PieceVocabulary
+from nlp_core.data.split_column import Column, LabelColumn, Rows, TextColumn
 from nlp_core.data.task import Split, Task
 from nlp_core.data.vocabulary import (
     UNKNOWN,
@@ -95,6 +95,16 @@ class Featurizer:
         assert isinstance(vocabulary, WordVocabulary), name
         return vocabulary
 
+    @property
+    def written_pieces(self) -> PieceVocabulary | None:
+        """The pieces in which a decoder writes; None: in none."""
+        layer = self.plan.writing_layer
+        if layer is None:
+            return None
+        vocabulary = self.vocabularies[layer.owner]
+        assert isinstance(vocabulary, PieceVocabulary), layer.name
+        return vocabulary
+
     def encode(self, split: Split) -> EncodedSplit:
         """Turn the texts and targets of a split into arrays; an unknown label is a DataError."""
         features = {
@@ -111,18 +121,22 @@ class Featurizer:
         }
         texts = self._find_texts(features)
         inputs |= {name: pieces.outline() for name, pieces in texts.items()}
-        targets = {
-            name: _shift(self.predicted_words, split.texts["tokens"])
-            if name == NEXT_WORD
-            else split.encode_target(name, labels)
-            for name, labels in self.targets.items()
-        }
+        targets = {name: self._encode_target(split, name) for name in self.targets}
         given = {name: item for name, item in targets.items() if item is not None}
         parts = next((item.parts for item in texts.values() if item.parts is not None), None)
         copies = None
-        if OUTPUT in self.targets:
+        if OUTPUT in self.targets and self.written_pieces is None:
             copies = number_sources(split.texts["tokens"], self.targets[OUTPUT])
-        return EncodedSplit(split, features, inputs, given, parts, copies)
+        more = {"pieces": self.written_pieces}
+        return EncodedSplit(split, features, inputs, given, parts, copies, **more)
+
+    def _encode_target(self, split: Split, name: str) -> Ragged | Rows | None:
+        if name == NEXT_WORD:
+            return _shift(self.predicted_words, split.texts["tokens"])
+        answers, pieces = split.targets.get(name), self.written_pieces
+        if name == OUTPUT and pieces is not None and isinstance(answers, LabelColumn):
+            return pieces.spell(answers)
+        return split.encode_target(name, self.targets[name])
 
     def _find_texts(self, features: Mapping[str, Feature]) -> dict[str, Pieces]:
         """Return the pieces of each input of whole texts, which set its lengths."""

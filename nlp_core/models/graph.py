@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +17,8 @@ from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import Decoded, Head
 from nlp_core.heads.language_model import LanguageModelHead, MaskedLanguageModelHead
-from nlp_core.kinds import SENTENCES, Kind
+from nlp_core.heads.piece_writing import LabelTextHead
+from nlp_core.kinds import LABEL, SENTENCES, Kind
 from nlp_core.models.batch import Batch, Shares
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
@@ -99,8 +101,12 @@ class GraphModel(nn.Module):
             )
         return values, masks
 
-    def _find_tables(self, head: Head) -> list[Tensor]:
-        """Return the table of embeddings that a language model scores words or pieces with."""
+    def _find_tables(self, head: Head) -> list[Tensor | Block]:
+        """Return the table that a language model scores with, or the decoder that a head uses."""
+        if head.writes_pieces:
+            layer = self.plan.writing_layer
+            assert layer is not None, self.plan.where
+            return [self._block(layer.owner)]
         if isinstance(head, MaskedLanguageModelHead):
             return [find_piece_table(self.plan, self.blocks)]
         if not isinstance(head, LanguageModelHead):
@@ -295,9 +301,27 @@ def _build_head(
             sizes.append(len(featurizer.predicted_words))
         else:
             sizes.append(len(featurizer.targets[head.head.target]))
-        return head.head(*sizes, **head.options)
+        built = head.head(*sizes, **head.options)
+        if isinstance(built, LabelTextHead):
+            built.spelling = _spell_labels(featurizer)
+        return built
     except ConfigError as err:
         raise ConfigError(f"{place}: {err}") from err
+
+
+def _spell_labels(featurizer: Featurizer) -> list[list[int]]:
+    """Return the pieces that write each label; ConfigError if two have the same ones."""
+    labels, pieces = featurizer.targets[LABEL], featurizer.written_pieces
+    assert pieces is not None, featurizer.plan.where
+    spelt = pieces.spell(labels)
+    rows = [spelt.take(np.array([idx]))[0].tolist() for idx in range(len(labels))]
+    for idx, row in enumerate(rows):
+        if rows.index(row) < idx:
+            raise ConfigError(
+                f"found the labels '{labels[rows.index(row)]}' and '{labels[idx]}', which the "
+                "tokenizer spells alike, expected labels of different pieces; rename one."
+            )
+    return rows
 
 
 def _check_targets(featurizer: Featurizer, kind: Kind) -> None:

@@ -10,6 +10,7 @@ from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.blocks.option import check_options
 from nlp_core.config.column import SINGLE_TEXTS, TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import HeadConfig, LayerConfig, ModelConfig, find_axes, read_model
+from nlp_core.encoders.encoder_decoder import PretrainedEncoderDecoder
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import HEADS, Head
 from nlp_core.kinds import HISTORY, KINDS, SENTENCES
@@ -108,6 +109,12 @@ class ModelPlan:
         return any(head.head.grouped for head in self.heads.values())
 
     @property
+    def writing_layer(self) -> LayerPlan | None:
+        """The layer whose decoder writes answers; None: there is none."""
+        names = {head.inputs[0] for head in self.heads.values() if head.head.writes_pieces}
+        return next((layer for layer in self.layers if layer.name in names), None)
+
+    @property
     def tasks(self) -> list[str]:
         """The tasks of the heads, sorted; empty if the model serves any one task."""
         return sorted({head.task for head in self.heads.values() if head.task is not None})
@@ -195,6 +202,8 @@ def plan_model(config: ModelConfig, *, where: str) -> ModelPlan:
         heads[name] = _plan_head(name, head, shapes, axes, place)
         if heads[name].head.causal:
             _check_causal(heads[name], plans, place)
+        if heads[name].head.writes_pieces:
+            _check_decoder(heads[name], plans, place)
     check_read(config, where)
     check_head_tasks(config, where)
     _check_encoders(config, plans, where)
@@ -329,6 +338,16 @@ def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) ->
             f"{where}: tied: found an input of width {read.dim} and the embedding '{name}' "
             f"of width {width}, expected equal widths; add a linear layer of width {width} before "
             "the head, or set tied to false."
+        )
+
+
+def _check_decoder(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) -> None:
+    """Raise if a head that writes with the decoder of its layer reads another layer."""
+    (name,) = head.inputs
+    if name not in plans or not issubclass(plans[name].block, PretrainedEncoderDecoder):
+        raise ConfigError(
+            f"{where}: inputs: found '{name}', expected a layer of the block "
+            "pretrained_encoder_decoder, whose decoder writes."
         )
 
 

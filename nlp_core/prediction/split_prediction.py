@@ -27,6 +27,7 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.retrieval_split import RetrievalSplit, encode_retrieval
 from nlp_core.prediction.search import rank_passages
+from reglue_runtime.text import name_label
 
 EVALUATION_BATCH = 128
 Advance: TypeAlias = Callable[[float], None]
@@ -98,7 +99,7 @@ def predict(
             for row, value, length in found:
                 labels = targets[target]
                 answers[target][row] = (
-                    encoded.split.write_answer(target, row, value, labels)
+                    encoded.write_answer(target, row, value, labels)
                     if target in WRITTEN
                     else _name(value, labels, length)
                 )
@@ -196,7 +197,7 @@ def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value,
         return [label for label, chosen in zip(labels, value, strict=True) if chosen]
     if isinstance(value, list):
         return [labels[idx] for idx in value[:length]]
-    return labels[value] if labels else float(value)
+    return name_label(labels, value) if labels else float(value)
 
 
 def predict_with_best_threshold(
