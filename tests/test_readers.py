@@ -243,7 +243,12 @@ def test_parallel_reads_three_files_line_by_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "tags", "labels", "message"),
     [
-        ("a\nb\n", "O\n", "ask\nask\n", r"tags\.txt: line 2: found the end .*words\.txt has more lines"),
+        (
+            "a\nb\n",
+            "O\n",
+            "ask\nask\n",
+            r"tags\.txt: line 2: found the end .*words\.txt has more lines",
+        ),
         ("a\n", "O\nO\n", "ask\n", r"words\.txt: line 2: found the end .*tags\.txt has more lines"),
         ("a\nb\n", "O\nO\n", "ask\n", r"labels\.txt: line 2: found the end of the file"),
         ("a\nb c\n", "O\nO\n", "ask\nask\n", r"tags\.txt: line 2: found 1 tags, expected 2"),

@@ -146,7 +146,9 @@ def _require_all(lines: tuple[Line | None, ...], paths: tuple[Path, ...]) -> lis
     for line, path in zip(lines, paths, strict=True):
         if line is None:
             more = paths[lines.index(found[0])]
-            raise refuse(path, found[0].number, f"found the end of the file, but {more} has more lines")
+            raise refuse(
+                path, found[0].number, f"found the end of the file, but {more} has more lines"
+            )
     return found
 
 
