@@ -44,9 +44,9 @@ class Batch:
     masks: dict[str, Tensor]
     """mask_BT of each model input that has tokens."""
     targets: dict[str, Tensor]
-    """By column label ids [B] or [B, T] (-1 at padding), values [B], 0 or 1 for each
-    label [B, L] where several may be right, or first and last token of an answer [B, 2] (-1 without an answer); without
-    unlabeled columns."""
+    """By column label ids [B] or [B, T] (-1 at padding), values [B], 0 or 1 for each label [B, L]
+    where several may be right, or first and last token of an answer [B, 2] (-1 without an answer);
+    without unlabeled columns."""
     rows: np.ndarray
     """Row numbers of the examples in their split, [B]."""
     group: Tensor | None = None
