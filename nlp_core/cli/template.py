@@ -91,7 +91,11 @@ TAGGED = {"tagging": "tokens", "document": "document"}
 WRITING = {"parsing": TREE, "generation": TEXT}
 LABEL_TEXT = {"label": {"head": "label_text", "inputs": ["encoder"]}}
 PIECES = {"text": {"head": "pretrained_decoder", "inputs": ["encoder"], "beam": 3}}
-WRITTEN = {"classification": LABEL_TEXT, "matching": LABEL_TEXT, "generation": PIECES}
+WRITTEN: dict[str, dict[str, Any]] = {
+    "classification": LABEL_TEXT,
+    "matching": LABEL_TEXT,
+    "generation": PIECES,
+}
 """The heads of a template whose encoder has a decoder, such as T5."""
 BATCH_SIZES = ((10_000, 32), (1_000, 16), (0, 8))
 """Minimum of rows for each batch size."""

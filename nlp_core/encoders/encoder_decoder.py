@@ -51,8 +51,8 @@ class PretrainedEncoderDecoder(PretrainedEncoder):
         # as T5, whose texts start with padding
         start = getattr(found, "decoder_start_token_id", None)
         self.first = int(found.pad_token_id if start is None else start)
-        self.register_state_dict_post_hook(_leave_out_copies)
-        self.register_load_state_dict_pre_hook(_add_copies)
+        self.register_state_dict_post_hook(_leave_out_copies)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_add_copies)  # type: ignore[no-untyped-call]
 
     @staticmethod
     def _build(config: Mapping[str, Any], weights: Path | None, **options: Any) -> Any:

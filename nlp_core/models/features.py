@@ -127,8 +127,8 @@ class Featurizer:
         copies = None
         if OUTPUT in self.targets and self.written_pieces is None:
             copies = number_sources(split.texts["tokens"], self.targets[OUTPUT])
-        more = {"pieces": self.written_pieces}
-        return EncodedSplit(split, features, inputs, given, parts, copies, **more)
+        pieces = self.written_pieces
+        return EncodedSplit(split, features, inputs, given, parts, copies, pieces=pieces)
 
     def _encode_target(self, split: Split, name: str) -> Ragged | Rows | None:
         if name == NEXT_WORD:
