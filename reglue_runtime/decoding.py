@@ -182,7 +182,7 @@ def _choose(
     best_B = scores_BL.argmax(-1)
     return [
         {
-            # without any probability, a text was written that is no label
+            # without any probability, a text other than a label was written
             "label": labels[idx] if row[idx] > 0 else ABSTAINED,
             "confidence": float(row[idx]),
             "scores": _name(labels, row),

@@ -31,7 +31,7 @@ class PretrainedEncoderDecoder(PretrainedEncoder):
     Shape: ids, segments and mask of windows [W, L], places [B, T] and mask [B, T] to [B, T, D].
 
     Raises:
-        ConfigError: it has another width, or is no encoder-decoder.
+        ConfigError: it has another width, or has no decoder that generates text.
 
     Source: Raffel et al. 2020 (T5), section 2.1.
     """

@@ -170,8 +170,8 @@ class LabelTextHead(Head):
     Args:
         constrained: whether only labels can be written: the answer is the likeliest one, and
             p = softmax(scores). Otherwise, the likeliest piece is written at each step, and a text
-            that is no label is a wrong answer: no label. p(l) is then exp(score(l)) of the label
-            that is written, and 0 of all others.
+            other than a label is a wrong answer, without a label. p(l) is then exp(score(l)) of
+            the label that is written, and 0 of all others.
 
     Shape: [B, T, D] to [B, L]; in training [B, T, D] and right labels [B] to scores [B].
 
