@@ -6,6 +6,7 @@ It starts from the best that is at hand: a sentence encoder, else word vectors, 
 import argparse
 import json
 import logging
+import math
 import shlex
 from itertools import islice
 from pathlib import Path
@@ -67,7 +68,9 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
         is_few = template == "classification" and _has_few(path, guess.data, rows)
         _fit_encoder(content, is_few=is_few)
         if options.epochs is None:
-            _fit_time(content["training"], rows, _count_words(path, guess.data), options.minutes)
+            layer = next(one for one in content["layers"] if one["name"] == "encoder")
+            pieces = rows * _count_pieces(path, guess.data, layer["max_length"])
+            _fit_time(content["training"], rows, pieces, options.minutes)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""
     if vectors is not None:
         table, dim = _choose_table(vectors)
@@ -98,13 +101,13 @@ def _fit_encoder(content: dict[str, Any], *, is_few: bool) -> None:  # Any: JSON
 def _fit_time(
     training: dict[str, Any],  # Any: JSON
     rows: int,
-    words: float,
+    pieces: float,
     minutes: float,
 ) -> None:
-    """Set the epochs, or the steps of a part of one, that fit into the time."""
-    passes = minutes * 60 * PIECES_A_SECOND / (rows * (PIECES_A_WORD * words + 2))
-    training["epochs"] = max(min(training["epochs"], int(passes)), 1)
-    if passes < 1:
+    """Set the epochs that fit into the time; of the last one perhaps only some steps."""
+    passes = minutes * 60 * PIECES_A_SECOND / pieces
+    if passes < training["epochs"]:
+        training["epochs"] = math.ceil(passes)
         training["max_steps"] = max(int(passes * rows / training["batch_size"]), 1)
 
 
@@ -116,12 +119,13 @@ def _has_few(path: Path, data: DataConfig, rows: int) -> bool:
     return rows <= FEW_EXAMPLES * len(labels)
 
 
-def _count_words(path: Path, data: DataConfig) -> float:
-    """Return the words of all texts of a row, on average over the first rows."""
+def _count_pieces(path: Path, data: DataConfig, longest: int) -> float:
+    """Return the word pieces that are read of a row, on average over the first rows."""
     if data.kind.has_passages:
-        return CONTEXT_WORDS
+        return PIECES_A_WORD * CONTEXT_WORDS + 2
     first = islice(read_examples(path, data, labelled=False), SAMPLE)
-    return fmean(sum(map(len, example.texts)) for example in first)
+    sizes = ([PIECES_A_WORD * len(text) + 2 for text in example.texts] for example in first)
+    return fmean(sum(min(size, longest) for size in row) for row in sizes)
 
 
 def _find_template(found: KindGuess | None) -> str:
