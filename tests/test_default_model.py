@@ -127,3 +127,14 @@ def test_the_last_epoch_may_be_a_part(place: Path, words: int, pieces: float) ->
         2,
         int(1.5 * 40 / training["batch_size"]),
     )
+
+
+@pytest.mark.parametrize("labels", [19, 20])
+def test_the_head_of_many_labels_learns_faster_than_the_encoder(place: Path, labels: int) -> None:
+    rows = [f"good film {idx}\tlabel {idx % labels}\n" for idx in range(17 * labels)]
+    (place / "a.tsv").write_text("".join(rows))
+    encoder = str(write_encoder(place))
+    main(["train", "a.tsv", "--init", encoder, "--minutes", "0.0001", "-o", "out"])
+    found = json.loads((place / "out/model.json").read_text())["training"]["optimizer"]
+    rates = (found["lr"], found.get("encoder_lr_scale"))
+    assert rates == ((1e-3, 0.1) if labels == 20 else (1e-4, None))

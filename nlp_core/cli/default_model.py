@@ -34,10 +34,12 @@ VECTORS = Path("data/processed/glove")
 PIECES_A_SECOND = 500
 """Word pieces that a small encoder trains on in a second, on one core of a server."""
 PIECES_A_WORD = 1.3
-SAMPLE = 1000
+SAMPLE, MOST_ROWS = 1000, 100_000
 CONTEXT_WORDS = 200
 """Words of a question and its context, about."""
 ENCODER_LR = 1e-4
+HEAD_LR, MANY_LABELS = 1e-3, 20
+"""Labels from which on the head must learn faster than the encoder, to know them all in time."""
 FEW_EXAMPLES, MOST_FEW_LABELS = 16, 500
 """Examples of a label, on average, up to which pairs train the encoder better than labels."""
 FEW_BATCH, FEW_EPOCHS = 16, 20
@@ -65,8 +67,12 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     encoder = read_size(find_encoder(init)) if init else None
     content = build_template(template, guess.section, rows, encoder)
     if encoder is not None:
-        is_few = template == "classification" and _has_few(path, guess.data, rows)
+        labels = _count_labels(path, guess.data) if template == "classification" else 0
+        is_few = rows <= FEW_EXAMPLES * min(labels, MOST_FEW_LABELS)
         _fit_encoder(content, is_few=is_few)
+        if labels >= MANY_LABELS and not is_few and options.lr is None:
+            rates = {"lr": HEAD_LR, "encoder_lr_scale": ENCODER_LR / HEAD_LR}
+            content["training"]["optimizer"] |= rates
         if options.epochs is None:
             layer = next(one for one in content["layers"] if one["name"] == "encoder")
             pieces = rows * _count_pieces(path, guess.data, layer["max_length"])
@@ -111,12 +117,9 @@ def _fit_time(
         training["max_steps"] = max(int(passes * rows / training["batch_size"]), 1)
 
 
-def _has_few(path: Path, data: DataConfig, rows: int) -> bool:
-    """Return whether labels have few examples, on average."""
-    if rows > FEW_EXAMPLES * MOST_FEW_LABELS:
-        return False
-    labels = {example.targets[LABEL][0] for example in read_examples(path, data)}
-    return rows <= FEW_EXAMPLES * len(labels)
+def _count_labels(path: Path, data: DataConfig) -> int:
+    examples = islice(read_examples(path, data), MOST_ROWS)
+    return len({example.targets[LABEL][0] for example in examples})
 
 
 def _count_pieces(path: Path, data: DataConfig, longest: int) -> float:
