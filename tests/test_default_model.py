@@ -113,3 +113,28 @@ def test_arguments_that_do_not_fit_are_an_error(
         capsys, "train", "m.json", "--train", "a.tsv", *kind
     )
     assert "--minutes" in fail(capsys, "train", "a.tsv", "--minutes", "0")
+
+
+@pytest.mark.parametrize(("words", "pieces"), [(1, 1.3 * 2 + 2), (1000, 16)], ids=["short", "cut"])
+def test_the_last_epoch_may_be_a_part(place: Path, words: int, pieces: float) -> None:
+    rows = [f"{'good ' * words}{idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
+    (place / "a.tsv").write_text("".join(rows))
+    minutes = 1.5 * 40 * pieces / 500 / 60
+    encoder = str(write_encoder(place))
+    main(["train", "a.tsv", "--init", encoder, "--minutes", str(minutes), "-o", "out"])
+    training = json.loads((place / "out/model.json").read_text())["training"]
+    assert (training["epochs"], training["max_steps"]) == (
+        2,
+        int(1.5 * 40 / training["batch_size"]),
+    )
+
+
+@pytest.mark.parametrize("labels", [19, 20])
+def test_the_head_of_many_labels_learns_faster_than_the_encoder(place: Path, labels: int) -> None:
+    rows = [f"good film {idx}\tlabel {idx % labels}\n" for idx in range(17 * labels)]
+    (place / "a.tsv").write_text("".join(rows))
+    encoder = str(write_encoder(place))
+    main(["train", "a.tsv", "--init", encoder, "--minutes", "0.0001", "-o", "out"])
+    found = json.loads((place / "out/model.json").read_text())["training"]["optimizer"]
+    rates = (found["lr"], found.get("encoder_lr_scale"))
+    assert rates == ((1e-3, 0.1) if labels == 20 else (1e-4, None))

@@ -6,6 +6,7 @@ It starts from the best that is at hand: a sentence encoder, else word vectors, 
 import argparse
 import json
 import logging
+import math
 import shlex
 from itertools import islice
 from pathlib import Path
@@ -38,10 +39,12 @@ VECTORS = Path("data/processed/glove")
 PIECES_A_SECOND = 500
 """Word pieces that a small encoder trains on in a second, on one core of a server."""
 PIECES_A_WORD = 1.3
-SAMPLE = 1000
+SAMPLE, MOST_ROWS = 1000, 100_000
 CONTEXT_WORDS = 200
 """Words of a question and its context, about."""
 ENCODER_LR = 1e-4
+HEAD_LR, MANY_LABELS = 1e-3, 20
+"""Labels from which on the head must learn faster than the encoder, to know them all in time."""
 FEW_EXAMPLES, MOST_FEW_LABELS = 16, 500
 """Examples of a label, on average, up to which pairs train the encoder better than labels."""
 FEW_BATCH, FEW_EPOCHS = 16, 20
@@ -70,11 +73,18 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     content = build_template(template, guess.section, rows, encoder)
     if encoder is not None:
         writes = isinstance(encoder, EncoderDecoderSize)
-        is_few = template == "classification" and not writes and _has_few(path, guess.data, rows)
+        has_labels = template == "classification" and not writes
+        labels = _count_labels(path, guess.data) if has_labels else 0
+        is_few = rows <= FEW_EXAMPLES * min(labels, MOST_FEW_LABELS)
         if not writes:
             _fit_encoder(content, is_few=is_few)
+        if labels >= MANY_LABELS and not is_few and options.lr is None:
+            rates = {"lr": HEAD_LR, "encoder_lr_scale": ENCODER_LR / HEAD_LR}
+            content["training"]["optimizer"] |= rates
         if options.epochs is None:
-            _fit_time(content["training"], rows, _count_words(path, guess.data), options.minutes)
+            layer = next(one for one in content["layers"] if one["name"] == "encoder")
+            pieces = rows * _count_pieces(path, guess.data, layer["max_length"])
+            _fit_time(content["training"], rows, pieces, options.minutes)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""
     if vectors is not None:
         table, dim = _choose_table(vectors)
@@ -105,30 +115,28 @@ def _fit_encoder(content: dict[str, Any], *, is_few: bool) -> None:  # Any: JSON
 def _fit_time(
     training: dict[str, Any],  # Any: JSON
     rows: int,
-    words: float,
+    pieces: float,
     minutes: float,
 ) -> None:
-    """Set the epochs, or the steps of a part of one, that fit into the time."""
-    passes = minutes * 60 * PIECES_A_SECOND / (rows * (PIECES_A_WORD * words + 2))
-    training["epochs"] = max(min(training["epochs"], int(passes)), 1)
-    if passes < 1:
+    """Set the epochs that fit into the time; of the last one perhaps only some steps."""
+    passes = minutes * 60 * PIECES_A_SECOND / pieces
+    if passes < training["epochs"]:
+        training["epochs"] = math.ceil(passes)
         training["max_steps"] = max(int(passes * rows / training["batch_size"]), 1)
 
 
-def _has_few(path: Path, data: DataConfig, rows: int) -> bool:
-    """Return whether labels have few examples, on average."""
-    if rows > FEW_EXAMPLES * MOST_FEW_LABELS:
-        return False
-    labels = {example.targets[LABEL][0] for example in read_examples(path, data)}
-    return rows <= FEW_EXAMPLES * len(labels)
+def _count_labels(path: Path, data: DataConfig) -> int:
+    examples = islice(read_examples(path, data), MOST_ROWS)
+    return len({example.targets[LABEL][0] for example in examples})
 
 
-def _count_words(path: Path, data: DataConfig) -> float:
-    """Return the words of all texts of a row, on average over the first rows."""
+def _count_pieces(path: Path, data: DataConfig, longest: int) -> float:
+    """Return the word pieces that are read of a row, on average over the first rows."""
     if data.kind.has_passages:
-        return CONTEXT_WORDS
+        return PIECES_A_WORD * CONTEXT_WORDS + 2
     first = islice(read_examples(path, data, labelled=False), SAMPLE)
-    return fmean(sum(map(len, example.texts)) for example in first)
+    sizes = ([PIECES_A_WORD * len(text) + 2 for text in example.texts] for example in first)
+    return fmean(sum(min(size, longest) for size in row) for row in sizes)
 
 
 def _find_template(found: KindGuess | None) -> str:

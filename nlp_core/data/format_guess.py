@@ -1,13 +1,17 @@
 """Guess the format of the user's file or folder from its name and its first lines."""
 
+from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from nlp_core.config.user_data import Format
 from nlp_core.data.readers.arrow import is_dataset
 from nlp_core.data.readers.brat import list_texts
-from nlp_core.data.readers.lines import read_lines
-from nlp_core.data.readers.records import check_file
+from nlp_core.data.readers.json_array import find_rows
+from nlp_core.data.readers.lines import parse_json, read_lines
+from nlp_core.data.readers.orange import has_types
+from nlp_core.data.readers.records import check_file, read_cells
 from nlp_core.errors import DataError
 from nlp_core.kinds import Kind
 
@@ -45,11 +49,23 @@ def guess_format(path: Path, kind: Kind) -> Format:
         return known
     lines = [line.text for line in islice(read_lines(path), SAMPLE)]
     if known == "jsonl":
-        return "json" if lines[0].lstrip().startswith("[") else known
+        return "json" if lines[0].lstrip().startswith("[") or _has_array(path) else known
+    if known == "tsv" and has_types(path):
+        return known
     has_blank = any(not line.strip() for line in lines[:-1])
     if "conll" in kind.user_file.formats and (known == "conll" or has_blank):
         return "conll"
     return known if known in ("tsv", "csv") else _guess_by_sign(lines[0], path)
+
+
+def _has_array(path: Path) -> bool:
+    """Return whether a file is one object with an array of objects; else it has one a line."""
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        return find_rows(parse_json(path.read_text(encoding="utf-8-sig"))) is not None
+    except ValueError:  # JSON Lines
+        return False
 
 
 def _guess_by_sign(line: str, path: Path) -> Format:
@@ -65,3 +81,16 @@ def _guess_by_sign(line: str, path: Path) -> Format:
         f"{path}: line 1: found neither tabs, commas nor JSON, expected a table of texts and "
         "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll by its format."
     )
+
+
+def guess_separator(path: Path) -> str:
+    """Return the separator that cuts the most rows into the same number of cells."""
+    counts = Counter[str]()
+    for mark in ",;\t|":
+        # text that is quoted for another separator may be malformed for this one
+        with suppress(DataError):
+            rows = islice(read_cells(path, mark, quoted=True), SAMPLE)
+            width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
+            if width > 1:
+                counts[mark] = share
+    return max(counts, key=lambda mark: counts[mark], default=",")

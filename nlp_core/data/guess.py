@@ -2,7 +2,6 @@
 
 import csv
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
@@ -23,11 +22,18 @@ from nlp_core.data.column_guess import (
     is_header,
     is_numeric,
 )
-from nlp_core.data.format_guess import BINARY, SUFFIXES, find_folder_format, guess_format
+from nlp_core.data.format_guess import (
+    BINARY,
+    SUFFIXES,
+    find_folder_format,
+    guess_format,
+    guess_separator,
+)
 from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.entities import BorderCheck
 from nlp_core.data.readers.json_array import ACCEPT, ANSWER, IGNORE
 from nlp_core.data.readers.lines import read_lines
+from nlp_core.data.readers.orange import find_used
 from nlp_core.data.readers.records import (
     CONLLU,
     FileRecord,
@@ -299,12 +305,14 @@ def _is_nested(value: Any) -> bool:  # Any: a cell of JSON
 def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
     """Return the columns of the first rows, and add to `values` how they were read."""
     is_csv = values["format"] == "csv"
-    separator = _guess_separator(path) if is_csv else "\t"
+    separator = guess_separator(path) if is_csv else "\t"
     quoted = is_csv or _is_quoted(path)
     rows = [cells for _, cells in islice(read_cells(path, separator, quoted=quoted), SAMPLE)]
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     fitting = [row for row in rows if len(row) == width]
-    header = values["header"] = len(rows[0]) == width and is_header(rows[0], fitting[1:])
+    used = [] if is_csv else find_used(path)
+    is_named = used or is_header(rows[0], fitting[1:])
+    header = values["header"] = bool(len(rows[0]) == width and is_named)
     names = rows[0] if header else [str(number) for number in range(1, width + 1)]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(
@@ -317,20 +325,8 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
         values["separator"] = separator
     if quoted and not is_csv:
         values["quoted"] = True
-    return {name: [row[idx] for row in body] for idx, name in enumerate(names)}
-
-
-def _guess_separator(path: Path) -> str:
-    """Return the separator that cuts the most rows into the same number of cells."""
-    counts = Counter[str]()
-    for mark in ",;\t|":
-        # text that is quoted for another separator may be malformed for this one
-        with suppress(DataError):
-            rows = islice(read_cells(path, mark, quoted=True), SAMPLE)
-            width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
-            if width > 1:
-                counts[mark] = share
-    return max(counts, key=lambda mark: counts[mark], default=",")
+    kept = {name: idx for idx, name in enumerate(names) if name in (used or names)}
+    return {name: [row[idx] for row in body] for name, idx in kept.items()}
 
 
 def _is_quoted(path: Path) -> bool:

@@ -1,4 +1,7 @@
-"""Read a JSON array of objects, such as an export of Label Studio (JSON or JSON-MIN)."""
+"""Read a JSON array of objects, such as an export of Label Studio (JSON or JSON-MIN).
+
+The array may be the only one in an object; its items may be lists, whose columns are "1", "2" ...
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,18 +33,32 @@ def read_array(path: Path) -> Iterator[tuple[int, Object]]:
         raise DataError(
             f"{path}: not valid JSON ({err}), expected an array of objects. Export it again."
         ) from err
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+    items = find_rows(value)
+    if items is None:
         raise DataError(f"{path}: found other JSON, expected an array of objects: [{{...}}, ...].")
-    if not any(map(_is_task, value)):
-        for number, item in enumerate(value, start=1):
+    if not any(map(_is_task, items)):
+        for number, item in enumerate(items, start=1):
             yield number, {key: _unwrap(cell) for key, cell in item.items()}
         return
-    rows = [_Task(path, number, item) for number, item in enumerate(value, start=1)]
+    rows = [_Task(path, number, item) for number, item in enumerate(items, start=1)]
     empty: Object = {
         name: [] for row in rows for name, cell in row.answers.items() if _is_list(cell)
     }
     for row in rows:
         yield row.number, row.list_columns(empty)
+
+
+def find_rows(value: Any) -> list[Object] | None:  # Any: JSON
+    """Return the objects of an array, or of the only array of several objects in an object."""
+    if isinstance(value, dict):
+        arrays = [item for item in value.values() if _is_list(item) and len(item) > 1]
+        found = [rows for rows in map(find_rows, arrays) if rows]
+        return found[0] if len(found) == 1 else None
+    if not isinstance(value, list):
+        return None
+    if value and all(isinstance(item, list) and 1 < len(item) == len(value[0]) for item in value):
+        return [{str(key): cell for key, cell in enumerate(item, start=1)} for item in value]
+    return value if all(isinstance(item, dict) for item in value) else None
 
 
 def _is_task(item: Object) -> bool:

@@ -16,6 +16,7 @@ from nlp_core.data.readers.arrow import read_arrow
 from nlp_core.data.readers.brat import read_brat
 from nlp_core.data.readers.json_array import read_array
 from nlp_core.data.readers.lines import Line, read_lines, read_objects
+from nlp_core.data.readers.orange import drop_types
 from nlp_core.data.readers.spacy_docs import read_docs
 from nlp_core.errors import DataError, suggest
 
@@ -134,11 +135,18 @@ def read_named(path: Path, form: str) -> Iterator[FileRecord]:
                 yield FileRecord(line.cells, [line.number], line.path)
         case _:
             for number, cells in NAMED[form](path):
+                if cells and all(cell in ("", None) for cell in cells.values()):
+                    continue  # as a blank line of a table
                 yield FileRecord(cells, [number], path)
 
 
 def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of each row of a delimited file; blank lines are skipped."""
+    """Yield line number and cells of each row of a delimited file; blank rows are skipped."""
+    rows = _split_rows(path, separator, quoted=quoted)
+    return drop_types(rows) if separator == "\t" else rows
+
+
+def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     if not quoted:
         for line in read_lines(path):
             if line.text:
