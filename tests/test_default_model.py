@@ -88,11 +88,27 @@ def test_processed_vectors_and_an_encoder_are_taken(
     main(["train", "a.tsv", "--init", str(encoder), "--epochs", "1", "-o", "out"])
     assert f"{encoder}, from --init" in " ".join(capsys.readouterr().err.split())
     shutil.copytree(encoder, place / "data/processed/minilm")
+    rows = [f"the {word} film\t{word}\n" for word in ("good", "bad")]
+    (place / "a.tsv").write_text("".join(rows * 20))
     main(["train", "a.tsv", "-o", "other", "--minutes", "0.0001"])
     assert "data/processed/minilm is at hand" in " ".join(capsys.readouterr().err.split())
     model = json.loads((place / "other/model.json").read_text())
     assert model["training"]["max_steps"] == 1
     assert (place / "out/model.safetensors").exists()
+
+
+def test_an_encoder_of_another_language_is_not_chosen(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(write_encoder(place), place / "data/processed/minilm")
+    rows = [f"{word} фильм\t{word}\n" for word in ("хороший", "плохой")]
+    (place / "a.tsv").write_text("".join(["text\tlabel\n", *rows * 20]), encoding="utf-8")
+    main(["train", "a.tsv", *SMALL, "--epochs", "1", "-o", "out"])
+    shown = " ".join(capsys.readouterr().err.split())
+    # of two words one has 7 or 6 letters, the other 5
+    assert "data/processed/minilm cuts a word into 5.8 pieces: it is of another language" in shown
+    assert "Name an encoder of this language with --init ENCODER" in shown
+    assert not (place / "out/tokenizer.json").exists()
 
 
 def test_kinds_can_be_named(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

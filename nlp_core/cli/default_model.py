@@ -21,6 +21,7 @@ from nlp_core.data.kind_guess import KindGuess, guess_kind
 from nlp_core.data.readers.user import read_examples
 from nlp_core.encoders.folder import (
     ENCODER_FILES,
+    TOKENIZER,
     EncoderDecoderSize,
     find_encoder,
     read_size,
@@ -48,10 +49,16 @@ HEAD_LR, MANY_LABELS = 1e-3, 20
 FEW_EXAMPLES, MOST_FEW_LABELS = 16, 500
 """Examples of a label, on average, up to which pairs train the encoder better than labels."""
 FEW_BATCH, FEW_EPOCHS = 16, 20
-RANDOM = (
-    "no pretrained weights or vectors are at hand, so the model starts from random word "
-    "vectors. `python -m stages.preprocess minilm` fetches a sentence encoder, which does better; "
-    "or name one with --init ENCODER."
+MOST_PIECES = 3.0
+"""Pieces of a word, on average, above which an encoder is of another language."""
+NOTHING = (
+    "no pretrained weights or vectors are at hand",
+    "`python -m stages.preprocess minilm` fetches a sentence encoder, which does better; or name "
+    "one with --init ENCODER.",
+)
+FOREIGN = (
+    "what is at hand is of another language",
+    "Name an encoder of this language with --init ENCODER, or word vectors with --vectors FILE.",
 )
 
 
@@ -68,7 +75,7 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     template = options.kind or _find_template(found)
     guess = guess_data(path, TEMPLATES[template], has_choices=template == MULTIPLE_CHOICE)
     rows = count_rows(path, guess.data)
-    init, vectors, reason = _choose_start(options)
+    init, vectors, reason = _choose_start(options, guess.data)
     encoder = read_size(find_encoder(init)) if init else None
     content = build_template(template, guess.section, rows, encoder)
     if encoder is not None:
@@ -93,7 +100,8 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
                 layer |= {"vectors": table, "dim": dim}
     _show(path, template, found, guess, f"{content['description']}  ({reason})")
     if init is None and vectors is None and options.vectors is None:
-        log.warning(RANDOM)
+        why, remedy = NOTHING if reason == NOTHING[0] else FOREIGN
+        log.warning("%s, so the model starts from random word vectors. %s", why, remedy)
     options.train, options.init = path, init
     options.vectors = options.vectors or vectors
     return content
@@ -152,7 +160,7 @@ class _Start(NamedTuple):
     reason: str
 
 
-def _choose_start(options: argparse.Namespace) -> _Start:
+def _choose_start(options: argparse.Namespace, data: DataConfig) -> _Start:
     if options.init:
         if is_trained(Path(options.init)):
             raise UsageError(
@@ -164,10 +172,30 @@ def _choose_start(options: argparse.Namespace) -> _Start:
     if options.vectors:
         return _Start(None, None, f"{options.vectors}, from --vectors")
     if all((ENCODER / name).is_file() for name in ENCODER_FILES):
+        if (pieces := _count_pieces_a_word(options.file, data)) > MOST_PIECES:
+            reason = f"{ENCODER} cuts a word into {pieces:.1f} pieces: it is of another language"
+            return _Start(None, None, reason)
         return _Start(str(ENCODER), None, f"{ENCODER} is at hand")
     if (VECTORS / MANIFEST).is_file():
         return _Start(None, VECTORS, f"the vectors of {VECTORS} are at hand, no encoder is")
-    return _Start(None, None, "nothing pretrained is at hand")
+    return _Start(None, None, NOTHING[0])
+
+
+def _count_pieces_a_word(path: Path, data: DataConfig) -> float:
+    """Return the pieces of a word of the first rows; an unknown one counts as its letters."""
+    from tokenizers import Tokenizer  # few commands need it
+
+    if data.kind.has_passages:
+        return PIECES_A_WORD
+    first = islice(read_examples(path, data, labelled=False), SAMPLE)
+    words = [word for example in first for text in example.texts for word in text]
+    tokenizer = Tokenizer.from_file(str(ENCODER / TOKENIZER))
+    tokenizer.no_padding()
+    unknown = tokenizer.token_to_id("[UNK]")
+    found = [item.ids for item in tokenizer.encode_batch(words, add_special_tokens=False)]
+    pairs = zip(words, found, strict=True)
+    sizes = [len(word) if unknown in ids else len(ids) for word, ids in pairs]
+    return fmean(sizes or [PIECES_A_WORD])
 
 
 def _choose_table(folder: Path) -> tuple[str, int]:
