@@ -190,8 +190,3 @@ def split_turns(text: str) -> list[str]:
     """Return the turns or sentences of a text: its lines, or what is between TURNs."""
     parts = text.split(TURN) if TURN in text else text.split("\n")
     return [part for part in parts if part.strip()]
-
-
-def name_label(labels: Sequence[str], idx: int) -> str:
-    """Return a label by its number; below 0: no label, an empty one."""
-    return labels[idx] if idx >= 0 else ""

@@ -16,12 +16,12 @@ from nlp_core.encoders.encoder_decoder import PretrainedEncoderDecoder
 from nlp_core.encoders.folder import EncoderDecoderSize, read_size
 from nlp_core.errors import ConfigError
 from nlp_core.heads.piece_writing import LabelTextHead, PretrainedDecoderHead, rate_pieces
+from nlp_core.models.batch import find_label
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import _spell_labels
 from nlp_core.models.plan import plan_model
 from nlp_core.models.saving import load_tensors, save_tensors
 from nlp_core.training.optimizer import build_optimizer
-from reglue_runtime.text import name_label
 from tests.tiny_encoder_decoder import TINY_T5, write_encoder_decoder
 
 TEXTS = ["call Ada now", "ask", "ask Bob and Cleo"]
@@ -175,7 +175,7 @@ def test_labels_are_written_by_hand() -> None:
     assert choose(*labels, constrained=False) == ([0], pytest.approx([0.35, 0, 0]))
     assert choose([2, 0], [1, 2, 0], constrained=False) == ([-1], [0, 0])
     assert choose([2, 0], [1, 2, 0], constrained=True)[0] == [1]
-    assert [name_label(["b", "a b"], idx) for idx in (-1, 1)] == ["", "a b"]
+    assert [find_label(["b", "a b"], idx) for idx in (-1, 1)] == ["", "a b"]
 
 
 def test_the_loss_is_that_of_the_right_label() -> None:

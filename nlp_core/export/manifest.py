@@ -11,11 +11,10 @@ from nlp_core.config.params import Variant
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan
-from nlp_core.export.written import WRITTEN, describe_pieces, describe_writer
+from nlp_core.export.written import WRITTEN, describe_writing
 from nlp_core.files import digest_file, write_json
 from nlp_core.heads.base import Head
-from nlp_core.heads.parsing import ExpertHead
-from nlp_core.heads.piece_writing import LabelTextHead, PretrainedDecoderHead
+from nlp_core.heads.piece_writing import LabelTextHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead
@@ -89,15 +88,19 @@ def check_heads(trained: TrainedModel) -> None:
     """Raise ConfigError if no bundle can decode a head."""
     is_ensemble = isinstance(trained.model, Ensemble)
     for name, plan in trained.model.scored.plan.heads.items():
-        joined = is_ensemble and issubclass(plan.head, ExpertHead)
-        if joined or plan.head not in PLAIN:
-            other = "is a plug-in's, whose decoding is code"
-            if joined:
-                other = "is an ensemble's that writes step by step"
-            reason = REFUSED.get(plan.head.__name__, other)
+        if reason := _find_reason(plan.head, is_ensemble=is_ensemble):
             raise ConfigError(
                 f"{trained.model.plan.where}: head '{name}': it {reason}; no bundle can be made."
             )
+
+
+def _find_reason(head: type[Head], *, is_ensemble: bool) -> str | None:
+    """Return why no bundle can decode a head; None: one can."""
+    if is_ensemble and head in WRITTEN:
+        return "is an ensemble's that writes step by step"
+    if head in PLAIN:
+        return None
+    return REFUSED.get(head.__name__, "is a plug-in's, whose decoding is code")
 
 
 def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, Any]:
@@ -120,10 +123,8 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         members = [{"output": part} | _write_field(heads[part], part, folder) for part in parts]
         return note | {"members": members, "combination": ensemble.combination}
     note |= _write_field(head, name, folder)
-    if isinstance(head, PretrainedDecoderHead):
-        note |= describe_pieces(trained.model, name)
-    elif isinstance(head, ExpertHead):
-        note |= describe_writer(head, note["labels"], folder / f"{name}.npy")
+    if type(head) in WRITTEN:
+        note |= describe_writing(trained.model, name, note["labels"], folder)
     if isinstance(head, SpanHead):
         note["max_answer_tokens"] = head.max_answer_tokens
         note["threshold"] = repr(float(head.threshold)) if head.has_none else None

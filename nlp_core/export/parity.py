@@ -19,7 +19,7 @@ from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
 from nlp_core.kinds import ANSWERS, LABEL, LABELS, OUTPUT, TAGS, TREE
 from nlp_core.metrics import is_lower_better
-from nlp_core.models.batch import EncodedSplit
+from nlp_core.models.batch import EncodedSplit, find_label
 from nlp_core.prediction.split_prediction import (
     EVALUATION_BATCH,
     SplitPredictions,
@@ -29,7 +29,6 @@ from nlp_core.prediction.split_prediction import (
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.progress import show_progress
 from reglue_runtime import Bundle
-from reglue_runtime.text import name_label
 
 NUM_EXAMPLES = 500
 NUM_ALONE = 4
@@ -124,7 +123,7 @@ def _name(
         return ModelAnswer(
             [label for label, is_in in zip(labels, value, strict=True) if is_in], chance
         )
-    named = name_label(labels, value) if labels else None
+    named = find_label(labels, value) if labels else None
     return ModelAnswer(named, np.atleast_1d(chance))
 
 

@@ -30,8 +30,17 @@ def build_decoder_graphs(model: GraphModel) -> dict[str, bytes]:
     return {f"{name}.onnx": build_decoder_graph(_find_decoder(model), name) for name in names}
 
 
-def describe_pieces(model: GraphModel, name: str) -> dict[str, Any]:
-    """Return how the runtime writes the pieces of a head."""
+def describe_writing(
+    model: GraphModel, name: str, labels: Sequence[str], folder: Path
+) -> dict[str, Any]:
+    """Write the files of a head but for its graph, and return how the runtime writes with it."""
+    head = model.heads[name]
+    if isinstance(head, ExpertHead):
+        return describe_writer(head, labels, folder / f"{name}.npy")
+    return _describe_pieces(model, name)
+
+
+def _describe_pieces(model: GraphModel, name: str) -> dict[str, Any]:
     head, layer = model.heads[name], model.plan.writing_layer
     assert isinstance(head, PretrainedDecoderHead), name
     assert layer is not None, name

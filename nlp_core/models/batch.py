@@ -3,7 +3,7 @@
 Shape letters: B batch, T tokens, C characters in a word, L labels, U distinct words of a batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,3 +160,8 @@ def _separate_repeats(group: np.ndarray, rows: np.ndarray) -> np.ndarray:
     repeat[order] = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     numbers: np.ndarray = np.unique(np.stack([group, repeat]), axis=1, return_inverse=True)[1]
     return numbers.ravel()
+
+
+def find_label(labels: Sequence[str], number: int) -> str:
+    """Return a label by its number; below 0 there is none, an empty one."""
+    return labels[number] if number >= 0 else ""

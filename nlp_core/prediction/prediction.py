@@ -17,10 +17,10 @@ from nlp_core.data.tokenization import LOCATORS
 from nlp_core.errors import ConfigError
 from nlp_core.heads.base import Head
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
-from nlp_core.models.batch import Batch
+from nlp_core.models.batch import Batch, find_label
 from nlp_core.models.graph import GraphModel
 from reglue_runtime.decoding import ABSTAINED, Span, find_spans
-from reglue_runtime.text import EMPTY_TOKEN, TURN, join_turns, name_label, split_turns
+from reglue_runtime.text import EMPTY_TOKEN, TURN, join_turns, split_turns
 
 Input: TypeAlias = str | Sequence[str]
 """A text; two texts for a pair; a text or its tokens where each token gets a tag; a turn of a
@@ -80,7 +80,7 @@ def choose_labels(
         ids = np.flatnonzero(answer)
         confidence = chances[ids].tolist()
     else:
-        return Prediction(name_label(labels, int(answer)), float(chances.max()), chances)
+        return Prediction(find_label(labels, int(answer)), float(chances.max()), chances)
     return Prediction([labels[idx] for idx in ids], confidence, chances)
 
 

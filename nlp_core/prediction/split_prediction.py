@@ -22,12 +22,11 @@ from nlp_core.heads.span import SpanHead
 from nlp_core.kinds import ANSWERS, LABEL, OUTPUT, TAGS, TREE, Kind
 from nlp_core.metrics import Predictions, measure
 from nlp_core.metrics.span import compare_words, score_answer
-from nlp_core.models.batch import EncodedSplit
+from nlp_core.models.batch import EncodedSplit, find_label
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.retrieval_split import RetrievalSplit, encode_retrieval
 from nlp_core.prediction.search import rank_passages
-from reglue_runtime.text import name_label
 
 EVALUATION_BATCH = 128
 Advance: TypeAlias = Callable[[float], None]
@@ -197,7 +196,7 @@ def _name(value: Any, labels: list[str], length: int) -> Any:  # Any: id, value,
         return [label for label, chosen in zip(labels, value, strict=True) if chosen]
     if isinstance(value, list):
         return [labels[idx] for idx in value[:length]]
-    return name_label(labels, value) if labels else float(value)
+    return find_label(labels, value) if labels else float(value)
 
 
 def predict_with_best_threshold(
