@@ -25,7 +25,7 @@ from nlp_core.errors import ConfigError, suggest
 class ClosedModel(BaseModel):
     """A frozen record without unknown keys."""
 
-    # defer_build: a process validates few of these forms, and a form builds those inside it
+    # defer_build: a process validates few of these models, and building all delays its start
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
