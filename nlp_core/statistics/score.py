@@ -223,6 +223,16 @@ def _list_products(run: Predictions) -> Numbers:
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
 
 
+def _list_squares(run: Predictions) -> Numbers:
+    error = np.asarray(run.target, float) - np.asarray(run.prediction, float)
+    return np.stack([error * error, np.ones_like(error)], 1)
+
+
+def _combine_squares(sums: Numbers) -> Numbers:
+    found: Numbers = np.sqrt(sums[..., 0] / sums[..., 1])
+    return found
+
+
 def _list_binary_products(run: Predictions) -> Numbers:
     """Return the summands of Matthews' correlation, which is Pearson's of two labels."""
     assert len(run.labels) == 2, run.labels
@@ -290,6 +300,7 @@ SUMMANDS: dict[str, Summing] = {
     "f1": Summing(_list_positives, _f1),
     "matthews": Summing(_list_binary_products, _correlate),
     "pearson": Summing(_list_products, _correlate),
+    "rmse": Summing(_list_squares, _combine_squares),
 }
 LABEL_SUMMANDS = SUMMANDS | {"macro_f1": Summing(_list_each_label, _average_f1, MOST_LABELS)}
 TAG_SUMMANDS: dict[str, Summing] = {
