@@ -1,10 +1,12 @@
 import re
 import subprocess
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -54,6 +56,13 @@ def test_lock_has_a_hash_for_every_pin() -> None:
     entries = re.split(r"\n(?=[a-z0-9])", text[text.index("==") :])
     assert len(entries) == len(read_lock())
     assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_locked_libraries_run_on_the_oldest_python_that_debian_has() -> None:
+    needed = {name: distribution(name).metadata["Requires-Python"] for name in read_lock()}
+    assert not {
+        name: text for name, text in needed.items() if "3.11.2" not in SpecifierSet(text or "")
+    }
 
 
 def test_lock_has_no_gpu_libraries() -> None:
