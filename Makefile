@@ -21,7 +21,7 @@ help: ## Show what can be made
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(PIP) --no-deps "$(TORCH)" 2>/dev/null || $(PIP) --no-deps --index-url $(TORCH_INDEX) "$(TORCH)"
-	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --require-hashes --use-pep517 -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 

@@ -8,69 +8,39 @@ sentences per second of processor time, and the ratio.
 
 import argparse
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
+
+from steps import Run, build_run, serve, start, time_in_turn
+
+from nlp_core import arithmetic
+from nlp_core.config.params import read_params
+from nlp_core.training.cell import read_cell
+from nlp_core.training.determinism import seed_everything
+from nlp_core.training.run import prepare_tasks
 
 CELLS = ["ccnn_wlstm_crf", "bilstm_matchattn", "sst2_minilm"]
 
 
-def serve(name: str, *, installed: bool) -> None:
-    """Make as many steps as each line of the standard input says, and print the speed."""
-    from nlp_core import arithmetic
-
+def build(name: str, *, installed: bool) -> Run:
+    """Return the training of a cell, with our arithmetic or torch's."""
     if not installed:
-        arithmetic.install = lambda: None  # before a block is imported, which calls it
-    from steps import build_run
-
-    from nlp_core.config.params import read_params
-    from nlp_core.training.cell import read_cell
-    from nlp_core.training.determinism import seed_everything
-    from nlp_core.training.run import prepare_tasks
-
+        arithmetic.install = lambda: None  # type: ignore[assignment]
     cell = read_cell(name, read_params(Path("params.yaml")))
     seed_everything(1)
     model, _, (task,) = prepare_tasks(cell)
-    run = build_run(model, cell.task, task.train, cell.recipe)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        print(run(int(line)).speed, flush=True)
-
-
-def start(name: str, way: str) -> Callable[[int], float]:
-    process = subprocess.Popen(
-        [sys.executable, __file__, "--serve", way, name],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    stdin, stdout = process.stdin, process.stdout
-    assert stdin is not None
-    assert stdout is not None
-    assert stdout.readline() == "ready\n", f"{name}: the training did not start"
-
-    def ask(count: int) -> float:
-        stdin.write(f"{count}\n")
-        stdin.flush()
-        return float(stdout.readline())
-
-    return ask
+    return build_run(model, cell.task, task.train, cell.recipe)
 
 
 def compare(name: str, rounds: int, steps: int) -> None:
-    """Train a cell both ways in turn and print the speeds; the processes end with this one."""
-    ways = {way: start(name, way) for way in ("torch", "ours")}
-    for ask in ways.values():
-        ask(3)
-    found = [[ask(steps) for ask in ways.values()] for _ in range(rounds)]
-    torch_speed, own_speed = (statistics.median(column) for column in zip(*found, strict=True))
-    ratios = [ours / torch for torch, ours in found]
+    """Train a cell both ways in turn and print the speeds."""
+    runs = {way: start(__file__, "--serve", way, name) for way in ("torch", "ours")}
+    found = time_in_turn(runs, rounds=rounds, steps=steps)
+    speeds = {way: [timing.speed for timing in timings] for way, timings in found.items()}
+    ratios = [ours / torch for torch, ours in zip(*speeds.values(), strict=True)]
     print(
-        f"{name:20} torch {torch_speed:7.0f}  ours {own_speed:7.0f}"
-        f"  ratio {statistics.median(ratios):.3f}"
-        f"  ({min(ratios):.3f} to {max(ratios):.3f})"
+        f"{name:20} torch {statistics.median(speeds['torch']):7.0f}"
+        f"  ours {statistics.median(speeds['ours']):7.0f}"
+        f"  ratio {statistics.median(ratios):.3f}  ({min(ratios):.3f} to {max(ratios):.3f})"
     )
 
 
@@ -82,7 +52,7 @@ def main() -> None:
     parser.add_argument("--serve", choices=["torch", "ours"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.cells[0], installed=options.serve == "ours")
+        serve(build(options.cells[0], installed=options.serve == "ours"))
         return
     for name in options.cells:
         compare(name, options.rounds, options.steps)

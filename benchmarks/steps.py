@@ -1,5 +1,8 @@
 """Training steps of a model, and timing several of them in turn on a busy machine."""
 
+import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -17,10 +20,11 @@ from nlp_core.training.task_run import TaskRun
 
 
 class Timing(NamedTuple):
-    """Examples of some steps, and seconds of processor time."""
+    """Examples of some steps, seconds of processor time, and tokens without padding."""
 
     examples: int
     seconds: float
+    tokens: int = 0
 
     @property
     def speed(self) -> float:
@@ -29,6 +33,9 @@ class Timing(NamedTuple):
 
 Run = Callable[[int], Timing]
 """Takes a number of steps."""
+
+MARK = "timing: "
+"""Before a timing on the standard output, where a library may also print."""
 
 
 def build_run(model: GraphModel, task: Task, train: EncodedSplit, recipe: RecipeConfig) -> Run:
@@ -51,7 +58,35 @@ def build_run(model: GraphModel, task: Task, train: EncodedSplit, recipe: Recipe
         started = time.process_time()
         for item in rows:
             trainer.step(task.name, item)
-        return Timing(sum(len(item) for item in rows), time.process_time() - started)
+        seconds = time.process_time() - started
+        tokens = sum(int(train.lengths[item].sum()) for item in rows)
+        return Timing(sum(map(len, rows)), seconds, tokens)
+
+    return run
+
+
+def serve(run: Run) -> None:
+    """Answer each line of the standard input, a number of steps, with a timing of them."""
+    for line in sys.stdin:
+        print(MARK + json.dumps(run(int(line))), flush=True)
+
+
+def start(*arguments: str) -> Run:
+    """Return the run that `python ARGUMENTS` serves in a process, which ends with this one."""
+    process = subprocess.Popen(
+        [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None
+    assert stdout is not None
+
+    def run(num_steps: int) -> Timing:
+        stdin.write(f"{num_steps}\n")
+        stdin.flush()
+        for line in stdout:
+            if line.startswith(MARK):
+                return Timing(*json.loads(line.removeprefix(MARK)))
+        raise SystemExit(f"{' '.join(arguments)}: ended without a timing; see its error above")
 
     return run
 
