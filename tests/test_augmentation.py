@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from nlp_core.config.augmentation import EdaConfig
-from nlp_core.config.recipe import AlterationConfig
+from nlp_core.config.teaching import AlterationConfig
 from nlp_core.data.augmentation import MASK, alter_split, augment_split
 from nlp_core.data.split_column import LabelColumn, NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.config.params import Params, read_params
-from nlp_core.config.recipe import AlterationConfig
+from nlp_core.config.teaching import AlterationConfig
 from nlp_core.data.augmentation import alter_split
 from nlp_core.data.preprocess import gather_tasks
 from nlp_core.data.soft_labels import SoftLabels, read_soft_labels

@@ -20,12 +20,12 @@ __all__ = ["project"]
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def launch(root: Path, number: int) -> None:
-    """Train the cell `tiny` of params.yaml in several processes, as a user would."""
+def launch(root: Path, number: int, stage: str = "finetune") -> None:
+    """Train the cell or encoder `tiny` in several processes, as a user would."""
     launcher = ["accelerate.commands.launch", "--cpu", "--num_processes", str(number)]
     launcher += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
     more = [*launcher, "--module"] if number > 1 else []
-    command = [sys.executable, "-m", *more, "stages.finetune", "tiny"]
+    command = [sys.executable, "-m", *more, f"stages.{stage}", "tiny"]
     environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

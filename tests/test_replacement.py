@@ -16,6 +16,7 @@ from nlp_core.models.replacement import ReplacedPieces, draw_pieces, replace_pie
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import _prepare_tokenizer, pretrain_encoder
 from nlp_core.training.pretraining_run import Pretraining
+from nlp_core.training.processes import Processes
 from tests.test_pretraining import check_resume, list_digests, read_note
 from tests.tiny_corpus import ARCHITECTURE, make_params, make_plan, write_project
 
@@ -37,7 +38,7 @@ def start(project: Path, **changes: Any) -> tuple[Pretraining, ReplacedPieces]:
     plan = make_plan(project, **REPLACED | changes)
     work = project / "work"
     work.mkdir()
-    run = Pretraining(plan, _prepare_tokenizer(plan, work), work)
+    run = Pretraining(plan, _prepare_tokenizer(plan, work), work, Processes())
     assert isinstance(run.model.model, ReplacedPieces)
     return run, run.model.model
 

@@ -25,7 +25,8 @@ from nlp_core.config.base import (
 )
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.pretraining import EncoderConfig
-from nlp_core.config.recipe import MainRatioMixing, RecipeConfig, TeachingConfig
+from nlp_core.config.recipe import MainRatioMixing, RecipeConfig
+from nlp_core.config.teaching import TeachingConfig
 from nlp_core.errors import ConfigError, suggest
 
 GRID = "grid"

@@ -7,7 +7,15 @@ from pydantic import Field, model_validator
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.base import ClosedModel, Count, Name, Part, Positive, Probability, Seed, Share
 from nlp_core.config.optimizer import OptimizerConfig
-from nlp_core.config.recipe import Frozen, Precision, RecipeConfig, check_schedule, drop_null
+from nlp_core.config.recipe import (
+    Frozen,
+    NumShards,
+    Precision,
+    RecipeConfig,
+    check_parts,
+    check_schedule,
+    drop_null,
+)
 from nlp_core.config.schedule import Schedule
 
 START = (
@@ -130,6 +138,8 @@ class EncoderConfig(ClosedModel):
     """Training on perturbed word vectors, except in the head start; null: none."""
     accumulate: Count | None = None
     """Parts that the batch of a step is cut into, to save memory; null: one."""
+    shards: NumShards | None = None
+    """As in a recipe; null: none."""
     precision: Precision | None = None
     """As in a recipe; null: float32."""
     frozen: Frozen | None = None
@@ -171,6 +181,7 @@ class EncoderConfig(ClosedModel):
             kept_epoch="last",
             clip_norm=self.clip_norm,
             accumulate=self.accumulate,
+            shards=self.shards,
             precision=self.precision,
             frozen=self.frozen,
             adversarial=self.adversarial,
@@ -188,6 +199,7 @@ class EncoderConfig(ClosedModel):
     @model_validator(mode="after")
     def _check_schedule(self) -> "EncoderConfig":
         check_schedule(self.optimizer, self.schedule)
+        check_parts(self.shards, self.accumulate)
         return self
 
     @model_validator(mode="after")

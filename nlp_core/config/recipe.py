@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from nlp_core.config.adversarial import AdversarialConfig
 from nlp_core.config.augmentation import AugmentationConfig, CutoffConfig, MixupConfig
 from nlp_core.config.base import (
-    CellFolder,
     ClosedModel,
     Count,
     Distinct,
@@ -17,7 +16,6 @@ from nlp_core.config.base import (
     Part,
     Positive,
     Probability,
-    Seeds,
     Share,
     Text,
     Whole,
@@ -176,6 +174,7 @@ DistillationConfig = Annotated[
 ]
 
 
+NumShards = Annotated[int, Field(ge=2)]
 Precision = Literal["bfloat16", "float16"]
 Frozen = Annotated[list[Text], Field(min_length=1), Distinct]
 
@@ -239,7 +238,7 @@ class RecipeConfig(ClosedModel):
     accumulate: Count | None = None
     """Parts that a batch is computed in, to save memory; the update is that of the whole batch.
     null: one."""
-    shards: Annotated[int, Field(ge=2)] | None = None
+    shards: NumShards | None = None
     """Shards that a batch is computed in, each with its own random numbers, so that any number of
     processes up to this one gives the same bytes. null: more processes change the last bits."""
     precision: Precision | None = None
@@ -299,12 +298,7 @@ class RecipeConfig(ClosedModel):
 
     @model_validator(mode="after")
     def _check_parts(self) -> "RecipeConfig":
-        if self.shards and self.accumulate:
-            raise ValueError(
-                f"found shards: {self.shards} with accumulate: {self.accumulate}, which each "
-                "compute a batch in parts; set accumulate to null, and shards to more if memory is "
-                "short."
-            )
+        check_parts(self.shards, self.accumulate)
         return self
 
     @model_validator(mode="after")
@@ -352,48 +346,15 @@ def check_schedule(optimizer: OptimizerConfig, schedule: Schedule) -> None:
         )
 
 
+def check_parts(shards: int | None, accumulate: int | None) -> None:
+    """Raise ValueError if a batch is computed in both sorts of parts."""
+    if shards and accumulate:
+        raise ValueError(
+            f"found shards: {shards} with accumulate: {accumulate}, which each compute a batch in "
+            "parts; set accumulate to null, and shards to more if memory is short."
+        )
+
+
 def drop_null(values: dict[str, Any], keep: Collection[str] = ()) -> dict[str, Any]:  # Any: JSON
     """Return the values that are not null; those of `keep` stay even if they are."""
     return {key: value for key, value in values.items() if value is not None or key in keep}
-
-
-class AlterationConfig(ClosedModel):
-    """How a teacher's texts are altered into further examples without a label.
-
-    Source: Tang et al. 2019 (distilling task-specific knowledge from BERT into simple neural
-        networks), section 3.3, where the probabilities are 0.1, 0.1 and 0.25.
-    """
-
-    copies: Count
-    """Altered copies of each text; repeated ones are left out."""
-    mask_prob: Probability
-    """Of a token, to be replaced by [MASK]."""
-    replace_prob: Probability
-    """Of a token, to be replaced by one that follows the same token elsewhere."""
-    cut_prob: Probability
-    """Of a copy, to be cut to one to five tokens."""
-    seed: Whole
-
-    @model_validator(mode="after")
-    def _check_probabilities(self) -> "AlterationConfig":
-        both = self.mask_prob + self.replace_prob
-        if both + self.cut_prob == 0 or both > 1:
-            raise ValueError(
-                f"found mask_prob {self.mask_prob}, replace_prob {self.replace_prob} and cut_prob "
-                f"{self.cut_prob}, expected one above 0, and the first two not above 1 together."
-            )
-        return self
-
-
-class TeachingConfig(ClosedModel):
-    """A task with a trained cell's predictions of its training texts, as soft labels."""
-
-    cell: CellFolder
-    seeds: Seeds
-    """The cell's seeds that teach: an ensemble, with those that taught `data` before."""
-    data: Name
-    """The task that is taught, which another cell may have taught already."""
-    further: Literal["held_out", "dev", "test"] | None = None
-    """Split whose texts become further training examples, without their labels; null: none."""
-    alteration: AlterationConfig | None = None
-    """How altered copies of the training texts become further examples; null: none."""

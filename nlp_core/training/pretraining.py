@@ -7,6 +7,7 @@ whose name is the digest of all that it depends on.
 
 import logging
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from nlp_core.training.pretraining_run import (
     name_checkpoint,
     summarise_history,
 )
+from nlp_core.training.processes import find_processes
 from nlp_core.training.work import locked, start_run, write_run_note
 
 log = logging.getLogger(__name__)
@@ -54,13 +56,17 @@ def pretrain_encoder(
     place = f"{plan.config.table}/{plan.name}"
     work, target = root / "work" / place / plan.key[:16], root / "cells" / place
     start = start_run(work / name_checkpoint(0))
-    with locked(work, "encoder"):
-        tokenizer = _prepare_tokenizer(plan, work)
+    processes = find_processes()
+    with locked(work, "encoder") if processes.is_first else nullcontext():
+        with processes.first_before_others():
+            tokenizer = _prepare_tokenizer(plan, work)
         seed_everything(plan.config.seed)
-        run = Pretraining(plan, tokenizer, work)
+        run = Pretraining(plan, tokenizer, work, processes)
         total = sum(phase.steps for phase, _ in plan.config.list_trainings())
-        with show_progress(plan.name, total) as bar:
+        with show_progress(plan.name, total, shown=processes.is_first) as bar:
             events = list(run.train(bar.reach))
+        if not processes.is_first:
+            return target
         with replacing_folder(target) as folder:
             _write_encoder(folder, plan, run.model, tokenizer)
             write_text(folder / "history.jsonl", "".join(map(format_line, events)))
@@ -69,7 +75,8 @@ def pretrain_encoder(
         for other in work.parent.iterdir():
             shutil.rmtree(other)
     if notes is not None:
-        write_run_note(notes / place / f"seed-{plan.config.seed}.json", start)
+        path = notes / place / f"seed-{plan.config.seed}.json"
+        write_run_note(path, start, num_processes=processes.count)
     log.info("pretrain done encoder=%s steps=%d", plan.name, total)
     return target
 

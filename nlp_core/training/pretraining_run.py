@@ -18,10 +18,10 @@ from nlp_core.models.masked_split import (
     find_rule,
 )
 from nlp_core.models.pretraining import build_pretraining_model
-from nlp_core.training.determinism import find_device
 from nlp_core.training.encoder_plan import EncoderPlan
 from nlp_core.training.loop import Trainer
 from nlp_core.training.pretraining_metrics import measure_text
+from nlp_core.training.processes import Processes
 from nlp_core.training.task_run import HONEST, TaskRun
 
 log = logging.getLogger(__name__)
@@ -42,13 +42,15 @@ class Pretraining:
     Args:
         tokenizer: as JSON.
         work: folder of the checkpoints and of the encoded corpus.
+        processes: those that take part in each step.
 
     Raises:
         ConfigError: the encoder cannot read the windows of a phase, or its architecture is wrong.
     """
 
-    def __init__(self, plan: EncoderPlan, tokenizer: str, work: Path) -> None:
+    def __init__(self, plan: EncoderPlan, tokenizer: str, work: Path, processes: Processes) -> None:
         self.plan, self.config, self.work = plan, plan.config, work
+        self.processes = processes
         self.tokens = read_pieces(tokenizer, str(plan.init))
         size = self.tokens.tokenizer.get_vocab_size()
         architecture = plan.read_architecture(size, self.tokens.padding)
@@ -62,7 +64,7 @@ class Pretraining:
         self.model = build_pretraining_model(
             self.config, architecture, tokenizer, task=plan.task.name, where=plan.where
         )
-        self.model.model.to(find_device())
+        self.model.model.to(processes.device)
         corpus = read_corpus(plan.task.folder)
         measured = {
             self.config.measured_on: read_running_text(plan.measured_on, self.tokens.unknown),
@@ -77,8 +79,9 @@ class Pretraining:
             )
             for name, documents in measured.items()
         }
-        documents = corpus.read_paragraphs(TRAIN)
-        self.encoded = encode_documents(documents, self.tokens, work / "pieces")
+        documents, pieces = corpus.read_paragraphs(TRAIN), work / "pieces"
+        with processes.first_before_others():
+            self.encoded = encode_documents(documents, self.tokens, pieces)
 
     def train(self, on_step: Callable[[int], None]) -> Iterator[Event]:
         """Train, call `on_step` after each step with the steps done, and yield the history.
@@ -119,6 +122,7 @@ class Pretraining:
                 checkpoint=self.work / name_checkpoint(number),
                 max_steps=phase.steps,
                 validate_every=self.config.validate_every,
+                processes=self.processes,
             )
 
             def show(step: int, before: int = done) -> None:

@@ -6,7 +6,8 @@ processes is the step of one on the same batch, whatever N is; only their dropou
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -75,6 +76,15 @@ class Processes:
         from accelerate.utils import gather
 
         return list(gather(value.unsqueeze(0).to(self.device)))
+
+    @contextmanager
+    def first_before_others(self) -> Iterator[None]:
+        """Run the body in the first process, and then in the others, which find what it wrote."""
+        if not self.is_first:
+            self.wait()
+        yield
+        if self.is_first:
+            self.wait()
 
     def wait(self) -> None:
         if self.count > 1:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
 from nlp_core.config.params import Params
-from nlp_core.config.recipe import TeachingConfig
+from nlp_core.config.teaching import TeachingConfig
 from nlp_core.data.augmentation import Texts, read_texts
 from nlp_core.data.soft_labels import (
     SOFT,
