@@ -125,7 +125,7 @@ def _build_tokenizer(note: Mapping[str, Any]) -> Callable[[str], list[str]]:
 
 
 def pad(rows: Sequence[Sequence[Any] | np.ndarray], fill: object, dtype: type) -> np.ndarray:
-    """Return [N, longest row]; `fill` is at the end of shorter rows, and the only item of none."""
+    """Return [N, longest row], at least one column wide; shorter rows end with `fill`."""
     found: np.ndarray = np.full((len(rows), max(1, *map(len, rows))), fill, dtype=dtype)
     for row, values in enumerate(rows):
         found[row, : len(values)] = values

@@ -1,8 +1,8 @@
 """The program `reglue`: find its commands, list them, and run one.
 
-Each command is a module of this package named like it, with a GROUP and a PLACE in it,
-`add_arguments(parser)` and `run(options)`, and with HAS_JSON if it can print JSON. Its docstring is
-its help text: a summary, perhaps a paragraph, and examples. `reglue --help` reads the sources and
+Each command is a module of this package with the same name. It has a GROUP and a PLACE in it,
+`add_arguments(parser)` and `run(options)`, and HAS_JSON if it can print JSON. Its docstring is its
+help text: a summary, perhaps a paragraph, and examples. `reglue --help` reads the sources and
 imports no command, since torch takes seconds.
 """
 

@@ -342,7 +342,7 @@ def find_choices(names: list[str]) -> list[str]:
 
 
 def _find_labels(label: str, seen: set[str], choices: list[str]) -> list[str] | None:
-    """Return the column's name for each candidate; None for 0, 1, 2 ..."""
+    """Return the column's name for each candidate; None if they are numbered from 0."""
     numbers = [str(number) for number in range(len(choices) + 1)]
     if seen <= set(numbers[:-1]):
         return None

@@ -20,7 +20,7 @@ Batches = list[NDArray[np.int64]]
 def order_tasks(
     mixing: Mixing, sizes: Mapping[str, int], *, seed: int, epoch: int, epochs: int
 ) -> list[str]:
-    """Return the task of each step of an epoch, given the batches of each task's training split.
+    """Return the task of each step of an epoch; `sizes` are the batches of each training split.
 
     The order depends only on seed and epoch (from 1); every epoch has the same number of steps.
     """

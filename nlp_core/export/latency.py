@@ -67,7 +67,7 @@ def time_models(
 
 
 def _draw(generator: np.random.Generator, size: int, count: int) -> list[int]:
-    """Return indices in random order; how often two of them occur differs by one at most."""
+    """Return `count` indices in random order, each drawn equally often, or once more."""
     rounds = [generator.permutation(size) for _ in range(-(-count // size))]
     found: list[int] = np.concatenate(rounds)[:count].tolist()
     return found

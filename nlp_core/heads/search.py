@@ -13,7 +13,7 @@ from torch import Tensor
 from reglue_runtime.writing import choose_nucleus
 
 STAY = -1
-"""What a hypothesis that is done writes."""
+"""What a finished hypothesis writes."""
 
 
 @runtime_checkable

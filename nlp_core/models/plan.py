@@ -320,7 +320,7 @@ def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) ->
         if not layer.block.is_causal(layer.options):
             raise ConfigError(
                 f"{where}: found the layer '{name}' of block {BLOCKS.name_of(layer.block)} below "
-                "it, which reads later tokens, so also the word to predict; expected only blocks "
+                "it, which reads later tokens and so the word to predict; expected only blocks "
                 "that read earlier tokens, such as forward_lstm."
             )
         seen.add(name)

@@ -72,7 +72,7 @@ def cut_entities(prediction: Prediction, example: UserExample) -> Prediction:
 def choose_labels(
     answer: np.ndarray, chances: np.ndarray, size: int | None, labels: list[str]
 ) -> Prediction:
-    """Return a prediction: a label [], the chosen of labels [L], or the tags of `size` tokens."""
+    """Return the label of an answer [], the labels chosen in [L], or the tags of `size` tokens."""
     if size is not None:
         ids, chances = answer[:size], chances[:size]
         confidence = chances[np.arange(size), ids].tolist()

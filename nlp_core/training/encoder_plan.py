@@ -18,7 +18,7 @@ from nlp_core.training.start import digest_init
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """All that an encoder is made of, checked.
+    """What a pretrained encoder is made from; everything is checked.
 
     Attributes:
         measured_on: folder of the text that it is measured on; `text_digest` is that text's.

@@ -77,7 +77,7 @@ def read_ensemble(name: str, params: Params) -> EnsembleCell:
             found, expected = (item["tasks"][wanted][key] for item in (note, other))
             if found != expected:
                 raise DataError(
-                    f"{cell}/{CELL}: {key}: found {found}, expected {expected} as of the other "
+                    f"{cell}/{CELL}: {key}: found {found}, expected {expected} as in the other "
                     f"members of the ensemble '{name}'; train the cells on the same task."
                 )
     return EnsembleCell(name, config, params.numerics, members, notes, task)

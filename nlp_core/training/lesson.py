@@ -40,8 +40,8 @@ def read_lesson(task: Task, config: DistillationConfig | None) -> Taught:
     offsets = columns[TAGS].offsets if TAGS in columns else None
     if offsets is not None and (offsets != train.tag_offsets).any():
         raise DataError(
-            f"{task.folder}: found soft labels of other tokens than the texts have; the teacher "
-            "must read every token."
+            f"{task.folder}: found soft labels whose tokens are not those of the texts; the "
+            "teacher must read every token."
         )
     log.info(
         "finetune lesson task=%s labelled=%d further=%d members=%d",

@@ -174,7 +174,7 @@ class SplitKeys:
 
 
 def find_repeated(keys: Keys) -> Mask:
-    """Return which keys an earlier one repeats."""
+    """Return which keys repeat an earlier one."""
     repeated = np.ones(len(keys), dtype=np.bool_)
     repeated[np.unique(keys, return_index=True)[1]] = False
     return repeated
