@@ -90,6 +90,18 @@ def test_a_terminal_is_asked(
     assert all(path.exists() is is_left for path in stale)
 
 
+@pytest.mark.parametrize(("words", "found"), [(["repro"], 1), (["daemon", "-q", "analytics"], 0)])
+def test_what_sends_statistics_is_no_engine(project: Path, words: list[str], found: int) -> None:
+    program = project / "dvc"
+    program.write_text("import time; time.sleep(60)")
+    process = subprocess.Popen([sys.executable, str(program), *words], cwd=project)
+    try:
+        assert len(workplace._list_engines(project)) == found
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_locks_of_running_engines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     leave_stale(1)
     monkeypatch.setattr(workplace, "_list_engines", lambda _: ["snakemake (7)", "dvc (8)"])
@@ -122,7 +134,6 @@ def test_a_cut_lock_of_dvc_is_an_error_that_names_the_doctor(
 ) -> None:
     from nlp_core.dag import find_stale
 
-    monkeypatch.setenv("DVC_NO_ANALYTICS", "1")  # whose process would count as one that writes
     subprocess.run(["git", "init", "-q", "."], check=True)
     subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], check=True)
     Path("a.txt").write_text("a")

@@ -22,6 +22,8 @@ PART = re.compile(r"\..+\.part(\d+)")
 """Name of a file or a folder that a process writes; see nlp_core.files."""
 WRITTEN = ("data", "artifacts", "results", "reports")
 ENGINES = ("snakemake", "dvc")
+REPORTER = "daemon"
+"""The argument of the processes in which DVC sends its statistics; they hold no lock."""
 LEAST_FREE = 5 << 30
 """Bytes that a table of pretrained encoders may need."""
 SHOWN = 3
@@ -126,7 +128,7 @@ def _list_engines(root: Path) -> list[str]:
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             words = [Path(word).name for word in process.cmdline()[:4]]
-            if Path(process.cwd()) == root.resolve():
+            if REPORTER not in words and Path(process.cwd()) == root.resolve():
                 found += [f"{name} ({process.pid})" for name in ENGINES if name in words]
     return found
 

@@ -103,7 +103,7 @@ class JsonLinesReader(RowReader):
                 continue
             label = None
             if split.labelled:
-                label = self.name_label(self._find_label(line, name, elsewhere))
+                label = self.map_label(self._find_label(line, name, elsewhere))
                 if label is None:
                     continue
             first, *second = (line.find_text(key) for key in self.texts)

@@ -59,7 +59,7 @@ class RowReader(SourceReader):
     left_out: list[str] = Field(default_factory=list)
     """Labels of the file whose rows are left out, such as "-" for pairs without agreement."""
 
-    def name_label(self, cell: str) -> str | None:
+    def map_label(self, cell: str) -> str | None:
         """Return the name of a label of the file; None if its row is left out."""
         return None if cell in self.left_out else self.label_names.get(cell, cell)
 
@@ -137,7 +137,7 @@ class TsvReader(RowReader):
             }
             for extra, key in dense.items():
                 extras[extra] = parse_numbers(parts[place[key]], key, line, path)
-            cell = self.name_label(parts[place[label]]) if label else None
+            cell = self.map_label(parts[place[label]]) if label else None
             if label and cell is None:
                 continue
             labels = None
