@@ -80,7 +80,7 @@ def _convert_tokenizer(folder: Path, name: str) -> Path:
 
 
 def _read_tokenizer(folder: Path, name: str) -> str:
-    """Return the JSON of the library tokenizers that stands for other files of a tokenizer."""
+    """Return a tokenizer of other files, such as vocab.txt, as JSON of the library tokenizers."""
     # see `read_architecture`
     from transformers import AutoTokenizer
 
