@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from reglue_runtime.decoding import CRF
+from reglue_runtime.crf_decoding import CRF
 from reglue_runtime.example import InputExample
 
 Form = Literal["distribution", "flags", "values"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from nlp_core.config.base import check_known
 from nlp_core.config.params import GRID, read_params
 from nlp_core.errors import ConfigError
-from nlp_core.export.bundle import export_cell
+from nlp_core.export.cell_export import export_cell
 from stages._cli import run_stage
 
 

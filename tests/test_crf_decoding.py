@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reglue_runtime import decoding
-from reglue_runtime.decoding import CRF
+from reglue_runtime import crf_decoding
+from reglue_runtime.crf_decoding import CRF
 
 Numbers = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def weigh(
 def test_paths_and_probabilities_are_those_of_all_paths(
     num_labels: int, spread: float, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "MANY_LABELS", many)
+    monkeypatch.setattr(crf_decoding, "MANY_LABELS", many)
     rng = np.random.default_rng(num_labels)
     for _ in range(8):
         pairs_IL = rng.normal(size=(num_labels, num_labels)) * spread

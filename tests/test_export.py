@@ -92,6 +92,14 @@ def test_a_bundle_predicts_texts_tokens_and_columns_alike(
     assert sum(found[0]["scores"].values()) == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["embedding", "linear", "softmax"])
+def test_a_head_may_have_the_name_of_an_operation(name: str, tmp_path: Path) -> None:
+    graph = {**WORDS, "heads": {name: WORDS["heads"]["label"]}}
+    trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), graph)
+    export(trained, tmp_path / "bundle", variant="float32")
+    assert load(tmp_path / "bundle").manifest.heads[0]["output"] == name
+
+
 def test_each_example_gets_what_it_gets_alone(sentence: tuple[TrainedModel, Path]) -> None:
     trained, folder = sentence
     bundle = load(folder)

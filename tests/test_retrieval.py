@@ -166,7 +166,7 @@ def test_an_encoder_is_measured_without_training(tmp_path: Path) -> None:
             "x.tsv: expected a name that ends in .jsonl",
         ),
         (["predict", "faq", "--data", "pairs.tsv", "-o", "x.tsv"], "found a model for retrieval"),
-        (["export", "faq", "--data", "pairs.tsv", "--to", "x"], "searches an index of passages"),
+        (["export", "faq", "--data", "pairs.tsv", "--to", "x"], "export a tower with --layer"),
     ],
 )
 def test_mistakes_are_reported(

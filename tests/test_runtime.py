@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reglue_runtime import Bundle, BundleError, bundle
-from reglue_runtime.decoding import CRF, MANY_LABELS
+from reglue_runtime.crf_decoding import CRF, MANY_LABELS
 from reglue_runtime.example import ExampleError
 from reglue_runtime.manifest import Manifest
 

@@ -9,11 +9,15 @@ import argparse
 from pathlib import Path
 
 from nlp_core.cli.output import add_set, print_json, show_log
-from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
+from nlp_core.cli.trained_argument import (
+    add_trained,
+    build_predictor,
+    open_encoder,
+    open_predictor,
+)
 from nlp_core.data.archive import open_data
-from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import UsageError
-from nlp_core.prediction.file_embedding import FORMS, POOLS, build_encoder_model, embed_file
+from nlp_core.prediction.file_embedding import FORMS, POOLS, embed_file
 from nlp_core.prediction.trained_folder import is_trained
 
 GROUP = "train on your own file"
@@ -47,12 +51,8 @@ def run(options: argparse.Namespace) -> None:
     if is_trained(folder):
         predictor = open_predictor(options)
     else:
-        for name in ("task", "seed"):
-            if getattr(options, name) is not None:
-                raise UsageError(f"--{name}: '{folder}' is not a trained cell; leave it out.")
         layer = layer or POOLS[0]
-        encoder = build_encoder_model(find_encoder(str(folder)), options.data)
-        predictor = build_predictor(encoder, options)
+        predictor = build_predictor(open_encoder(options), options)
     rows, width = embed_file(predictor, options.data, options.output, layer)
     if options.json:
         print_json({"output": str(options.output), "rows": rows, "width": width})

@@ -13,10 +13,12 @@ from nlp_core.data.archive import open_data
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError
 from nlp_core.files import check_replaceable
-from nlp_core.prediction.passage_index import NOTE, write_index
+from nlp_core.prediction.bundle_retriever import BundleRetriever
+from nlp_core.prediction.passage_index import NOTE, Embedder, write_index
 from nlp_core.prediction.retriever import Retriever
 from nlp_core.prediction.trained_folder import is_trained
 from nlp_core.prediction.trained_model import TrainedModel
+from reglue_runtime.manifest import MANIFEST
 
 GROUP = "train on your own file"
 PLACE = 7
@@ -28,21 +30,24 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     add(
         "folder",
         type=Path,
-        help="a retrieval model that `reglue train` wrote, a trained cell, or a pretrained encoder "
-        "(a folder or a name on the Hugging Face hub)",
+        help="a retrieval model that `reglue train` wrote, a trained cell, a bundle of vectors "
+        "(`reglue export --layer`), or a pretrained encoder (a folder or a name on the Hugging "
+        "Face hub)",
     )
     add("--seed", type=int, help="seed of a cell (default: the first)")
     add("--column", help="column of the texts in --data (default: as in training, or a guess)")
     add_plugin(parser)
 
 
-def open_retriever(options: argparse.Namespace) -> Retriever:
+def open_retriever(options: argparse.Namespace) -> Embedder:
     """Return the model that the arguments name.
 
     Raises:
         ConfigError: it is not for retrieval, or an argument does not fit it.
         DataError: the folder holds no whole model.
     """
+    if (options.folder / MANIFEST).is_file():
+        return BundleRetriever(options.folder)
     if is_trained(options.folder):
         trained = TrainedModel.open(options.folder, seed=options.seed, plugins=options.plugin)
         return Retriever.of_trained(trained)

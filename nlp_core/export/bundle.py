@@ -6,17 +6,16 @@ The folder appears complete, and only if the exported model predicts what the tr
 import logging
 from pathlib import Path
 
-from nlp_core.config.base import CELL, name_folder, read_mapping
-from nlp_core.config.params import ExportConfig, Variant
+from nlp_core.config.params import Variant
 from nlp_core.data.task import Split
 from nlp_core.errors import UsageError
 from nlp_core.export.card import README, format_card
 from nlp_core.export.graph import build_graph, quantize
 from nlp_core.export.inputs import plan_inputs
+from nlp_core.export.layer import LayerModel, compare_vectors
 from nlp_core.export.manifest import check_heads, write_manifest
 from nlp_core.export.parity import EXACT, Parity, compare, measure_trained
 from nlp_core.export.program import FILE, load_any, write_program
-from nlp_core.export.real_examples import read_examples
 from nlp_core.export.written import build_decoder_graphs
 from nlp_core.files import check_replaceable, replacing_folder, write_json, write_text
 from nlp_core.prediction.trained_model import TrainedModel
@@ -40,7 +39,8 @@ def export_model(
     """Write a bundle, and return how it compares with the trained model.
 
     `max_drop`: by how much the task's first metric may be worse than the trained model's, in its
-    units; required for int8.
+    units; of a `LayerModel`, by how much 100 times the mean cosine may be below 100; required for
+    int8.
 
     Raises:
         ConfigError: the model or the variant cannot be exported, or the folder exists.
@@ -62,38 +62,16 @@ def export_model(
             (folder / file).write_bytes(quantize(graph) if variant == "int8" else graph)
         name = FILE if variant == PROGRAM else GRAPH
         write_manifest(folder, trained, inputs, variant=variant, graph=name)
-        parity = compare(trained, examples, load_any(folder), max_drop)
+        if isinstance(trained, LayerModel):
+            parity, scores = compare_vectors(trained, examples, load_any(folder), max_drop), {}
+        else:
+            parity = compare(trained, examples, load_any(folder), max_drop)
+            scores = measure_trained(trained, examples)
         write_json(folder / PARITY, parity.describe())
-        scores = measure_trained(trained, examples)
         card = format_card(trained, variant, parity=parity, scores=scores, max_drop=max_drop)
         write_text(folder / README, card)
     log.info("export done folder=%s %s", target, parity.describe())
     return parity
-
-
-def export_cell(name: str, config: ExportConfig) -> Path:
-    """Write an export of the grid: a bundle for each variant, all of them or none, and cell.json.
-
-    Raises:
-        ConfigError: the model, or a variant, cannot be exported.
-        ExportError: an exported model predicts something else.
-    """
-    trained = TrainedModel.open(config.cell, seed=config.seed, task=config.task)
-    examples = read_examples(trained)
-    target, bundles = Path(name_folder(config.table, name)), {}
-    with replacing_folder(target) as folder:
-        for variant in config.variants:
-            max_drop = None if variant in EXACT else config.max_drop
-            bundle = folder / variant
-            parity = export_model(trained, examples, bundle, variant=variant, max_drop=max_drop)
-            # the size of what a runtime needs; the card is for people
-            size = sum(path.stat().st_size for path in bundle.iterdir() if path.name != README)
-            bundles[variant] = {**parity.describe(), "bytes": size}
-        note = read_mapping(Path(config.cell) / CELL)
-        runs = {key: run for key, run in note["runs"].items() if key == str(config.seed)}
-        own = {"table": config.table, "cell": name, "seeds": [config.seed], "runs": runs}
-        write_json(folder / CELL, {**note, **own, "bundles": bundles}, exact=True)
-    return target
 
 
 def _check_drop(variant: Variant, max_drop: float | None) -> None:

@@ -29,12 +29,13 @@ def format_card(
 ) -> str:
     """Return the card; `scores` are the trained model's, by metric, on all examples."""
     is_cell = trained.data is None
-    note = read_mapping(trained.folder.parent / CELL if is_cell else trained.folder / RUN)
+    path = trained.folder.parent / CELL if is_cell else trained.folder / RUN
+    note = read_mapping(path) if path.is_file() else {}  # {}: an encoder that comes from elsewhere
     command = _name_command(trained, note, variant, max_drop)
     sections = {
-        "": [f"{trained.task.kind.name} model, exported by Reglue as {variant}."],
+        "": [f"{trained.kind_name} model, exported by Reglue as {variant}."],
         "Model": _list_facts(trained, note),
-        "Training data": _list_cell_data(note) if is_cell else _list_files(note),
+        "Training data": _list_cell_data(note) if is_cell else _list_files(trained, note),
         "Scores": _list_scores(trained, variant, parity, scores),
         "Limits": _list_limits(trained),
         "Made by": [f"`{command}`"],
@@ -46,11 +47,15 @@ def format_card(
 
 
 def _list_facts(trained: TrainedModel, note: Note) -> Iterator[str]:
-    yield f"task: {trained.task.name}, of the kind {trained.task.kind.name}"
+    if trained.layer is None:
+        yield f"task: {trained.task.name}, of the kind {trained.task.kind.name}"
+    else:
+        yield f"layer: {trained.layer}, with all layers below it"
     yield f"reads: {', '.join(dict.fromkeys(trained.featurizer.plan.inputs.values()))}"
     for target, labels in trained.featurizer.targets.items():
         named = f"{len(labels)} words and copies" if target == OUTPUT else ", ".join(labels)
-        yield f"predicts {target}: {named or 'a number or a text'}"
+        own = "a number or a text" if trained.layer is None else "a vector"
+        yield f"predicts {target}: {named or own}"
     yield f"weights: {sum(item.numel() for item in trained.model.parameters()):,} numbers"
     if trained.data is None:
         yield f"graph: {note['model']}, recipe: {note['recipe']} ({note['recipe_digest'][:16]})"
@@ -66,7 +71,13 @@ def _list_cell_data(note: Note) -> Iterator[str]:
         yield f"{name}, {digest}{licence}"
 
 
-def _list_files(note: Note) -> Iterator[str]:
+def _list_files(trained: TrainedModel, note: Note) -> Iterator[str]:
+    if not note:
+        yield (
+            f"that of the encoder with the weights sha256:{trained.digest_weights()}; licence: "
+            "unknown"
+        )
+        return
     for name, digest in note["files"].items():
         yield f"the user's file for {name}, sha256:{digest}; licence: unknown"
 
@@ -105,6 +116,8 @@ def _name_command(
             words.append(f"--task {trained.task.name}")
     else:
         words += [trained.name, "--data FILE"]
+    if trained.layer is not None:
+        words.append(f"--layer {trained.layer}")
     words += ["--to FOLDER", f"--variant {variant}"]
     if max_drop is not None:
         words.append(f"--max-drop {max_drop:g}")

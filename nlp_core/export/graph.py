@@ -43,6 +43,8 @@ ML_DOMAIN = "ai.onnx.ml"
 ML_OPSET = 2
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 100, 1000)
 """Sizes of batch and texts that a trace must accept; one that fixed a size rejects some."""
+OUTPUT = "head."
+"""Before the name of a head while torch writes its graph."""
 LONGER = 40
 """Added to the sizes of a second sample, which is longer than any window."""
 NEXT_PIECES = ("states", "inside", "before")
@@ -173,7 +175,7 @@ def _export(module: nn.Module, inputs: InputPlan, outputs: list[str], where: str
                 exported = torch.onnx.export(
                     found.program,
                     input_names=list(inputs.tensors),
-                    output_names=outputs,
+                    output_names=[OUTPUT + name for name in outputs],
                     opset_version=OPSET,
                     dynamo=True,
                     external_data=False,
@@ -182,7 +184,20 @@ def _export(module: nn.Module, inputs: InputPlan, outputs: list[str], where: str
         except torch.onnx.OnnxExporterError as err:
             raise _refuse(where, "has no ONNX operator", err) from err
     assert exported is not None
-    return add_tables(exported.model_proto, inputs)
+    proto = exported.model_proto  # a new one at each access
+    _name_outputs(proto.graph)
+    return add_tables(proto, inputs)
+
+
+def _name_outputs(graph: onnx.GraphProto) -> None:
+    """Name the outputs after the heads; torch may have named a value within the graph the same."""
+    names = {item.name: item.name.removeprefix(OUTPUT) for item in graph.output}
+    names |= {name: f"{name}.inner" for name in names.values()}
+    for node in graph.node:
+        for listed in (node.input, node.output):
+            listed[:] = [names.get(name, name) for name in listed]
+    for item in (*graph.output, *graph.initializer):
+        item.name = names.get(item.name, item.name)
 
 
 def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:

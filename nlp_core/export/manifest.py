@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from nlp_core.config.params import Variant
 from nlp_core.data.tokenization import describe_tokenizer
 from nlp_core.errors import ConfigError
 from nlp_core.export.inputs import InputPlan
@@ -16,6 +15,7 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.heads.base import Head
 from nlp_core.heads.piece_writing import LabelTextHead
 from nlp_core.heads.ranking import ListwiseRankingHead, PairwiseRankingHead
+from nlp_core.heads.retrieval import COSINE, EmbeddingHead
 from nlp_core.heads.sentence import ClassificationHead, MultiLabelHead, RegressionHead
 from nlp_core.heads.span import SpanHead
 from nlp_core.heads.tagging import CRFTaggingHead, TaggingHead
@@ -33,11 +33,12 @@ PLAIN: dict[type[Head], str] = {
     TaggingHead: "tokens",
     CRFTaggingHead: "field",
     SpanHead: "span",
+    EmbeddingHead: "vector",
     **WRITTEN,
 }
 """The decoding of each head that can be exported."""
 REFUSED = {
-    "RetrievalHead": "searches an index of passages, see `reglue index`",
+    "RetrievalHead": "searches an index of passages; export a tower with --layer",
     "MaskedLanguageModelHead": "pretrains an encoder and predicts nothing",
     **dict.fromkeys(
         ("SANClassificationHead", "SANRegressionHead"), "reads segment ids, which no bundle has"
@@ -52,7 +53,7 @@ REFUSED = {
 
 
 def write_manifest(
-    folder: Path, trained: TrainedModel, inputs: InputPlan, *, variant: Variant, graph: str
+    folder: Path, trained: TrainedModel, inputs: InputPlan, *, variant: str, graph: str
 ) -> None:
     """Write bundle.json, with the digest of every other file, and the files of the heads.
 
@@ -70,7 +71,7 @@ def write_manifest(
     }
     note = {
         "format": FORMAT,
-        "kind": trained.task.kind.name,
+        "kind": trained.kind_name,
         "variant": variant,
         "tokenizer": tokenizer,
         "texts": trained.texts,
@@ -113,6 +114,9 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         "target": head.target,
         "labels": trained.featurizer.targets[head.target],
     }
+    if isinstance(head, EmbeddingHead):
+        note["weights"] = trained.digest_weights()
+        note["similarity"] = head.similarity or COSINE
     if isinstance(head, MultiLabelHead):
         note["threshold"] = head.threshold
     if isinstance(head, TaggingHead | CRFTaggingHead):

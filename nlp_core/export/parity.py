@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from nlp_core.data.batching import order_evaluation_batches
 from nlp_core.data.stored_column import NO_ANSWER
@@ -199,9 +200,7 @@ def compare(
         ExportError: it predicts something else, or is worse by more than that.
     """
     size = len(examples)
-    rows = np.arange(size)
-    if max_drop is None and size > NUM_EXAMPLES:
-        rows = np.sort(np.random.default_rng(0).choice(size, NUM_EXAMPLES, replace=False))
+    rows = choose_rows(size, max_drop)
     encoded = trained.featurizer.encode(examples)
     right = ask_trained(trained, encoded, rows)
     found = _ask_bundle(trained, examples, bundle, rows)
@@ -222,6 +221,13 @@ def compare(
             "with --max-drop (max_drop in params.yaml)."
         )
     return parity
+
+
+def choose_rows(size: int, max_drop: float | None) -> NDArray[np.int64]:
+    """Return the rows that two models are compared on: some, or all for a metric."""
+    if max_drop is None and size > NUM_EXAMPLES:
+        return np.sort(np.random.default_rng(0).choice(size, NUM_EXAMPLES, replace=False))
+    return np.arange(size)
 
 
 def _ask_bundle(

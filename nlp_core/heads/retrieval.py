@@ -3,7 +3,7 @@
 Shape letters: B batch (pairs of a query and a passage), D width of the vectors.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,6 +17,9 @@ from nlp_core.errors import ConfigError
 from nlp_core.heads.base import HEADS, Decoded, Head, Labels, Loss, hide_classes
 
 Similarity = Literal["cosine", "dot"]
+COSINE: Final = "cosine"
+EMBEDDING = "embedding"
+"""What a bundle of vectors predicts."""
 
 
 @HEADS.register("retrieval")
@@ -107,6 +110,25 @@ class RetrievalHead(Head):
         """Return the rank of each query's own passage in the batch, from 1; ties do not help."""
         own_B1 = scores_BB.diagonal().unsqueeze(1)
         return Decoded((scores_BB >= own_B1).sum(1), None)
+
+
+class EmbeddingHead(Head):
+    """Give the vector of a layer; that of a retrieval model with cosines has length 1.
+
+    Args:
+        similarity: of the retrieval model that reads the layer; None: another model reads it.
+
+    Shape: [B, D] to [B, D].
+    """
+
+    target = EMBEDDING  # type: ignore[assignment]  # no column of a task
+
+    def __init__(self, *, similarity: Similarity | None) -> None:
+        super().__init__()
+        self.similarity = similarity
+
+    def forward(self, x_BD: Vector, mask: None = None) -> Vector:
+        return functional.normalize(x_BD, dim=-1) if self.similarity == COSINE else x_BD
 
 
 def find_negatives(

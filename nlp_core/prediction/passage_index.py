@@ -6,7 +6,7 @@ Shape letters: N queries, P passages, D width of the vectors, K found passages o
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ from nlp_core.data.guess import guess_texts
 from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.files import check_digest, digest_file, replacing_folder, write_json
-from nlp_core.prediction.retriever import Retriever
 from nlp_core.prediction.search import Vectors
 
 NOTE = "index.json"
@@ -31,6 +30,16 @@ LINKS = 32
 BREADTH = 128
 """Passages that an approximate search keeps as candidates, when it builds and when it searches."""
 SCHEMA = pa.schema([("line", pa.int64()), ("text", pa.string()), ("cells", pa.string())])
+
+
+class Embedder(Protocol):
+    """Vectors of queries and passages; see `Retriever` and `BundleRetriever`."""
+
+    weights: str
+    columns: Sequence[str]
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors: ...
+    def embed_passages(self, texts: Sequence[str]) -> Vectors: ...
 
 
 class FoundPassage(NamedTuple):
@@ -81,7 +90,7 @@ def read_texts(path: Path, column: str | None, usual: str) -> Iterator[tuple[Fil
 
 
 def write_index(
-    retriever: Retriever,
+    retriever: Embedder,
     source: Path,
     target: Path,
     *,
@@ -144,13 +153,13 @@ def _start_index(width: int, *, approximate: bool) -> Any:  # Any: faiss has no 
 class PassageIndex:
     """An index with the model that made it, ready to search."""
 
-    def __init__(self, retriever: Retriever, index: Any, passages: pa.Table) -> None:
+    def __init__(self, retriever: Embedder, index: Any, passages: pa.Table) -> None:
         self._retriever = retriever
         self._index = index  # Any: faiss has no types
         self._passages = passages
 
     @classmethod
-    def open(cls, folder: Path, retriever: Retriever) -> "PassageIndex":
+    def open(cls, folder: Path, retriever: Embedder) -> "PassageIndex":
         """Open a folder that `write_index` made.
 
         Raises:

@@ -12,9 +12,11 @@ from nlp_core.data.format_guess import guess_format
 from nlp_core.data.task import Task
 from nlp_core.data.user_task import build_user_task
 from nlp_core.errors import ConfigError, UsageError, suggest
+from nlp_core.files import digest_file
 from nlp_core.kinds import KINDS, SENTENCES, list_user_kinds
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel
+from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.trained_folder import (
     CALIBRATION,
     TrainedFolder,
@@ -31,6 +33,7 @@ class TrainedModel:
         folder: of its weights: of a cell, that of the seed.
         name: of the cell, or of the folder.
         data: how the user's files are read; None for a cell, see `describe_data`.
+        layer: name of the one that a bundle gives the vectors of; None: the model predicts.
     """
 
     folder: Path
@@ -39,6 +42,7 @@ class TrainedModel:
     featurizer: Featurizer
     task: Task
     data: DataConfig | None
+    layer: str | None = None
 
     @classmethod
     def open(
@@ -102,6 +106,14 @@ class TrainedModel:
                 "chooses on the part held out; give a number from 0 to 1."
             )
         return float(self.calibration["abstain_below"])
+
+    def digest_weights(self) -> str:
+        return digest_file(self.folder / WEIGHTS)
+
+    @property
+    def kind_name(self) -> str:
+        """What a bundle of the model predicts."""
+        return self.task.kind.name
 
     @property
     def texts(self) -> list[str]:

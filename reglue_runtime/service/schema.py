@@ -115,6 +115,12 @@ class Value(Form):
     score: float
 
 
+class Embedding(Form):
+    """A vector of a text."""
+
+    embedding: list[float]
+
+
 class Order(Choice):
     """Whether a candidate is right, and the score by which candidates are ordered."""
 
@@ -180,6 +186,7 @@ Prediction: TypeAlias = (
     Choice
     | Choices
     | Value
+    | Embedding
     | Order
     | Tags
     | SentenceTags

@@ -1,6 +1,7 @@
 "use strict";
 
 const SHOWN_LABELS = 8;
+const SHOWN_NUMBERS = 8;
 const MOST_INPUTS = 16;
 const MOST_PAST = 20;
 const SHOWN_SIGNS = 60;
@@ -210,6 +211,11 @@ function makePrediction(item) {
   }
   if (item.text !== undefined) {
     add("Text", make("div", "card", make("p", "said", item.text), make("p", "quiet", percent(item.confidence))));
+  }
+  if (item.embedding) {
+    const first = item.embedding.slice(0, SHOWN_NUMBERS).map((number) => number.toFixed(3)).join(", ");
+    const said = make("p", "said", `${first} ...`);
+    add("Vector", make("div", "card", said, make("p", "quiet", `${item.embedding.length} numbers`)));
   }
   if (item.score !== undefined) add("Score", make("p", "card said", item.score.toFixed(3)));
   return found;

@@ -1,0 +1,54 @@
+"""Vectors of queries and passages, by a bundle of vectors."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nlp_core.errors import ConfigError
+from nlp_core.heads.retrieval import COSINE, EMBEDDING
+from nlp_core.kinds import RETRIEVAL
+from nlp_core.prediction.search import Vectors
+from reglue_runtime import load
+
+SHORTEST = np.float32(1e-12)  # as torch's normalize
+
+
+class BundleRetriever:
+    """Embed queries and passages with a bundle of vectors.
+
+    Two bundles of one model's two towers have the same `weights`, so one can search what the other
+    has indexed.
+
+    Raises:
+        BundleError: the folder holds no whole bundle.
+        ConfigError: the bundle gives no vectors.
+    """
+
+    columns: Sequence[str] = RETRIEVAL.texts
+
+    def __init__(self, folder: Path) -> None:
+        self._bundle = load(folder)
+        head = self._bundle.manifest.heads[0]
+        if "weights" not in head:
+            raise ConfigError(
+                f"{folder}: found a bundle of the kind {self._bundle.kind}, expected one of "
+                "vectors, which `reglue export --layer` writes."
+            )
+        self.weights = str(head["weights"])
+        self._is_cosine = head["similarity"] == COSINE
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self._embed(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        return self._embed(texts)
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        found = self._bundle.predict(texts)
+        vectors: Vectors = np.array([item[EMBEDDING] for item in found], dtype=np.float32)
+        if not self._is_cosine:
+            return vectors
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Vectors = (vectors / np.maximum(lengths, SHORTEST)).astype(np.float32)
+        return unit
