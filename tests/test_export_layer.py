@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nlp_core.cli import main
+from nlp_core.files import digest_file
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
@@ -70,6 +71,8 @@ def test_a_layer_is_that_of_the_trained_model(
     main(["embed", encoder, *files, "-o", str(tmp_path / "right.npy"), "--layer", "max"])
     target = str(tmp_path / "bundle")
     main(["export", encoder, "--layer", "max", *files, "--to", target])
+    weights = load(target).manifest.heads[0]["weights"]
+    assert weights == f"{digest_file(Path(encoder, 'model.safetensors'))} max"
     assert "the same vector for 3 of 3 examples" in capsys.readouterr().out
     found = [item["embedding"] for item in load(target).predict(texts)]
     np.testing.assert_allclose(found, np.load(tmp_path / "right.npy"), atol=1e-5)
@@ -133,4 +136,7 @@ def test_a_bundle_without_vectors_cannot_search(
         Path("other.bundle", path.name).write_bytes(path.read_bytes())
     Path("other.bundle/bundle.json").write_text(json.dumps(note))
     found = fail(capsys, "index", "other.bundle", "--data", "pairs.tsv", "-o", "x")
+    Path("other.bundle/model.onnx").write_bytes(b"cut")
+    broken = fail(capsys, "index", "other.bundle", "--data", "pairs.tsv", "-o", "x")
+    assert "the file was changed or not copied completely" in broken
     assert "expected one of vectors, which `reglue export --layer` writes" in found

@@ -115,7 +115,9 @@ def _describe_head(trained: TrainedModel, name: str, folder: Path) -> dict[str, 
         "labels": trained.featurizer.targets[head.target],
     }
     if isinstance(head, EmbeddingHead):
-        note["weights"] = trained.digest_weights()
+        # the towers of a retrieval model compare with each other, other layers only with themselves
+        layer = "" if head.similarity else f" {trained.layer}"
+        note["weights"] = trained.digest_weights() + layer
         note["similarity"] = head.similarity or COSINE
     if isinstance(head, MultiLabelHead):
         note["threshold"] = head.threshold

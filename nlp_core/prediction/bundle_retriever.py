@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.retrieval import COSINE, EMBEDDING
 from nlp_core.kinds import RETRIEVAL
 from nlp_core.prediction.search import Vectors
-from reglue_runtime import load
+from reglue_runtime import BundleError, load
 
 SHORTEST = np.float32(1e-12)  # as torch's normalize
 
@@ -21,14 +21,17 @@ class BundleRetriever:
     has indexed.
 
     Raises:
-        BundleError: the folder holds no whole bundle.
         ConfigError: the bundle gives no vectors.
+        DataError: the folder holds no whole bundle.
     """
 
     columns: Sequence[str] = RETRIEVAL.texts
 
     def __init__(self, folder: Path) -> None:
-        self._bundle = load(folder)
+        try:
+            self._bundle = load(folder)
+        except BundleError as err:
+            raise DataError(str(err)) from err
         head = self._bundle.manifest.heads[0]
         if "weights" not in head:
             raise ConfigError(
