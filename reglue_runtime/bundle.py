@@ -132,7 +132,7 @@ class Bundle:
             return float(abstain_below)
         if self.manifest.calibration is None:
             raise BundleError(
-                "abstain_below: found auto, but the bundle has no threshold of its training; give "
+                "abstain_below: found auto, but the bundle has no threshold from training; give "
                 "a number from 0 to 1."
             )
         return float(self.manifest.calibration["abstain_below"])

@@ -127,13 +127,13 @@ def test_wrong_bare_type_is_refused(changes: dict[str, Any], message: str) -> No
 
 
 def test_unknown_dataset_is_named_with_its_neighbour() -> None:
-    with pytest.raises(ConfigError, match=r"no dataset 'sst-2'\. Did you mean 'sst2'"):
+    with pytest.raises(ConfigError, match=r"unknown dataset 'sst-2'\. Did you mean 'sst2'"):
         read_dataset("sst-2", SOURCES)
 
 
 @pytest.mark.parametrize("name", ["../secrets", "", "/etc/passwd"])
 def test_dataset_name_is_no_path(name: str) -> None:
-    with pytest.raises(ConfigError, match="there is no dataset"):
+    with pytest.raises(ConfigError, match="unknown dataset"):
         read_dataset(name, SOURCES)
 
 

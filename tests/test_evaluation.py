@@ -220,7 +220,7 @@ def test_a_cell_that_the_table_does_not_have_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no table 'trail'\. Did you mean 'trial'"):
+    with pytest.raises(ConfigError, match=r"unknown table 'trail'\. Did you mean 'trial'"):
         evaluate_table("trail", make_project(tmp_path))
 
 

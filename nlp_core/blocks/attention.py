@@ -161,7 +161,7 @@ class FullAttention(Block):
 class BilinearAttention(Block):
     """Score each token of X against one vector: score_t = x_t . (W y + b).
 
-    There is no softmax: a head takes the scores as those of the start or end of a span.
+    Without a softmax: a head takes the scores as those of the start or end of a span.
 
     Shape: X [B, T, D] and y [B, E] to [B, T, 1], zeros at padding.
 

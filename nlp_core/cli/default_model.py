@@ -233,8 +233,8 @@ def check_default(options: argparse.Namespace) -> None:
         raise UsageError(f"--minutes: found {options.minutes:g}, expected a number above 0.")
     if options.train is None and _is_model(options.file):
         raise UsageError(
-            f"{options.file}: found a model file and no --train; add --train DATA, or name a data "
-            "file alone."
+            f"{options.file}: found a model file and no --train; add --train DATA, or name only a "
+            "data file."
         )
     if options.train is not None and options.kind:
         raise UsageError(

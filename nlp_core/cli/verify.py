@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
         done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet", *stages])
         if done.returncode:
             raise DataError(
-                f"`dvc repro {' '.join(stages)}` failed, so there are no data to train on; its "
+                f"`dvc repro {' '.join(stages)}` failed, so the data to train on is missing; its "
                 "error is above. Without a network, REGLUE_MIRROR names a folder of archives."
             )
     verdicts = []

@@ -392,7 +392,7 @@ class DatasetConfig(ClosedModel):
 def read_dataset(name: str, folder: Path = Path("sources")) -> DatasetConfig:
     names = [path.stem for path in folder.glob("*.yaml")]
     if name not in names:
-        raise ConfigError(f"{folder}: there is no dataset '{name}'. {suggest(name, names)}")
+        raise ConfigError(f"{folder}: unknown dataset '{name}'. {suggest(name, names)}")
     return read_config(folder / f"{name}.yaml", DatasetConfig)
 
 

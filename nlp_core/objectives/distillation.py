@@ -184,7 +184,7 @@ class Student(GraphModel):
         if is_field and isinstance(lesson.objective, MseLogitsConfig):
             raise ConfigError(
                 f"{place} and the objective mse_logits, but a conditional random field, which "
-                "teaches or learns here, has no logits of single tokens; take kl or mse_scores."
+                "teaches or learns here, has no logits for single tokens; take kl or mse_scores."
             )
 
 

@@ -102,7 +102,7 @@ def evaluate_table(
     params = read_params(root / "params.yaml")
     if table not in params.tables:
         hint = suggest(table, params.tables)
-        raise ConfigError(f"{GRID}/: there is no table '{table}'. {hint}")
+        raise ConfigError(f"{GRID}/: unknown table '{table}'. {hint}")
     _check_metrics(table, params)
     items = params.list_cells(table)
     for name in only:

@@ -162,8 +162,8 @@ def start_from_vectors(
     embeddings = [layer for layer in model["layers"] if layer["block"] == "word_embedding"]
     if not embeddings:
         raise ConfigError(
-            f"{where}: has no layer of the block word_embedding, so that --vectors {path} "
-            "would not be read; leave --vectors out."
+            f"{where}: found no layer of the block word_embedding, so that --vectors "
+            f"{path} would not be read; leave --vectors out."
         )
     if path.is_dir():
         manifest = read_mapping(path / "manifest.json")

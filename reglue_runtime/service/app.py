@@ -231,7 +231,7 @@ def _build_file(name: str, kind: str) -> Callable[[HttpRequest], Awaitable[Respo
 async def _refuse(http: HttpRequest, err: Exception) -> Response:
     assert isinstance(err, HTTPException), err
     status = err.status_code
-    detail = f"{http.method} {http.url.path[:SHOWN]}: there is no such thing; see /openapi.json."
+    detail = f"{http.method} {http.url.path[:SHOWN]}: unknown path; see /openapi.json."
     return ProblemError(status, detail, headers=err.headers).answer()
 
 

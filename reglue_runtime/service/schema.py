@@ -15,7 +15,7 @@ CLOSE = {"Connection": "close"}
 TEMPLATE = "#/components/schemas/{model}"
 REFUSALS = {
     400: "The request is not whole.",
-    404: "There is no such bundle.",
+    404: "Unknown bundle.",
     408: "The request arrived too slowly.",
     413: "The request is too large.",
     415: "The request is not JSON.",
