@@ -57,16 +57,11 @@ def build_ours(batch_size: int) -> Run:
     return build_run(model, cell.task, task.train, recipe)
 
 
-def build_theirs(folder: Path, train: Split, batch_size: int) -> Run:
-    sys.path.insert(0, str(folder))
-    from main import (  # type: ignore[import-not-found]
-        batchify_sequence_labeling_with_label,
-        predict_check,
-    )
-    from model.seqlabel import SeqLabel  # type: ignore[import-not-found]
-
-    words, characters, tags = Alphabet(), Alphabet(), Alphabet()
-    instances = []
+def list_instances(
+    train: Split, words: Alphabet, characters: Alphabet, tags: Alphabet
+) -> list[list[object]]:
+    """Return the numbers of words, features, characters and tags of each sentence."""
+    instances: list[list[object]] = []
     for row, labels in enumerate(train.targets["tags"]):
         tokens = train.texts["tokens"].row(row)
         spelt = [[characters.number(letter) for letter in token] for token in tokens]
@@ -74,7 +69,14 @@ def build_theirs(folder: Path, train: Split, batch_size: int) -> Run:
             words.number("".join("0" if c.isdigit() else c for c in token)) for token in tokens
         ]
         instances.append([numbers, [[]] * len(tokens), spelt, [tags.number(tag) for tag in labels]])
-    settings = SimpleNamespace(
+    return instances
+
+
+def describe_network(
+    words: Alphabet, characters: Alphabet, tags: Alphabet, batch_size: int
+) -> SimpleNamespace:
+    """Return the settings of NCRF++ for the network of the cell."""
+    return SimpleNamespace(
         HP_gpu=False,
         HP_batch_size=batch_size,
         HP_bilstm=True,
@@ -98,6 +100,19 @@ def build_theirs(folder: Path, train: Split, batch_size: int) -> Run:
         char_alphabet=characters,
         label_alphabet_size=tags.size(),
     )
+
+
+def build_theirs(folder: Path, train: Split, batch_size: int) -> Run:
+    sys.path.insert(0, str(folder))
+    from main import (  # type: ignore[import-not-found]
+        batchify_sequence_labeling_with_label,
+        predict_check,
+    )
+    from model.seqlabel import SeqLabel  # type: ignore[import-not-found]
+
+    words, characters, tags = Alphabet(), Alphabet(), Alphabet()
+    instances = list_instances(train, words, characters, tags)
+    settings = describe_network(words, characters, tags, batch_size)
     model = SeqLabel(settings)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.015, momentum=0.0, weight_decay=1e-8)
     order = random.Random(1)

@@ -1,4 +1,4 @@
-"""Pre-training in several processes: the steps of one, and with shards the same files."""
+"""Pre-training in several processes, with shards the same files, and in 16 bits."""
 
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from nlp_core.config.base import parse_config
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_file, write_json
+from nlp_core.training.pretraining import pretrain_encoder
 from tests.test_processes import launch
 from tests.test_replacement import REPLACED
-from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, write_project
+from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan, write_project
 
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -56,3 +57,15 @@ def test_shards_and_accumulate_exclude_each_other() -> None:
     values: dict[str, Any] = ENCODER | {"shards": 2, "accumulate": 2}
     with pytest.raises(ConfigError, match="set accumulate to null"):
         parse_config(values, EncoderConfig, where="tiny")
+
+
+def test_16_bits_train_weights_of_32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_project(tmp_path)
+    ends = []
+    for precision in (None, "bfloat16"):
+        folder = pretrain_encoder(make_plan(tmp_path, precision=precision))
+        ends.append(load_file(folder / "model.safetensors"))
+    assert {value.dtype for value in ends[1].values()} == {torch.float32}
+    assert any(not torch.equal(ends[0][name], value) for name, value in ends[1].items())
+    torch.testing.assert_close(ends[1], ends[0], rtol=0.1, atol=0.1)

@@ -8,10 +8,8 @@ from nlp_core.cli.output import add_plugin
 from nlp_core.config.base import parse_config
 from nlp_core.config.model import set_value
 from nlp_core.config.user_data import DataConfig
-from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import UsageError
 from nlp_core.kinds import Kind
-from nlp_core.prediction.file_embedding import build_encoder_model
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 
@@ -44,19 +42,6 @@ def open_predictor(
         options.folder, seed=options.seed, task=options.task, plugins=options.plugin
     )
     return build_predictor(trained, options, abstain_below)
-
-
-def open_encoder(options: argparse.Namespace) -> TrainedModel:
-    """Return the pretrained encoder that the arguments name, to read the texts of `--data`.
-
-    Raises:
-        UsageError: a task or a seed is named.
-        ConfigError: there is no such encoder.
-    """
-    for name in ("task", "seed"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name}: '{options.folder}' is not a trained cell; leave it out.")
-    return build_encoder_model(find_encoder(str(options.folder)), options.data)
 
 
 def build_predictor(

@@ -167,7 +167,7 @@ class DataConfig(ClosedModel):
     def _check_where(self) -> "DataConfig":
         check_patterns(self.where)
         if self.where and self.format in ("conll", "squad"):
-            raise ValueError(f"where: found with {self.format}, which has no columns of rows.")
+            raise ValueError(f"where: found with {self.format}, whose rows have no columns.")
         return self
 
     @model_validator(mode="after")
