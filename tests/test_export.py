@@ -247,6 +247,9 @@ def test_an_encoder_reads_two_texts(tmp_path: Path) -> None:
     (found,) = load(tmp_path / "bundle").predict([["good", "films"] * 7])
     assert len(found["tags"]) == 14
     assert found["tokens"][:2] == ["good", "films"]
+    names = {node.op_type for node in onnx.load(tmp_path / "bundle" / "model.onnx").graph.node}
+    assert "Softmax" in names
+    assert "IsNaN" not in names
 
 
 APART: dict[str, Any] = {

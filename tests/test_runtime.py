@@ -67,6 +67,15 @@ def test_a_part_ends_before_a_long_word_too(monkeypatch: pytest.MonkeyPatch) -> 
     assert graph.batches == [[1], [2, 3]]
 
 
+def test_batches_of_an_encoder_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = bundle.build_sources(build(Counter()).manifest, Path())
+    monkeypatch.setattr(bundle, "build_sources", lambda manifest, folder: sources)
+    graph = Counter()
+    texts = ["word " * 300, *["word " * 60] * 7, *["word"] * 40]
+    build(graph, {"source": "windows"}).predict(texts)
+    assert [len(batch) for batch in graph.batches] == [32, 8, 5, 2, 1]
+
+
 def test_ordinary_texts_go_together() -> None:
     graph = Counter()
     build(graph).predict(["word " * 300] * 32)

@@ -27,6 +27,7 @@ from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.encoders.encoder_decoder import PretrainedEncoderDecoder
 from nlp_core.errors import ConfigError
+from nlp_core.export.attention import TRANSLATIONS
 from nlp_core.export.inputs import InputPlan, TensorPlan
 from nlp_core.export.reading import mask_lengths
 from nlp_core.export.recurrent import replace_layers
@@ -177,6 +178,7 @@ def _export(module: nn.Module, inputs: InputPlan, outputs: list[str], where: str
                     input_names=list(inputs.tensors),
                     output_names=[OUTPUT + name for name in outputs],
                     opset_version=OPSET,
+                    custom_translation_table=TRANSLATIONS,
                     dynamo=True,
                     external_data=False,
                     verbose=False,
