@@ -27,10 +27,9 @@ from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.blocks.masking import zero_padding
 from nlp_core.encoders.encoder_decoder import PretrainedEncoderDecoder
 from nlp_core.errors import ConfigError
-from nlp_core.export.attention import TRANSLATIONS
 from nlp_core.export.inputs import InputPlan, TensorPlan
+from nlp_core.export.operators import TRANSLATIONS, replace_layers
 from nlp_core.export.reading import mask_lengths
-from nlp_core.export.recurrent import replace_layers
 from nlp_core.heads.base import Head
 from nlp_core.heads.parsing import WritingHead
 from nlp_core.heads.piece_writing import LabelTextHead, PieceDecoder

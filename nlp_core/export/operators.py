@@ -1,15 +1,21 @@
-"""Recurrent layers as single ONNX nodes, which know each sequence's length.
+"""Recurrent layers and attention as ONNX operators that run faster than what torch writes.
 
-A traced torch layer would read every sequence to the longest one's end, in two passes with gathers
-around the backward one; onnxruntime reads a bidirectional node in one.
+A traced recurrent layer would read every sequence to the longest one's end, in two passes with
+gathers around the backward one; onnxruntime reads a bidirectional node in one, and a node knows
+each sequence's length. Traced attention masks with minus infinity, and then replaces the NaN of
+rows that attend to nothing: a fifth of the time of an int8 encoder. The lowest float32 needs no
+replacement.
 
 Shape letters: B batch, T tokens, D width of the input, H width of one direction, E of all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import numpy as np
+import onnx
 import torch
+from onnxscript import opset20
 from torch import Tensor, nn
 
 from nlp_core.blocks.masking import count_tokens, zero_padding
@@ -18,6 +24,8 @@ from nlp_core.blocks.recurrent import RecurrentLayer
 Operator = Literal["LSTM", "GRU"]
 GATES: dict[Operator, list[int]] = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}
 """Index of ONNX's gates in torch's order: i o f c in i f g o, z r h in r z n."""
+
+LOWEST = float(np.finfo(np.float32).min)
 
 
 class NodeLayer(nn.Module):
@@ -89,3 +97,36 @@ def replace_layers(module: nn.Module) -> None:
             replace_layers(child)
         elif isinstance(child.readers()[0], nn.LSTM | nn.GRU):
             setattr(module, name, NodeLayer(child))
+
+
+def write_attention(
+    query: Any,  # Any: onnxscript's values have no common type
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Write torch's scaled_dot_product_attention.
+
+    Raises:
+        NotImplementedError: no block or encoder of ours needs it.
+    """
+    if is_causal or enable_gqa:
+        raise NotImplementedError("attention that is causal or shares keys among heads")
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    products = opset20.MatMul(query, opset20.Transpose(key, perm=[0, 1, 3, 2]))
+    scores = opset20.Mul(products, opset20.Constant(value_float=factor))
+    if attn_mask is not None:
+        if attn_mask.dtype == onnx.TensorProto.BOOL:
+            seen, hidden = (opset20.Constant(value_float=item) for item in (0.0, LOWEST))
+            attn_mask = opset20.Where(attn_mask, seen, hidden)  # type: ignore[type-var]
+        scores = opset20.Add(scores, attn_mask)
+    return opset20.MatMul(opset20.Softmax(scores, axis=-1), value)
+
+
+TRANSLATIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.ops.aten.scaled_dot_product_attention.default: write_attention
+}
