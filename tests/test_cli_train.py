@@ -1,6 +1,7 @@
 """`reglue new`, `train`, `test` and `predict` on the user's files, as a user would run them."""
 
 import csv
+import io
 import json
 import shutil
 from pathlib import Path
@@ -363,14 +364,38 @@ def test_a_terminal_is_asked_until_exit_or_its_end(
     assert shown.count("confidence_of_staff: ") == 2
 
 
-def test_predict_never_waits_for_an_input_that_is_no_terminal(
+def test_predict_answers_each_line_of_a_pipe(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open("/dev/null") as nothing:
-        monkeypatch.setattr("sys.stdin", nothing)
-        message = fail(capsys, "predict", str(trained / "out"))
-    assert "not a terminal" in message
-    assert "--data" in message
+    monkeypatch.setattr("sys.stdin", io.StringIO("a polite waiter\nthe bill\n"))
+    main(["predict", str(trained / "out"), "--confidence-of", "staff"])
+    shown = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in shown] == ["staff", "price"]
+    assert [len(line) for line in shown] == [3, 3]
+    monkeypatch.setattr("sys.stdin", io.StringIO("the bill"))
+    main(["predict", str(trained / "out"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"prediction": "price", "confidence": float(shown[1][1])}
+
+
+def test_a_line_of_a_pipe_that_is_no_input_is_named(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(self: Predictor, inputs: list[Any]) -> None:
+        raise ConfigError(f"found {inputs}, expected another input.")
+
+    monkeypatch.setattr(Predictor, "predict", refuse)
+    monkeypatch.setattr("sys.stdin", io.StringIO("the bill\n"))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "standard input, line 1: found ['the bill'], expected another input." in message
+    names = property(lambda self: ["text_a", "text_b"])
+    monkeypatch.setattr(DataConfig, "input_columns", names)
+    monkeypatch.setattr("sys.stdin", io.StringIO("the bill\tthe soup\nthe soup\n"))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "line 1: found [['the bill', 'the soup']], expected" in message
+    monkeypatch.setattr("sys.stdin", io.StringIO("the soup\n"))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "line 1: expected 2 texts separated by a tab (text_a, text_b), found 1." in message
 
 
 TRAIN = ["train", "{model}", "--train", "{train}", "-o", "o"]

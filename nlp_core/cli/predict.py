@@ -1,4 +1,4 @@
-"""`reglue predict`: predict a file, or texts that you type.
+"""`reglue predict`: predict a file, the lines of standard input, or texts that you type.
 
 Examples:
     reglue predict artifacts/reviews --data later.tsv -o predicted.tsv
@@ -6,7 +6,9 @@ Examples:
 """
 
 import argparse
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +27,7 @@ END = "exit"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--data", type=open_data, help="data file (default: type texts in the terminal)")
+    add("--data", type=open_data, help="data file (default: standard input, a text on each line)")
     add("-o", "--output", type=Path, help="file to write, in the format of --data")
     add(
         "--confidence-of",
@@ -54,17 +56,19 @@ def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
     if (options.data is None) != (options.output is None):
         raise UsageError("predict: found one of --data and -o, expected both or neither.")
-    if options.data is None and not sys.stdin.isatty():
+    is_typed = options.data is None and sys.stdin.isatty()
+    if is_typed and options.json:
         raise UsageError(
-            "predict: standard input is not a terminal, and no file was given; give --data FILE "
-            "and -o FILE, or type inputs on a terminal."
+            "predict: found --json on a terminal, expected --data FILE and -o FILE, or texts from "
+            "a pipe."
         )
-    if options.data is None and options.json:
-        raise UsageError("predict: found --json without a file, expected --data FILE and -o FILE.")
     predictor = open_predictor(options, abstain_below=options.abstain_below)
     if options.data is None:
         predictor.require_texts_alone()
-        _ask(predictor, options.confidence_of)
+        if is_typed:
+            _ask(predictor, options.confidence_of)
+        else:
+            _read_lines(predictor, options.confidence_of, as_json=options.json)
         return
     if options.output.resolve() == options.data.resolve():
         raise UsageError(f"{options.output}: -o names the file that is read; name another one.")
@@ -75,10 +79,52 @@ def run(options: argparse.Namespace) -> None:
         print(f"{options.output}: {rows} rows")
 
 
+def _name_texts(predictor: Predictor) -> list[str]:
+    return ["text" if name.isdecimal() else name for name in predictor.data.input_columns]
+
+
+def _read_lines(predictor: Predictor, confidence_of: list[str], *, as_json: bool) -> None:
+    """Print the prediction of each line of standard input on a line: its columns, or JSON.
+
+    Raises:
+        ConfigError: the model cannot read a line; the lines before it are predicted.
+    """
+    places = predictor.find_places(confidence_of)
+    names = _name_texts(predictor)
+    for number, line in enumerate(sys.stdin, start=1):
+        texts = line.rstrip("\n").split("\t") if len(names) > 1 else [line.rstrip("\n")]
+        where = f"standard input, line {number}"
+        if len(texts) != len(names):
+            raise UsageError(
+                f"{where}: expected {len(names)} texts separated by a tab ({', '.join(names)}), "
+                f"found {len(texts)}."
+            )
+        try:
+            (prediction,) = predictor.predict([_join(texts)])
+        except ConfigError as err:
+            raise type(err)(f"{where}: {err}") from err
+        columns = describe_prediction(prediction, places)
+        if as_json:
+            print(json.dumps(columns, ensure_ascii=False), flush=True)
+        else:
+            print(*map(_format_cell, columns.values()), sep="\t", flush=True)
+
+
+def _join(texts: Sequence[str]) -> str | Sequence[str]:
+    """Return the input of a model that reads one text or several."""
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _format_cell(value: object) -> str:
+    if isinstance(value, list) and not any(isinstance(item, dict) for item in value):
+        return " ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
     """Ask for each text of an input until `exit` or the end of the terminal."""
     places = predictor.find_places(confidence_of)
-    names = ["text" if name.isdecimal() else name for name in predictor.data.input_columns]
+    names = _name_texts(predictor)
     print(f"'{END}' or Ctrl-D ends.")
     while True:
         texts = []
@@ -91,7 +137,7 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
             if texts[-1].strip() == END:
                 return
         try:
-            (prediction,) = predictor.predict([texts[0] if len(texts) == 1 else texts])
+            (prediction,) = predictor.predict([_join(texts)])
         except ConfigError as err:  # such as a context without words: ask again
             print(err)
             continue
@@ -101,8 +147,5 @@ def _ask(predictor: Predictor, confidence_of: list[str]) -> None:
             rows = zip(predictor.tokenize(texts[0]), *columns.values(), strict=True)
             lines = ["  " + "\t".join(str(cell) for cell in row) for row in rows]
         else:
-            lines = [
-                f"  {name}: {' '.join(map(str, value)) if isinstance(value, list) else value}"
-                for name, value in columns.items()
-            ]
+            lines = [f"  {name}: {_format_cell(value)}" for name, value in columns.items()]
         print("\n".join(lines))
