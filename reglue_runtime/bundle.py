@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 from reglue_runtime.average import MemberAverage
 from reglue_runtime.decoding import ABSTAINED, AUTO, Prediction, build_decoding
 from reglue_runtime.example import Given, InputExample, Reader
-from reglue_runtime.featurizing import Arrays, build_sources
+from reglue_runtime.featurizing import build_sources
 from reglue_runtime.manifest import PROGRAM, BundleError, Manifest, read_manifest
-from reglue_runtime.session import Graph, Session
+from reglue_runtime.session import Arrays, Graph, Session
 from reglue_runtime.sizes import check_sizes, pad_inputs
 
 Featurized: TypeAlias = tuple[list[InputExample], Arrays]

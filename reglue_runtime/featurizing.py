@@ -14,9 +14,9 @@ import numpy as np
 
 from reglue_runtime.example import ExampleError, InputExample, pad
 from reglue_runtime.manifest import Manifest
+from reglue_runtime.session import Arrays
 from reglue_runtime.text import FORMS, SPECIAL, mark_word
 
-Arrays: TypeAlias = dict[str, np.ndarray]
 Source: TypeAlias = Callable[[Sequence[InputExample]], Arrays]
 Spell: TypeAlias = Callable[[Sequence[str]], np.ndarray]
 T = TypeVar("T")

@@ -1,10 +1,14 @@
 """A graph, run by onnxruntime."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from reglue_runtime.featurizing import Arrays
+import numpy as np
+
 from reglue_runtime.manifest import BundleError
+
+Arrays: TypeAlias = dict[str, np.ndarray]
+"""What a graph reads or gives, by name."""
 
 
 class Graph(Protocol):

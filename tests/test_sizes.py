@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from reglue_runtime import BundleError, load
-from reglue_runtime.featurizing import Arrays
 from reglue_runtime.service.server import _read_sizes
+from reglue_runtime.session import Arrays
 from reglue_runtime.sizes import check_sizes, round_up
 from tests.test_export import APART, JOINT
 from tests.tiny import write_task, write_vectors

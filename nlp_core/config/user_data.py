@@ -328,7 +328,15 @@ class UsualOptimizerConfig(OptimizerConfig):
 
 FOREIGN = ("mixing", "task_weights", "task_batch_sizes", "task_lr_scales", "distillation")
 """Fields of a recipe for several tasks or for teachers."""
-NOT_FEW = ("adversarial", "augmentation", "swa", "ema_decay", "resample", "accumulate", "precision")
+NOT_FEW = (
+    "adversarial",
+    "augmentation",
+    "resample",
+    "accumulate",
+    "shards",
+    "batch_tokens",
+    "batch_growth",
+)
 """Fields that few-shot training does not use."""
 
 

@@ -19,8 +19,8 @@ from nlp_core.export.inputs import InputPlan, StringTable
 from nlp_core.files import write_json
 from nlp_core.models.graph import GraphModel
 from reglue_runtime import Bundle, load
-from reglue_runtime.featurizing import Arrays
 from reglue_runtime.manifest import PROGRAM, read_manifest
+from reglue_runtime.session import Arrays
 
 FILE = "model.pt2"
 TABLES = "tables.json"

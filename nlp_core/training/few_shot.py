@@ -3,39 +3,34 @@
 Shape letters: B batch, D width of the vectors, L labels, N examples.
 """
 
-import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
-from nlp_core.errors import ConfigError, TrainingError
+from nlp_core.errors import ConfigError
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.kinds import LABEL
 from nlp_core.models.batch import Batch
 from nlp_core.models.graph import GraphModel
 from nlp_core.models.plan import ModelPlan
-from nlp_core.prediction.split_prediction import EVALUATION_BATCH, predict, score_predictions
-from nlp_core.training.checkpoint import Best, Progress
-from nlp_core.training.optimizer import (
-    build_optimizer,
-    freeze_weights,
-    set_learning_rate,
-    update_weights,
-)
-from nlp_core.training.schedule import LearningRate
-from nlp_core.training.task_run import HONEST, TaskRun
+from nlp_core.objectives.objective import Objective
+from nlp_core.prediction.split_prediction import EVALUATION_BATCH
+from nlp_core.training.loop import Trainer
+from nlp_core.training.task_run import BatchOrder, TaskRun
 
-log = logging.getLogger(__name__)
-
+Rows: TypeAlias = NDArray[np.int64]
+VALIDATIONS = 4
+"""Validations, and so checkpoints, in a run; the head is fitted for each."""
 EACH = 2
 """Examples of a label that are drawn together, so that each batch has pairs of one label."""
 INVERSE_PENALTY = 1.0
@@ -44,8 +39,65 @@ ABSENT = -30.0
 """The score of a label without an example in train, at most."""
 
 
-def check_few_shot(plan: ModelPlan) -> None:
-    """Raise ConfigError unless the model's one head is a linear choice of a label."""
+class PairOrder(BatchOrder):
+    """Batches in which labels take turns, as many in an epoch as a pass over train has."""
+
+    def order_task(self, name: str, epoch: int, number: int | None = None) -> list[Rows]:
+        size = self._find_batch_size(name, epoch)
+        count = self.count_batches(epoch)[name]
+        batches = draw_batches(_list_labels(self.tasks[name]), size, self.seed)
+        return [*islice(batches, count * (epoch - 1), count * epoch)]
+
+
+class PairObjective(Objective):
+    """The loss of all pairs of a batch."""
+
+    def backward(self, batch: Batch, step: int) -> float:
+        vectors_BD = _read_vectors(self.model, batch)
+        return self.add_gradients(compute_pair_loss(vectors_BD, batch.targets[LABEL]))
+
+
+class FewShotTrainer(Trainer):
+    """Train what is below the head on pairs, and fit the head to all of train at each validation.
+
+    The last validation is kept: the selecting split is too small to choose.
+
+    Raises:
+        ConfigError: the model has another head than one linear choice of a label, or several
+            processes train it.
+
+    Source: Tunstall et al. 2022 (efficient few-shot learning without prompts), section 3.
+    Note: all pairs of a batch count, pairs of one label as much as all others; SetFit draws pairs.
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        tasks: Sequence[TaskRun],
+        *,
+        recipe: RecipeConfig,
+        seed: int,
+        **more: Any,  # Any: those of Trainer
+    ) -> None:
+        _check_head(model.plan)
+        recipe = recipe.model_copy(update={"kept_epoch": "last"})
+        super().__init__(model, tasks, recipe=recipe, seed=seed, **more)
+        if self.processes.count > 1:
+            raise ConfigError(
+                f"{model.plan.where}: training.few_shot: found {self.processes.count} processes, "
+                "expected one, since each batch gives pairs; start one process."
+            )
+        (self.item,) = tasks
+        self.order = PairOrder(self.tasks, recipe, seed)
+        self.objectives = {self.item.task.name: PairObjective(self.item.trained_model)}
+        self.validate_every = math.ceil(self.num_steps / VALIDATIONS)
+        self.max_steps = self.num_steps  # the last step ends with a validation
+
+    def prepare_validation(self) -> None:
+        _fit_head(self.model, self.item)
+
+
+def _check_head(plan: ModelPlan) -> None:
     (head, *others) = plan.heads.values()
     if others or head.head is not ClassificationHead or head.options.get("hidden_dims"):
         raise ConfigError(
@@ -54,66 +106,7 @@ def check_few_shot(plan: ModelPlan) -> None:
         )
 
 
-def train_few_shot(
-    model: GraphModel,
-    item: TaskRun,
-    *,
-    recipe: RecipeConfig,
-    seed: int,
-    max_steps: int | None = None,
-    on_step: Callable[[int], None] = lambda step: None,
-) -> Progress:
-    """Train what is below the head on pairs, then fit the head to the vectors of all of train.
-
-    Raises:
-        TrainingError: a loss is not finite.
-
-    Source: Tunstall et al. 2022 (efficient few-shot learning without prompts), section 3.
-    Note: all pairs of a batch count, pairs of one label as much as all others; SetFit draws pairs.
-    """
-    targets = item.train.targets[LABEL]
-    assert not isinstance(targets, Ragged), item.task.name
-    labels_N = targets[np.arange(len(item.train.split))]
-    if recipe.frozen:
-        freeze_weights(model, recipe.frozen)
-    optimizer, progress = build_optimizer(recipe.optimizer, model), Progress()
-    rate = LearningRate(
-        recipe.schedule,
-        recipe.optimizer.lr,
-        math.ceil(len(labels_N) / recipe.batch_size),
-        recipe.epochs,
-        max_steps,
-    )
-    batches = draw_batches(labels_N, recipe.batch_size, seed)
-    for rows in islice(batches, rate.num_steps):
-        model.train()
-        set_learning_rate(optimizer, rate.at(progress.step, ()))
-        optimizer.zero_grad(set_to_none=True)
-        batch = item.train.batch(rows).to(model.device)
-        loss = compute_pair_loss(_read_vectors(model, batch), batch.targets[LABEL])
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"{item.task.name}: found a loss of {value} at step {progress.step + 1}, "
-                "expected a finite one; lower the learning rate (--lr)."
-            )
-        loss.backward()  # type: ignore[no-untyped-call]
-        if recipe.clip_norm is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
-        update_weights(optimizer)
-        progress.step += 1
-        progress.losses.append(value)
-        on_step(progress.step)
-        if progress.step % max(rate.num_steps // 10, 1) == 0:
-            _log_loss(progress)
-    _fit_head(model, item, labels_N)
-    _measure(model, item, progress, recipe.epochs)
-    return progress
-
-
-def draw_batches(
-    labels_N: NDArray[np.int64], batch_size: int, seed: int
-) -> Iterator[NDArray[np.int64]]:
+def draw_batches(labels_N: Rows, batch_size: int, seed: int) -> Iterator[Rows]:
     """Yield batches without end in which labels take turns, with EACH examples of each."""
     generator = np.random.default_rng(seed)
     own = [np.flatnonzero(labels_N == label) for label in np.unique(labels_N)]
@@ -152,12 +145,21 @@ def _read_vectors(model: GraphModel, batch: Batch) -> Tensor:
     return values[plan.inputs[0]]
 
 
+def _list_labels(item: TaskRun) -> Rows:
+    """Return the label of each example of train."""
+    targets = item.train.targets[LABEL]
+    assert not isinstance(targets, Ragged), item.task.name
+    labels_N: Rows = targets[np.arange(len(item.train.split))]
+    return labels_N
+
+
 @torch.no_grad()
-def _fit_head(model: GraphModel, item: TaskRun, labels_N: NDArray[np.int64]) -> None:
+def _fit_head(model: GraphModel, item: TaskRun) -> None:
     """Fit the head's linear map by logistic regression with an L2 penalty."""
     from sklearn.linear_model import LogisticRegression
 
     model.eval()
+    labels_N = _list_labels(item)
     size = len(labels_N)
     parts = np.array_split(np.arange(size), math.ceil(size / EVALUATION_BATCH))
     read = (_read_vectors(model, item.train.batch(rows).to(model.device)) for rows in parts)
@@ -176,19 +178,3 @@ def _fit_head(model: GraphModel, item: TaskRun, labels_N: NDArray[np.int64]) -> 
     known = torch.from_numpy(fitted.classes_)
     out.weight[known] = torch.from_numpy(weight).to(out.weight)
     out.bias[known] = torch.from_numpy(bias).to(out.bias)
-
-
-def _log_loss(progress: Progress) -> None:
-    loss = sum(progress.losses) / len(progress.losses)
-    progress.losses.clear()
-    progress.events.append({"event": "train", "step": progress.step, "loss": loss})
-    log.info("train pairs step=%d loss=%.4f", progress.step, loss)
-
-
-def _measure(model: GraphModel, item: TaskRun, progress: Progress, epochs: int) -> None:
-    """Measure the selecting split, which chooses nothing here."""
-    encoded = item.splits[item.selections[HONEST]]
-    metrics = score_predictions(item.task, predict(model, encoded, item.task.targets))
-    place = {"epoch": epochs, "step": progress.step, "split": encoded.split.name}
-    progress.events.append({"event": "validate", **place, "metrics": metrics})
-    progress.best[HONEST] = Best(metrics[item.task.metrics[0]], float(epochs))

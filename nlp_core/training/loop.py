@@ -284,6 +284,7 @@ class Trainer:
         if average and self.average is not None and not self.average.is_recent:
             passes = self.order.list_passes(progress.epoch, self.processes.device)
             measure_statistics(self.model, passes, self.seed)
+        self.prepare_validation()
         progress.stale += 1
         selections = dict.fromkeys(key for item in self.tasks.values() for key in item.selections)
         for selection in selections:
@@ -298,6 +299,9 @@ class Trainer:
             for split in item.measured:
                 self._measure(item, split, epoch)
         self.model.load_state_dict(raw)
+
+    def prepare_validation(self) -> None:
+        """Change the model before it is measured and kept; its weights come back after that."""
 
     def _measure(self, item: TaskRun, split: str, epoch: float) -> float:
         task, encoded = item.task, item.splits[split]

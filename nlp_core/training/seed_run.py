@@ -1,5 +1,6 @@
 """The training of one seed of a run, into a folder of its own."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,6 @@ from nlp_core.training.calibration import (
 )
 from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.few_shot import check_few_shot, train_few_shot
 from nlp_core.training.loop import Trained, Trainer
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import FinishedSeed, Run, prepare_tasks
@@ -50,8 +50,6 @@ def train_run(
         TrainingError: a loss is not finite.
         TimeLimitError: the time is over; the checkpoint is written.
     """
-    if run.few_shot:
-        check_few_shot(run.plan)
     for task in run.tasks:
         if task.out_of_scope is not None:
             check_scope(run.plan, task, is_calibrated=run.is_calibrated)
@@ -72,6 +70,33 @@ def train_run(
     checkpoint.unlink(missing_ok=True)
 
 
+def build_trainer(
+    run: Run,
+    seed: int,
+    model: GraphModel,
+    tasks: Sequence[TaskRun],
+    checkpoint: Path,
+    processes: Processes,
+    control: RunControl,
+) -> Trainer:
+    trainer = Trainer
+    if run.few_shot:
+        # few runs need it
+        from nlp_core.training.few_shot import FewShotTrainer
+
+        trainer = FewShotTrainer
+    return trainer(
+        model,
+        tasks,
+        recipe=run.recipe,
+        seed=seed,
+        checkpoint=checkpoint,
+        max_steps=run.max_steps,
+        processes=processes,
+        control=control,
+    )
+
+
 def _train(
     run: Run,
     seed: int,
@@ -81,29 +106,9 @@ def _train(
     processes: Processes,
     control: RunControl,
 ) -> Trained:
+    control = control if processes.is_first else replace(control, board=None)
+    trainer = build_trainer(run, seed, model, tasks, checkpoint, processes, control)
     title = f"{run.name} seed {seed}"
-    if run.few_shot:
-        with show_progress(title, None, shown=processes.is_first) as bar:
-            progress = train_few_shot(
-                model,
-                *tasks,
-                recipe=run.recipe,
-                seed=seed,
-                max_steps=run.max_steps,
-                on_step=bar.reach,
-            )
-        state = {name: value.clone() for name, value in model.state_dict().items()}
-        return Trained({HONEST: state}, progress)
-    trainer = Trainer(
-        model,
-        tasks,
-        recipe=run.recipe,
-        seed=seed,
-        checkpoint=checkpoint,
-        max_steps=run.max_steps,
-        processes=processes,
-        control=control if processes.is_first else replace(control, board=None),
-    )
     with show_progress(title, trainer.num_steps, shown=processes.is_first) as bar:
         return trainer.run(bar.reach)
 

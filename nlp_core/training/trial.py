@@ -12,10 +12,9 @@ from nlp_core.config.space import Aim
 from nlp_core.metrics import is_lower_better
 from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import Trainer
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import Run, prepare_tasks
-from nlp_core.training.seed_run import train_run
+from nlp_core.training.seed_run import build_trainer, train_run
 from nlp_core.training.task_run import HONEST
 
 
@@ -44,15 +43,7 @@ def train_trial(
     seed_everything(seed)
     model, _, tasks = prepare_tasks(run, seed)
     tasks = [replace(item, selections={HONEST: item.selections[HONEST]}) for item in tasks]
-    trainer = Trainer(
-        model,
-        tasks,
-        recipe=run.recipe,
-        seed=seed,
-        checkpoint=checkpoint,
-        max_steps=run.max_steps,
-        processes=Processes(),
-        control=RunControl(watch=watch),
-    )
+    control = RunControl(watch=watch)
+    trainer = build_trainer(run, seed, model, tasks, checkpoint, Processes(), control)
     best = trainer.run().progress.best[HONEST].score
     return find_aim(run).sign * best
