@@ -23,10 +23,10 @@ from nlp_core.data.scope import OUT_OF_SCOPE, admit_unseen, part_scope
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.tagging_scheme import OUTSIDE, list_tags
 from nlp_core.data.task import Split, Task
-from nlp_core.data.tokenization import TOKENIZERS
+from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
 from nlp_core.data.user_file import read_user_file
 from nlp_core.data.written_text import choose_words
-from nlp_core.errors import DataError, UsageError
+from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.kinds import LABEL, OUTPUT, TAGS
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,14 @@ class UserTask(Task):
 
     def read_split(self, name: str) -> Split:
         return self.splits[name]
+
+
+def check_tokenizer(data: DataConfig, where: str) -> None:
+    """Raise ConfigError if no tokenizer has the name in `data`, or none that finds offsets."""
+    try:
+        (LOCATORS if data.kind.has_passages or data.has_spans else TOKENIZERS).get(data.tokens)
+    except ConfigError as err:
+        raise ConfigError(f"{where}: data.tokens: {err}") from err
 
 
 def read_user_task(

@@ -2,9 +2,10 @@
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.augmentation import choose_train
@@ -52,7 +53,7 @@ class Run(ABC):
         init: folder of the vectors or of the encoder.
         start: the trained model whose layers it continues from, or None.
         max_steps: steps after which training ends, whatever the epoch; None: all epochs.
-        few_shot: whether the encoder learns from pairs, see `few_shot`.
+        trainer: what trains in place of `Trainer`, with the same arguments.
         is_calibrated: whether the confidence is fitted on the selecting split after training.
     """
 
@@ -63,7 +64,7 @@ class Run(ABC):
     init: Path
     start: Start | None = None
     max_steps: int | None = None
-    few_shot: bool = False
+    trainer: Callable[..., Any] | None = None  # Any: a Trainer
     is_calibrated: bool = False
 
     @property

@@ -79,13 +79,7 @@ def build_trainer(
     processes: Processes,
     control: RunControl,
 ) -> Trainer:
-    trainer = Trainer
-    if run.few_shot:
-        # few runs need it
-        from nlp_core.training.few_shot import FewShotTrainer
-
-        trainer = FewShotTrainer
-    return trainer(
+    trainer: Trainer = (run.trainer or Trainer)(
         model,
         tasks,
         recipe=run.recipe,
@@ -95,6 +89,7 @@ def build_trainer(
         processes=processes,
         control=control,
     )
+    return trainer
 
 
 def _train(

@@ -6,8 +6,7 @@ from typing import Any
 from nlp_core.config.column import TEXTS, WHOLE_TEXTS
 from nlp_core.config.model import ModelConfig, parse_model
 from nlp_core.config.user_data import DataConfig, TrainingConfig
-from nlp_core.data.tokenization import LOCATORS, TOKENIZERS
-from nlp_core.data.user_task import Cut, read_user_task
+from nlp_core.data.user_task import Cut, check_tokenizer, read_user_task
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.encoders.pretrained import PretrainedEncoder
 from nlp_core.errors import ConfigError
@@ -16,6 +15,7 @@ from nlp_core.models.features import list_piece_columns
 from nlp_core.models.plan import ModelPlan, plan_model
 from nlp_core.models.plugin import Plugin
 from nlp_core.prediction.trained_folder import VECTORS
+from nlp_core.training.few_shot import FewShotTrainer
 from nlp_core.training.start import Start
 from nlp_core.training.user_run import UserRun
 
@@ -62,7 +62,7 @@ def read_user_run(
         init=vectors or Path(VECTORS),
         start=start,
         max_steps=training.max_steps,
-        few_shot=training.few_shot,
+        trainer=FewShotTrainer if training.few_shot else None,
         is_calibrated=training.calibration is not None,
         model=model,
         files=files,
@@ -92,10 +92,7 @@ def check_model(
     data = config.data
     if data is None:
         raise ConfigError(f"{where}: data: found nothing, expected how the files are read.")
-    try:
-        (LOCATORS if data.kind.has_passages or data.has_spans else TOKENIZERS).get(data.tokens)
-    except ConfigError as err:
-        raise ConfigError(f"{where}: data.tokens: {err}") from err
+    check_tokenizer(data, where)
     check_metrics(data.kind.name, data.metrics_or_usual, where=f"{where}: data.metrics")
     check_selecting_metric(data.metrics_or_usual[0], where=f"{where}: data")
     for head in plan.heads.values():
