@@ -182,7 +182,7 @@ class Rules(Protocol):
         """Return log probabilities of the choices, -inf where they are impossible."""
 
     def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> np.ndarray:
-        """Let each row go on from another one, and return the ids that decoders read next."""
+        """Let each row continue a given row, and return the ids that decoders read next."""
 
 
 class TextRules:

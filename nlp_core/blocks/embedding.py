@@ -115,7 +115,7 @@ class WordEmbedding(Block):
     ) -> None:
         """Set the pretrained vectors; words outside the vocabulary read them by id V + row.
 
-        `row_of_word` has for each id of the vocabulary its row in the table, or -1.
+        `row_of_word` maps each id of the vocabulary to its row in the table, or to -1.
         """
         self.fixed = vectors_RD
         known = row_of_word >= 0

@@ -14,7 +14,7 @@ class EdaConfig(ClosedModel):
     """EDA: altered copies of the training texts, with their labels.
 
     Source: Wei and Zou 2019 (EDA), section 2, where each probability is 0.1.
-    Note: words come from places after the same word in train, not from a thesaurus.
+    Note: a new word is one that follows the same word in train; no thesaurus is used.
     """
 
     name: Literal["eda"]
@@ -62,7 +62,8 @@ class MixupConfig(ClosedModel):
 
     name: Literal["mixup"]
     alpha: Positive
-    """Of the Beta distribution: 1 in the paper, any mixture alike; near 0 hardly any mixing."""
+    """Of the Beta distribution: 1, as in the paper, makes all mixtures equally likely; near 0 texts
+    hardly mix."""
 
 
 AugmentationConfig = Annotated[EdaConfig | CutoffConfig | MixupConfig, Field(discriminator="name")]

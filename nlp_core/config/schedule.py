@@ -99,7 +99,7 @@ class CyclicSchedule(ClosedModel):
 
 
 class OneCycleSchedule(ClosedModel):
-    """One rise to the optimiser's lr, and one fall to far below where it began.
+    """One rise to the optimiser's lr, then one fall to far below the first lr.
 
     Source: Smith and Topin 2019 (super-convergence), section 3.
     """

@@ -210,8 +210,8 @@ def trace(module: nn.Module, inputs: InputPlan, where: str) -> Trace:
     with suppress(*FIXED):
         return Trace(_trace_open(module, inputs), open_branches=False)
     try:
-        # Now a branch on a size goes the way that is right for all sizes, if there is one. Not
-        # at once: this writes equal graphs with other bytes.
+        # Now a branch on a size takes the path that holds for all sizes, if one does. This is the
+        # second try, since it writes equal graphs with other bytes.
         with tracing.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
             return Trace(_trace_open(module, inputs, LONGER), open_branches=True)
     except FIXED as err:

@@ -44,7 +44,7 @@ METADATA: dict[str, dict[str, str | None]] = {
 WIDE_SPAN = 20.0  # points: numbers further apart than this cannot share an axis and be read
 PANEL_COLUMNS = 3
 LONG_NAME = 18
-"""Letters of a row's name beyond which at most two panels are in a row."""
+"""With longer names of rows, at most two panels are next to each other."""
 LEAST_SPAN = 2.0
 LEGEND_LETTERS = 90  # more of them do not fit into the width
 PALE = 0.22  # opacity of a band under dots of the same colour

@@ -85,7 +85,7 @@ class TsvReader(RowReader):
     features: list[ColumnName] = Field(default_factory=list)
     """Columns of a symbol per token, separated by spaces: features.NAME to a model."""
     dense: list[ColumnName] = Field(default_factory=list)
-    """Columns of numbers, equally many per row, separated by spaces: dense.NAME to a model."""
+    """Columns of numbers, as many in each row, separated by spaces: dense.NAME to a model."""
     token_dense: list[ColumnName] = Field(default_factory=list)
     """Columns of a number per token, separated by spaces: token_dense.NAME to a model."""
 
