@@ -1,5 +1,6 @@
 """Console blocks of the documentation: read them, run their commands, compare the output."""
 
+import io
 import os
 import re
 import shlex
@@ -35,14 +36,23 @@ def read_examples(page: Path) -> Iterator[Example]:
 
 
 def run_reglue(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run a command of `reglue` in this process and compare its output and exit code."""
-    program, *arguments = shlex.split(example.command)
+    """Run a command of `reglue` in this process and compare its output and exit code.
+
+    `echo TEXT | reglue ...` gives the command a text as its standard input.
+    """
+    *before, after = example.command.split(" | ")
+    program, *arguments = shlex.split(after)
     assert program == "reglue"
     code: object = 0
-    try:
-        main(arguments)
-    except SystemExit as caught:
-        code = caught.code
+    with pytest.MonkeyPatch.context() as patch:
+        if before:
+            echo, text = shlex.split(*before)
+            assert echo == "echo"
+            patch.setattr(sys, "stdin", io.StringIO(f"{text}\n"))
+        try:
+            main(arguments)
+        except SystemExit as caught:
+            code = caught.code
     output = capsys.readouterr()
     assert code == (EXIT_USER_ERROR if is_error(example) else 0), output.err
     compare(output.err + output.out, example)

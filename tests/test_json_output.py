@@ -19,7 +19,9 @@ def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:  # Any: JS
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_model_from_file_to_vectors(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_from_file_to_vectors(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_tsv(place / "a.tsv", rows=40, header="text\tlabel")
     made = read(capsys, "new", "classification", "--train", "a.tsv", "-o", "m.json")
     assert made["model"] == "m.json"
@@ -34,9 +36,10 @@ def test_a_model_from_file_to_vectors(place: Path, capsys: pytest.CaptureFixture
     found = read(capsys, "embed", "out", "--data", "a.tsv", "-o", "v.npy")
     assert found["rows"] == 40
     assert found["width"] > 0
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with pytest.raises(SystemExit):
         main(["predict", "out", "--json"])
-    assert "give --data FILE" in capsys.readouterr().err
+    assert "found --json on a terminal" in capsys.readouterr().err
 
 
 def test_a_new_model_file_takes_changes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
