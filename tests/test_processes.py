@@ -1,6 +1,7 @@
 """Several processes that train one model: the same steps as those of one."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -12,9 +13,13 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from nlp_core.training.processes import Processes, find_processes
+from nlp_core.cli import main
+from nlp_core.errors import TrainingError
+from nlp_core.files import digest_file
+from nlp_core.training.processes import Processes, find_processes, start_processes
 from tests.test_training import make_params, project
 from tests.tiny import make_recipe, write_task
+from tests.user_files import SMALL, write_tsv
 
 __all__ = ["project"]
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,3 +120,56 @@ def test_parts_are_dealt_in_turns_and_dropout_differs() -> None:
     torch.manual_seed(5)
     assert drawn[0] == torch.rand(4).tolist()
     assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
+
+
+def test_train_writes_the_same_files_with_several_processes(place: Path) -> None:
+    write_tsv(place / "data.tsv", rows=60, header="text\tlabel")
+    options = ["--kind", "classification", "--epochs", "2", *SMALL, "--set", "training.shards=2"]
+    options += ["--set", "layers.word.vectors=null"]
+    for number in ("1", "2"):
+        main(["train", "data.tsv", "-o", f"by-{number}", *options, "--processes", number])
+    found = [
+        {path.name: digest_file(path) for path in Path(f"by-{number}").iterdir() if path.is_file()}
+        for number in (1, 2)
+    ]
+    pages = {"report.html", "report.md"}  # they name the folder
+    one, two = ({name: item for name, item in each.items() if name not in pages} for each in found)
+    assert "model.safetensors" in one
+    assert two == one
+
+
+def test_folds_train_in_several_processes(place: Path) -> None:
+    write_tsv(place / "data.tsv", rows=40, header="text\tlabel")
+    options = ["--kind", "classification", "--epochs", "1", *SMALL, "--set", "training.shards=2"]
+    main(["train", "data.tsv", "-o", "out", *options, "--folds", "2", "--processes", "2"])
+    assert len(json.loads(Path("out/folds.json").read_text())["accuracy"]["values"]) == 2
+
+
+def test_no_more_processes_than_shards(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tsv(place / "data.tsv", rows=40, header="text\tlabel")
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "data.tsv", "--kind", "classification", "--processes", "3"])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert "--processes: found 3, expected 1 to 1, the shards of a batch" in error
+    assert "--set training.shards=3" in error
+
+
+def meet() -> None:
+    find_processes().wait()
+
+
+def test_processes_that_start_here_meet() -> None:
+    with start_processes(3, meet):
+        processes = find_processes()
+        processes.wait()
+        assert (processes.rank, processes.count) == (0, 3)
+    assert find_processes().count == 1
+
+
+@pytest.mark.parametrize("code", [1, 3])
+def test_a_lost_process_ends_the_run(code: int) -> None:
+    message = f"one of 2 processes ended with exit code {code}"
+    with pytest.raises(TrainingError, match=message), start_processes(2, os._exit, code):
+        find_processes().wait()
+    assert find_processes().count == 1

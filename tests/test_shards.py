@@ -65,7 +65,7 @@ class Thread(Processes):
 
     talk: Talk = field(default_factory=lambda: Talk(1))
 
-    def gather(self, value: Tensor) -> list[Tensor]:
+    def gather(self, value: Tensor, memory: Tensor | None = None) -> list[Tensor]:
         self.talk.said[self.rank] = value.clone()
         self.talk.meet()
         found = [self.talk.said[rank].clone() for rank in range(self.count)]

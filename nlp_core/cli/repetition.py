@@ -17,12 +17,12 @@ from nlp_core.metrics import Predictions, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS
 from nlp_core.report.cell import read_predictions
 from nlp_core.statistics import build_score, resample
-from nlp_core.training.control import RunControl
-from nlp_core.training.user_run import UserRun, train_user_run
+from nlp_core.training.user_run import UserRun
 
 MOST = 100
 Make = Callable[[Path, int, Cut], UserRun]
 """Return a run into a folder, with a seed and how rows are held out."""
+Train = Callable[[UserRun], object]
 
 
 class Summary(NamedTuple):
@@ -48,17 +48,15 @@ def check_repetition(folds: int | None, seeds: int | None, test: Path | None) ->
 
 
 def repeat(
-    options: argparse.Namespace, make: Make, first: UserRun, control: RunControl
+    options: argparse.Namespace, make: Make, train: Train, first: UserRun
 ) -> dict[str, Summary]:
     """Train the folds or the further seeds that the options ask for."""
     if options.folds is not None:
-        return _cross_validate(make, first, options.folds, control)
-    return _repeat_seeds(make, first, options.seeds, control)
+        return _cross_validate(make, train, first, options.folds)
+    return _repeat_seeds(make, train, first, options.seeds)
 
 
-def _cross_validate(
-    make: Make, first: UserRun, folds: int, control: RunControl
-) -> dict[str, Summary]:
+def _cross_validate(make: Make, train: Train, first: UserRun, folds: int) -> dict[str, Summary]:
     """Train a model for each fold and measure it on the fold; all rows are measured once.
 
     The interval is that of the predictions of all rows.
@@ -68,7 +66,10 @@ def _cross_validate(
     runs = [
         make(work / f"fold-{number}", seed, Cut(seed, number, folds)) for number in range(folds)
     ]
-    parts = [_train(run, "test", control) for run in runs]
+    parts = []
+    for run in runs:
+        train(run)
+        parts.append(_read(run, "test"))
     shutil.rmtree(work)
     task = runs[0].task
     pooled = _pool(parts)
@@ -80,16 +81,16 @@ def _cross_validate(
     return found
 
 
-def _repeat_seeds(
-    make: Make, first: UserRun, seeds: int, control: RunControl
-) -> dict[str, Summary]:
+def _repeat_seeds(make: Make, train: Train, first: UserRun, seeds: int) -> dict[str, Summary]:
     """Train further seeds after the first, which is kept, and measure all on the same rows."""
     work = first.output.with_name(f"{first.output.name}.seeds")
     task = first.task
     split = task.report_split
     parts = [_read(first, split)]
     for number in range(first.seed + 1, first.seed + seeds):
-        parts.append(_train(make(work / f"seed-{number}", number, Cut(first.seed)), split, control))
+        run = make(work / f"seed-{number}", number, Cut(first.seed))
+        train(run)
+        parts.append(_read(run, split))
     shutil.rmtree(work)
     found = {}
     for name in task.metrics:
@@ -97,11 +98,6 @@ def _repeat_seeds(
         found[name] = _summarise(task.kind.name, name, parts, values)
     write_json(first.output / "seeds.json", {name: item._asdict() for name, item in found.items()})
     return found
-
-
-def _train(run: UserRun, split: str, control: RunControl) -> Predictions:
-    train_user_run(run, control)
-    return _read(run, split)
 
 
 def _read(run: UserRun, split: str) -> Predictions:

@@ -9,7 +9,9 @@ Examples:
 """
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nlp_core.cli.default_model import (
     add_default,
@@ -23,6 +25,7 @@ from nlp_core.cli.output import print_json, show_log, show_metrics
 from nlp_core.cli.repetition import Summary, check_repetition, repeat, show_summaries
 from nlp_core.cli.training_files import (
     Content,
+    Inputs,
     add_inputs,
     add_output,
     read_inputs,
@@ -30,8 +33,11 @@ from nlp_core.cli.training_files import (
 )
 from nlp_core.data.archive import open_data
 from nlp_core.data.user_task import Cut
-from nlp_core.training.control import add_control, read_control
+from nlp_core.errors import UsageError
+from nlp_core.training.control import RunControl, add_control, read_control
+from nlp_core.training.determinism import CPU, find_device
 from nlp_core.training.label_weight import balance_labels
+from nlp_core.training.processes import is_launched, start_processes
 from nlp_core.training.user_model import read_user_run
 from nlp_core.training.user_run import UserRun, check_output, train_user_run
 
@@ -54,7 +60,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", type=int, metavar="N", help=seeds)
     balance = "let rare labels weigh more in the loss, so that all labels count the same"
     add("--balance", action="store_true", help=balance)
+    processes = (
+        "train in N processes, which changes no byte; training.shards of the model file is the "
+    )
+    processes += "most (default: one for each core, up to the shards)"
+    add("--processes", type=int, metavar="N", help=processes)
     add_control(parser)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What the trainings of one command share."""
+
+    options: argparse.Namespace
+    inputs: Inputs
+    control: RunControl
+
+    def make(self, folder: Path, seed: int, cut: Cut | None = None) -> UserRun:
+        """Return the run into a folder."""
+        inputs = self.inputs
+        arguments = inputs.rest | {"seed": seed, "cut": cut}
+        found = read_user_run(inputs.where, inputs.model, inputs.files, folder, **arguments)
+        return balance_labels(found) if self.options.balance else found
+
+    def train(self, run: UserRun) -> dict[str, Any]:
+        """Train in as many processes as the options and the model say; see `train_user_run`."""
+        count = _count_processes(self.options.processes, run.recipe.shards)
+        inputs = self.inputs
+        place = inputs.where, inputs.model, run.output, run.seed, run.cut
+        with start_processes(count, _take_part, self.options, *place):
+            return train_user_run(run, self.control)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -64,20 +99,14 @@ def run(options: argparse.Namespace) -> None:
     check_default(options)
     check_output(output, force=options.force)
     check_repetition(options.folds, options.seeds, options.test)
-    inputs = read_inputs(options, str(options.file), _read_model)
-
-    def make(folder: Path, seed: int, cut: Cut | None = None) -> UserRun:
-        arguments = inputs.rest | {"seed": seed, "cut": cut}
-        found = read_user_run(inputs.where, inputs.model, inputs.files, folder, **arguments)
-        return balance_labels(found) if options.balance else found
-
-    user_run = make(output, options.seed)
-    done = train_user_run(user_run, control)
+    training = _Training(options, read_inputs(options, str(options.file), _read_model), control)
+    user_run = training.make(output, options.seed)
+    done = training.train(user_run)
     if not done:
         return
     again: dict[str, Summary] = {}
     if options.folds is not None or options.seeds is not None:
-        again = repeat(options, make, user_run, control)
+        again = repeat(options, training.make, training.train, user_run)
     write_page(user_run, options)
     if options.json:
         found = done["metrics"] | {"best_epoch": done["best_epoch"]}
@@ -96,3 +125,36 @@ def _read_model(options: argparse.Namespace) -> Content:
     if options.train is None:
         return choose_model(options)
     return read_own_model(options.file, options.train)
+
+
+def _count_processes(asked: int | None, shards: int | None) -> int:
+    """Return how many processes train together.
+
+    Raises:
+        UsageError: the model cannot be trained by as many processes as were asked for.
+    """
+    from joblib import cpu_count  # of this process and its container, not of the machine
+
+    if asked is None:
+        is_alone = is_launched() or find_device().type != CPU
+        return 1 if is_alone else min(shards or 1, cpu_count())
+    if not 1 <= asked <= (shards or 1):
+        raise UsageError(
+            f"--processes: found {asked}, expected 1 to {shards or 1}, the shards of a batch; "
+            f"--set training.shards={max(asked, 2)} gives each process a part of it."
+        )
+    return asked
+
+
+def _take_part(
+    options: argparse.Namespace,
+    where: str,
+    model: Content,
+    output: Path,
+    seed: int,
+    cut: Cut | None,
+) -> None:
+    """Train as one of several processes that are not the first."""
+    inputs = read_inputs(options, where, lambda _: model)
+    training = _Training(options, inputs, RunControl())
+    train_user_run(training.make(output, seed, cut))

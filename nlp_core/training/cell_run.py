@@ -67,7 +67,7 @@ def train_seed(
 
     Args:
         work: folder of finished seeds and of checkpoints, from which a killed run resumes.
-        processes: those that take part in each step; None: those that `accelerate` started.
+        processes: those that take part in each step; None: those of `find_processes`.
         notes: folder for the times of the run; None: they are not kept.
         control: time limit, profile and curves.
     """

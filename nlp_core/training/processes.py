@@ -1,23 +1,32 @@
 """Training by several processes at once: each takes a part of every batch.
 
-The processes are those of `accelerate launch`. Each holds the whole model and the same weights:
-they start from the same seed, add their gradients up and make the same update. A step of N
-processes is the step of one on the same batch, whatever N is; only their dropout differs.
+The processes are those of `accelerate launch`, or those that `start_processes` starts on this
+machine. Each holds the whole model and the same weights: they start from the same seed, add their
+gradients up and make the same update. A step of N processes is the step of one on the same batch,
+whatever N is; only their dropout differs.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from nlp_core.blocks.random_state import get_random_state
+from nlp_core.errors import NlpCoreError, TrainingError
 from nlp_core.training.determinism import CPU, find_device
 
 T = TypeVar("T")
+LOOPBACK = ("lo", "lo0")
 SEED_STRIDE = 1_000_003
 """Between the seeds of the processes' dropout; a prime, so that no two runs share a stream soon."""
 
@@ -71,11 +80,16 @@ class Processes:
             return [state]
         return [item.cpu() for item in self.gather(state)]
 
-    def gather(self, value: Tensor) -> list[Tensor]:
-        """Return the values of all processes, which have one shape, in the order of the ranks."""
-        from accelerate.utils import gather
+    def gather(self, value: Tensor, memory: Tensor | None = None) -> list[Tensor]:
+        """Return the values of all processes, which have one shape, in the order of the ranks.
 
-        return list(gather(value.unsqueeze(0).to(self.device)))
+        Args:
+            memory: (processes, *shape) that the values are written to; None: new memory.
+        """
+        value = value.to(self.device)
+        found = value.new_empty((self.count, *value.shape)) if memory is None else memory
+        distributed.all_gather_single(found.flatten(), value.flatten())
+        return list(found)
 
     @contextmanager
     def first_before_others(self) -> Iterator[None]:
@@ -88,25 +102,120 @@ class Processes:
 
     def wait(self) -> None:
         if self.count > 1:
-            _start().wait_for_everyone()
+            distributed.barrier()
 
     def _add(self, value: Tensor) -> Tensor:
-        from accelerate.utils import reduce
-
-        total: Tensor = reduce(value.to(self.device, copy=True), "sum")
+        total = value.to(self.device, copy=True)
+        distributed.all_reduce(total)
         return total
 
 
 def find_processes() -> Processes:
-    """Return the processes that `accelerate launch` started; without it, only this one."""
+    """Return the processes that train together; this one alone if no others were started."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Processes()
-    state = _start()
-    return Processes(state.process_index, state.num_processes)
+    device = find_device()
+    if not distributed.is_initialized():
+        if device.type != CPU:
+            torch.cuda.set_device(device)
+        distributed.init_process_group("gloo" if device.type == CPU else "nccl")
+    return Processes(distributed.get_rank(), distributed.get_world_size(), device)
 
 
-def _start() -> Any:  # Any: accelerate has no types
-    # Imported here: it takes half a second, which a single process does not need.
-    from accelerate import PartialState
+def is_launched() -> bool:
+    """Return whether something else, such as `accelerate launch`, started the processes."""
+    return "WORLD_SIZE" in os.environ
 
-    return PartialState(cpu=find_device().type == CPU)
+
+@contextmanager
+def start_processes(
+    count: int,
+    work: Callable[..., object],
+    *arguments: Any,  # Any: those of `work`
+) -> Iterator[None]:
+    """Make this process the first of several; each of the others runs `work(*arguments)`.
+
+    Args:
+        count: of all of them; with 1 no other is started.
+        work: an importable function that trains the same run as the body.
+
+    Raises:
+        TrainingError: one of the others ended too early.
+    """
+    if count == 1:
+        yield
+        return
+    # started afresh: a fork would copy the threads of libraries half-way
+    context = get_context("spawn")
+    with TemporaryDirectory() as folder:
+        meeting = Path(folder) / "meeting"
+        others = []
+        try:
+            for rank in range(1, count):
+                reader, writer = context.Pipe(duplex=False)
+                place = rank, count, meeting, writer
+                other = context.Process(target=_take_part, args=(place, work, arguments))
+                other.start()
+                others.append((other, reader))
+            for other, reader in others:
+                # torch would wait half an hour for a process that ended before the meeting
+                if reader not in wait([reader, other.sentinel]):
+                    raise RuntimeError("a process ended before it could take part")
+            with _joined(0, count, meeting):
+                yield
+            for other, _ in others:
+                other.join()
+        except RuntimeError as error:  # of torch too, which has lost a process
+            for other, _ in others:
+                other.join(timeout=5)
+            if codes := [other.exitcode for other, _ in others if other.exitcode]:
+                raise TrainingError(
+                    f"training: one of {count} processes ended with exit code {codes[0]}, expected "
+                    "all to stay to the end; memory may be short. The same command goes on from "
+                    "the checkpoint, and --processes 1 needs the memory of one."
+                ) from error
+            raise
+        finally:
+            for other, _ in others:
+                other.terminate()
+                other.join()
+
+
+def _take_part(
+    place: tuple[int, int, Path, Connection], work: Callable[..., object], arguments: Sequence[Any]
+) -> None:
+    """Run `work` as one of the other processes; the first one reports a user's mistake."""
+    rank, count, meeting, writer = place
+    # Ctrl-C reaches all processes: the first one ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    writer.send(rank)
+    try:
+        with _joined(rank, count, meeting):
+            work(*arguments)
+    except NlpCoreError as error:
+        raise SystemExit(error.exit_code) from None
+    except RuntimeError:
+        if (first := parent_process()) and first.is_alive():
+            raise
+        raise SystemExit(1) from None
+
+
+@contextmanager
+def _joined(rank: int, count: int, meeting: Path) -> Iterator[None]:
+    """Be one of several processes, for torch and for `find_processes`."""
+    before = dict(os.environ)
+    os.environ["WORLD_SIZE"] = str(count)
+    # what processes of one machine exchange must not leave it
+    inner = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
+    if inner:
+        os.environ["GLOO_SOCKET_IFNAME"] = inner[0]
+    try:
+        distributed.init_process_group(
+            "gloo", init_method=meeting.as_uri(), rank=rank, world_size=count
+        )
+        yield
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+        os.environ.clear()
+        os.environ |= before

@@ -9,7 +9,7 @@ before the step, and the step moves them by the mean of these moves.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +63,9 @@ class Shards:
     model: GraphModel
     processes: Processes
     seed: int
+    memory: list[Tensor] = field(default_factory=list)
+    """What this process gives and what all of them give; kept, since fresh memory costs as much
+    time as the exchange."""
 
     def __post_init__(self) -> None:
         if self.processes.count > self.number:
@@ -99,7 +102,8 @@ class Shards:
                 item.grad = None
             for now, then in zip(statistics, start, strict=True):
                 now.copy_(then)
-            for found in self._gather(moves, trained)[: number - first]:
+            is_last = first + count >= number
+            for found in self._gather(moves, trained, is_last=is_last)[: number - first]:
                 total = found if total is None else total.add(found)
         assert total is not None, number
         for item, gradient in zip(trained, total.gradients, strict=True):
@@ -118,8 +122,11 @@ class Shards:
         if objective.noise is not None:
             objective.noise.enter(shard)
 
-    def _gather(self, moves: Moves, trained: Sequence[Tensor]) -> list[Moves]:
-        """Return the moves of all processes, in the order of their ranks."""
+    def _gather(self, moves: Moves, trained: Sequence[Tensor], *, is_last: bool) -> list[Moves]:
+        """Return the moves of all processes, in the order of their ranks.
+
+        The last ones of a step stay until those of the next step are written over them.
+        """
         if self.processes.count == 1:
             return [moves]
         has_one = [float(item is not None) for item in moves.gradients]
@@ -131,7 +138,12 @@ class Shards:
             ),
             *moves.statistics,
         ]
-        bodies = self.processes.gather(torch.cat([item.flatten() for item in flat]))
+        size = sum(item.numel() for item in flat)
+        if [item.shape[-1] for item in self.memory] != [size, size]:
+            self.memory[:] = (flat[0].new_empty(size), flat[0].new_empty(len(heads), size))
+        own, memory = self.memory
+        torch.cat([item.flatten() for item in flat], out=own)
+        bodies = self.processes.gather(own, memory if is_last else None)
         found = []
         for head, body in zip(heads, bodies, strict=True):
             loss, *given = head.tolist()

@@ -152,7 +152,6 @@ def train_user_run(run: UserRun, control: RunControl | None = None) -> dict[str,
         finally:
             if processes.is_first and not list(work.glob("*.safetensors")):
                 shutil.rmtree(work, ignore_errors=True)
-    processes.wait()
     if not processes.is_first:
         return {}
     found = read_mapping(run.output / METRICS)
