@@ -25,6 +25,7 @@ from nlp_core.training import teaching
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.cell_run import train_cell
 from nlp_core.training.loop import Trainer
+from nlp_core.training.processes import start_processes
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach
 from tests.test_training import MODELS, KilledError, digests, layer, model
@@ -209,11 +210,11 @@ def test_killed_teacher_keeps_its_finished_seeds_and_writes_the_same_bytes(
     asked: list[int] = []
     score = teaching.score_split
 
-    def kill(*arguments: Any) -> dict[str, list[np.ndarray]]:
+    def kill(*arguments: Any, **options: Any) -> dict[str, list[np.ndarray]]:
         asked.append(len(asked))
         if len(asked) == 2:
             raise KilledError
-        return score(*arguments)
+        return score(*arguments, **options)
 
     monkeypatch.setattr(teaching, "score_split", kill)
     with pytest.raises(KilledError):
@@ -221,6 +222,33 @@ def test_killed_teacher_keeps_its_finished_seeds_and_writes_the_same_bytes(
     assert not teacher.folder.exists()
     assert digests(teach(teacher)) == whole
     assert len(asked) == 3
+
+
+def teach_one(params: Params) -> None:
+    teach(read_teacher("one", params))
+
+
+@pytest.mark.parametrize("kind", ["classification", "tagging"])
+def test_several_processes_teach_with_the_bytes_of_one(project: Path, kind: str) -> None:
+    params = make_params(kind, teachers={"one": {"alteration": ALTERATION}}, epochs=1)
+    train_cell(read_cell("old", params))
+    teach_one(params)
+    alone = digests(project / "data/processed/one")
+    shutil.rmtree(project / "data/processed/one")
+    shutil.rmtree(project / "artifacts/work/taught")
+    with start_processes(3, teach_one, params):
+        teach_one(params)
+    assert digests(project / "data/processed/one") == alone
+
+
+def test_a_teacher_may_predict_in_16_bits(project: Path) -> None:
+    teachers = {"one": {}, "two": {"precision": "bfloat16"}}
+    cell = ask(make_params("classification", teachers=teachers, epochs=1))
+    _, _, (run,) = prepare_tasks(cell)
+    assert run.lesson is not None
+    exact, rounded = run.lesson.soft["label"].values
+    assert (exact != rounded).any()
+    np.testing.assert_allclose(rounded, exact, atol=0.02)
 
 
 def test_teacher_that_was_trained_anew_is_asked_anew(project: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from nlp_core.config.base import CellFolder, ClosedModel, Count, Name, Probability, Seeds, Whole
+from nlp_core.config.recipe import Precision
 
 
 class AlterationConfig(ClosedModel):
@@ -45,5 +46,7 @@ class TeachingConfig(ClosedModel):
     """The task that is taught, which another cell may have taught already."""
     further: Literal["held_out", "dev", "test"] | None = None
     """Split whose texts become further training examples, without their labels; null: none."""
+    precision: Precision | None = None
+    """Number format of most arithmetic of the prediction; null: float32."""
     alteration: AlterationConfig | None = None
     """How altered copies of the training texts become further examples; null: none."""

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -251,21 +252,33 @@ def find_threshold(none_odds: NDArray[np.float64], gains: NDArray[np.float64]) -
 
 @torch.no_grad()
 def score_split(
-    model: GraphModel, encoded: EncodedSplit, begins: Sequence[int] = (0,)
+    model: GraphModel,
+    encoded: EncodedSplit,
+    begins: Sequence[int] = (0,),
+    *,
+    precision: torch.dtype | None = None,
+    rank: int = 0,
+    count: int = 1,
 ) -> dict[str, list[np.ndarray]]:
     """Return by target each example's soft scores: [L], [T, L] of tags, or [] of a value.
 
     Args:
         encoded: the split; its labels are not read.
         begins: where each of its parts begins; a batch is of one part.
+        precision: the number format of 16 bits that the model computes in; None: its own.
+        rank, count: which of how many processes this is; they take batches in turns, and the
+            examples of the others are empty.
     """
     model.eval()
     found: dict[str, list[np.ndarray]] = {}
-    for rows in _list_batches(encoded.lengths, begins):
-        for name, (score, mask) in model(encoded.batch(rows)).items():
+    for rows in islice(_list_batches(encoded.lengths, begins), rank, None, count):
+        with torch.autocast(model.device.type, precision, enabled=precision is not None):
+            outputs = model(encoded.batch(rows).to(model.device))
+        for name, (score, mask) in outputs.items():
             head = model.heads[name]
             assert isinstance(head, Head), name
-            soft, own = head.soften(score, mask), found.setdefault(head.target, [])
+            score = score if precision is None else score.float()
+            soft, own = head.soften(score, mask).cpu(), found.setdefault(head.target, [])
             own += [np.empty(0)] * (len(encoded.split) - len(own))
             lengths = mask.sum(1).tolist() if head.target == TAGS else [None] * len(rows)
             for row, item, length in zip(rows, soft.numpy(), lengths, strict=True):

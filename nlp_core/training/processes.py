@@ -91,6 +91,13 @@ class Processes:
         distributed.all_gather_single(found.flatten(), value.flatten())
         return list(found)
 
+    def gather_objects(self, value: T) -> list[T]:
+        """Return the values of all processes, whatever they are, in the order of the ranks."""
+        found: list[Any] = [value] * self.count
+        if self.count > 1:
+            distributed.all_gather_object(found, value)
+        return found
+
     @contextmanager
     def first_before_others(self) -> Iterator[None]:
         """Run the body in the first process, and then in the others, which find what it wrote."""

@@ -2,14 +2,18 @@
 
 A work folder keeps a seed's answers under a digest of the seed and of the texts. A killed run
 resumes at its seed. A retrained seed, or changed texts, are scored again. The folder of the taught
-task appears whole, at the end.
+task appears whole, at the end. Several processes take the batches in turns and write the same
+bytes as one.
 """
 
 import logging
 import shutil
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
@@ -41,6 +45,8 @@ from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import describe_teacher, require_weights
+from nlp_core.training.loop import PRECISIONS
+from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.work import locked
 
 log = logging.getLogger(__name__)
@@ -119,7 +125,8 @@ def teach(teacher: Teacher) -> Path:
         TrainingError: another process writes it.
     """
     work, seeds = Path("artifacts/work/taught") / teacher.name, teacher.config.seeds
-    with locked(work, "teacher"):
+    processes = find_processes()
+    with locked(work, "teacher") if processes.is_first else nullcontext():
         before = read_soft_labels(teacher.task.folder)
         config = teacher.config
         if before and (config.further or config.alteration):
@@ -129,7 +136,9 @@ def teach(teacher: Teacher) -> Path:
                 "first cell have them."
             )
         texts = read_texts(teacher.task, further=config.further, alteration=config.alteration)
-        kept = [_teach_seed(teacher, seed, work, texts) for seed in seeds]
+        kept = [_teach_seed(teacher, seed, work, texts, processes) for seed in seeds]
+        if not processes.is_first:
+            return teacher.folder
         with replacing_folder(teacher.folder) as folder:
             for path in sorted(teacher.task.folder.glob("*.parquet")):
                 if path.name != TRAIN_FILE:
@@ -150,15 +159,18 @@ def teach(teacher: Teacher) -> Path:
     return teacher.folder
 
 
-def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
+def _teach_seed(
+    teacher: Teacher, seed: int, work: Path, texts: Texts, processes: Processes
+) -> Path:
     """Let one seed predict unless it has, and return the file of its answers."""
     path = work / f"{teacher.find_key(seed)[:16]}.parquet"
+    processes.wait()  # so that all of them find the file, or none
     if path.exists():
         log.info("teach kept task=%s seed=%d", teacher.name, seed)
         return path
     seed_everything(seed)
     trained = TrainedModel.open(teacher.cell.folder, seed=seed, task=teacher.task.name)
-    with replacing(work / TRAIN_FILE) as temporary:
+    with replacing(work / f"{processes.rank}-{TRAIN_FILE}") as temporary:
         pq.write_table(texts.table, temporary)
         split = read_split_file(temporary, teacher.task.kind, teacher.task.targets)
     log.info("teach task=%s seed=%d rows=%d", teacher.name, seed, len(split))
@@ -170,8 +182,25 @@ def _teach_seed(teacher: Teacher, seed: int, work: Path, texts: Texts) -> Path:
             f"{', '.join(plan.inputs.values())}."
         )
     encoded = trained.featurizer.encode(split)
-    write_answers(path, score_split(trained.model, encoded, texts.begins))
+    scores = score_split(
+        trained.model,
+        encoded,
+        texts.begins,
+        precision=PRECISIONS.get(teacher.config.precision or ""),
+        rank=processes.rank,
+        count=processes.count,
+    )
+    parts = processes.gather_objects(scores)
+    if processes.is_first:
+        # a process without a batch has no target
+        found = {name: [part[name] for part in parts if name in part] for name in scores}
+        write_answers(path, {name: _merge(each) for name, each in found.items()})
     return path
+
+
+def _merge(parts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
+    """Return the scores of each example from the process that has them."""
+    return [max(row, key=lambda item: item.size) for row in zip(*parts, strict=True)]
 
 
 def _describe(teacher: Teacher, texts: Texts, before: SoftLabels | None) -> SoftLabels:
