@@ -7,6 +7,7 @@ conditional random field are the log-probabilities of the labels of each token. 
 have no labels of their own. `soft` in the task's manifest describes the columns.
 """
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +21,12 @@ from nlp_core.config.base import read_mapping
 from nlp_core.data.batching import locate_rows
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.task import Answers, Split, Task
-from nlp_core.files import MANIFEST, replacing
+from nlp_core.files import MANIFEST, digest_file, replacing, write_json
 from nlp_core.kinds import TAGS
 
 SOFT = "soft"
 TRAIN = "train"
+TRAIN_FILE = f"{TRAIN}.parquet"
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,18 @@ def append_answers(table: pa.Table, member: int, path: Path) -> pa.Table:
     for target in answers.column_names:
         table = table.append_column(name_column(member, target), answers.column(target))
     return table
+
+
+def write_taught_task(task: Task, folder: Path, train: pa.Table, soft: SoftLabels) -> None:
+    """Write a task again, with other training texts and their soft labels, into an empty folder."""
+    for path in sorted(task.folder.glob("*.parquet")):
+        if path.name != TRAIN_FILE:
+            shutil.copyfile(path, folder / path.name)
+    pq.write_table(train, folder / TRAIN_FILE, compression="zstd")
+    manifest = read_mapping(task.folder / MANIFEST) | {SOFT: soft.describe()}
+    manifest["splits"][TRAIN]["sha256"] = digest_file(folder / TRAIN_FILE)
+    manifest["splits"][TRAIN]["rows"] = len(train)
+    write_json(folder / MANIFEST, manifest)
 
 
 def _read_column(column: pa.ChunkedArray, target: str, width: int) -> SoftColumn:

@@ -256,7 +256,7 @@ def score_split(
     encoded: EncodedSplit,
     begins: Sequence[int] = (0,),
     *,
-    precision: torch.dtype | None = None,
+    precision: str | None = None,
     rank: int = 0,
     count: int = 1,
 ) -> dict[str, list[np.ndarray]]:
@@ -265,19 +265,20 @@ def score_split(
     Args:
         encoded: the split; its labels are not read.
         begins: where each of its parts begins; a batch is of one part.
-        precision: the number format of 16 bits that the model computes in; None: its own.
+        precision: name of the type of 16 bits that the model computes in; None: its own.
         rank, count: which of how many processes this is; they take batches in turns, and the
             examples of the others are empty.
     """
     model.eval()
+    dtype = None if precision is None else getattr(torch, precision)
     found: dict[str, list[np.ndarray]] = {}
     for rows in islice(_list_batches(encoded.lengths, begins), rank, None, count):
-        with torch.autocast(model.device.type, precision, enabled=precision is not None):
+        with torch.autocast(model.device.type, dtype, enabled=dtype is not None):
             outputs = model(encoded.batch(rows).to(model.device))
         for name, (score, mask) in outputs.items():
             head = model.heads[name]
             assert isinstance(head, Head), name
-            score = score if precision is None else score.float()
+            score = score if dtype is None else score.float()
             soft, own = head.soften(score, mask).cpu(), found.setdefault(head.target, [])
             own += [np.empty(0)] * (len(encoded.split) - len(own))
             lengths = mask.sum(1).tolist() if head.target == TAGS else [None] * len(rows)

@@ -7,7 +7,6 @@ given one seed more trains only that one. The cell's own folder appears whole, a
 
 import logging
 import shutil
-from contextlib import nullcontext
 from pathlib import Path
 
 from nlp_core.files import replacing_folder, write_json
@@ -15,7 +14,7 @@ from nlp_core.training.cell import Cell, describe_cell
 from nlp_core.training.control import RunControl
 from nlp_core.training.processes import Processes, find_processes
 from nlp_core.training.seed_run import train_run
-from nlp_core.training.work import locked, start_run, write_run_note
+from nlp_core.training.work import join_training, start_run, write_run_note
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +32,7 @@ def train_cell(cell: Cell, control: RunControl | None = None) -> Path:
     place = f"{cell.experiment.table}/{cell.name}"
     work = Path("artifacts/work") / place / cell.key[:16]
     target = cell.folder
-    processes = find_processes()
-    with locked(work, "cell") if processes.is_first else nullcontext():
+    with join_training(work, "cell") as processes:
         finished = {
             seed: train_seed(
                 cell, seed, work, processes, notes=Path("runs") / place, control=control

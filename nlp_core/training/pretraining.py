@@ -7,7 +7,6 @@ whose name is the digest of all that it depends on.
 
 import logging
 import shutil
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,7 @@ from nlp_core.training.pretraining_run import (
     name_checkpoint,
     summarise_history,
 )
-from nlp_core.training.processes import find_processes
-from nlp_core.training.work import locked, start_run, write_run_note
+from nlp_core.training.work import join_training, start_run, write_run_note
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +54,7 @@ def pretrain_encoder(
     place = f"{plan.config.table}/{plan.name}"
     work, target = root / "work" / place / plan.key[:16], root / "cells" / place
     start = start_run(work / name_checkpoint(0))
-    processes = find_processes()
-    with locked(work, "encoder") if processes.is_first else nullcontext():
+    with join_training(work, "encoder") as processes:
         with processes.first_before_others():
             tokenizer = _prepare_tokenizer(plan, work)
         seed_everything(plan.config.seed)

@@ -7,51 +7,39 @@ bytes as one.
 """
 
 import logging
-import shutil
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from nlp_core.config.base import read_mapping
 from nlp_core.config.params import Params
 from nlp_core.config.teaching import TeachingConfig
 from nlp_core.data.augmentation import Texts, read_texts
 from nlp_core.data.soft_labels import (
-    SOFT,
-    TRAIN,
+    TRAIN_FILE,
     SoftLabels,
     TaughtBy,
     append_answers,
     read_soft_labels,
     write_answers,
+    write_taught_task,
 )
 from nlp_core.data.task import Task, read_split_file, read_task
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import (
-    MANIFEST,
-    digest_file,
-    digest_json,
-    replacing,
-    replacing_folder,
-    write_json,
-)
+from nlp_core.files import digest_json, replacing, replacing_folder
 from nlp_core.models.plan import ModelPlan
 from nlp_core.prediction.split_prediction import score_split
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.determinism import describe_machine, seed_everything
 from nlp_core.training.lesson import describe_teacher, require_weights
-from nlp_core.training.loop import PRECISIONS
-from nlp_core.training.processes import Processes, find_processes
-from nlp_core.training.work import locked
+from nlp_core.training.processes import Processes
+from nlp_core.training.work import join_training
 
 log = logging.getLogger(__name__)
 PROCESSED = Path("data/processed")
-TRAIN_FILE = f"{TRAIN}.parquet"
 
 
 @dataclass(frozen=True)
@@ -125,8 +113,7 @@ def teach(teacher: Teacher) -> Path:
         TrainingError: another process writes it.
     """
     work, seeds = Path("artifacts/work/taught") / teacher.name, teacher.config.seeds
-    processes = find_processes()
-    with locked(work, "teacher") if processes.is_first else nullcontext():
+    with join_training(work, "teacher") as processes:
         before = read_soft_labels(teacher.task.folder)
         config = teacher.config
         if before and (config.further or config.alteration):
@@ -140,18 +127,10 @@ def teach(teacher: Teacher) -> Path:
         if not processes.is_first:
             return teacher.folder
         with replacing_folder(teacher.folder) as folder:
-            for path in sorted(teacher.task.folder.glob("*.parquet")):
-                if path.name != TRAIN_FILE:
-                    shutil.copyfile(path, folder / path.name)
             table = texts.table
             for member, path in enumerate(kept, len(before.teachers) if before else 0):
                 table = append_answers(table, member, path)
-            pq.write_table(table, folder / TRAIN_FILE, compression="zstd")
-            soft = _describe(teacher, texts, before)
-            manifest = read_mapping(teacher.task.folder / MANIFEST) | {SOFT: soft.describe()}
-            manifest["splits"][TRAIN]["sha256"] = digest_file(folder / TRAIN_FILE)
-            manifest["splits"][TRAIN]["rows"] = len(table)
-            write_json(folder / MANIFEST, manifest)
+            write_taught_task(teacher.task, folder, table, _describe(teacher, texts, before))
         for other in work.glob("*.parquet"):
             if other not in kept:
                 other.unlink()
@@ -186,7 +165,7 @@ def _teach_seed(
         trained.model,
         encoded,
         texts.begins,
-        precision=PRECISIONS.get(teacher.config.precision or ""),
+        precision=teacher.config.precision,
         rank=processes.rank,
         count=processes.count,
     )

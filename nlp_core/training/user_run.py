@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -30,12 +29,11 @@ from nlp_core.prediction.trained_folder import (
 )
 from nlp_core.training.control import RunControl
 from nlp_core.training.determinism import describe_machine
-from nlp_core.training.processes import find_processes
 from nlp_core.training.run import FinishedSeed, Run
 from nlp_core.training.seed_run import train_run
 from nlp_core.training.start import digest_init
 from nlp_core.training.task_run import HONEST
-from nlp_core.training.work import locked
+from nlp_core.training.work import join_training
 
 log = logging.getLogger(__name__)
 
@@ -140,10 +138,9 @@ def train_user_run(run: UserRun, control: RunControl | None = None) -> dict[str,
         TrainingError: a loss is not finite, or another process trains into the folder.
         TimeLimitError: the time is over; the checkpoint is kept.
     """
-    processes = find_processes()
     work = run.output.with_name(f"{run.output.name}.work")
     checkpoint = work / f"{run.key[:16]}.safetensors"
-    with locked(work, "model") if processes.is_first else nullcontext():
+    with join_training(work, "model") as processes:
         if processes.is_first:
             _clear_work(work, checkpoint)
         processes.wait()

@@ -5,7 +5,7 @@ import platform
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from nlp_core.errors import TrainingError
 from nlp_core.files import write_json
 from nlp_core.processor import measure_peak, name_processor
 from nlp_core.training.determinism import find_device
+from nlp_core.training.processes import Processes, find_processes
 
 
 @contextmanager
@@ -36,6 +37,14 @@ def locked(work: Path, what: str) -> Iterator[None]:
         ) from err
     with held:
         yield
+
+
+@contextmanager
+def join_training(work: Path, what: str) -> Iterator[Processes]:
+    """Yield the processes that train together, the first of which holds the work folder."""
+    processes = find_processes()
+    with locked(work, what) if processes.is_first else nullcontext():
+        yield processes
 
 
 class RunStart(NamedTuple):
