@@ -151,7 +151,7 @@ def test_no_more_processes_than_shards(place: Path, capsys: pytest.CaptureFixtur
         main(["train", "data.tsv", "--kind", "classification", "--processes", "3"])
     assert caught.value.code == 2
     error = capsys.readouterr().err
-    assert "--processes: found 3, expected 1 to 1, the shards of a batch" in error
+    assert "--processes: found 3, expected 1 to 1, one for each shard of a batch" in error
     assert "--set training.shards=3" in error
 
 

@@ -60,10 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", type=int, metavar="N", help=seeds)
     balance = "let rare labels weigh more in the loss, so that all labels count the same"
     add("--balance", action="store_true", help=balance)
-    processes = (
-        "train in N processes, which changes no byte; training.shards of the model file is the "
-    )
-    processes += "most (default: one for each core, up to the shards)"
+    processes = "train in N processes, at most training.shards, with the same bytes "
+    processes += "(default: one for each core, at most as many)"
     add("--processes", type=int, metavar="N", help=processes)
     add_control(parser)
 
@@ -135,13 +133,13 @@ def _count_processes(asked: int | None, shards: int | None) -> int:
     """
     from joblib import cpu_count  # of this process and its container, not of the machine
 
+    most = 1 if is_launched() or find_device().type != CPU else shards or 1
     if asked is None:
-        is_alone = is_launched() or find_device().type != CPU
-        return 1 if is_alone else min(shards or 1, cpu_count())
-    if not 1 <= asked <= (shards or 1):
+        return min(most, int(cpu_count()))
+    if not 1 <= asked <= most:
         raise UsageError(
-            f"--processes: found {asked}, expected 1 to {shards or 1}, the shards of a batch; "
-            f"--set training.shards={max(asked, 2)} gives each process a part of it."
+            f"--processes: found {asked}, expected 1 to {most}, one for each shard of a batch on a "
+            f"CPU; --set training.shards={max(asked, 2)} cuts a batch into as many."
         )
     return asked
 
