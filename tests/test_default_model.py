@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from nlp_core.cli import main
+from nlp_core.cli import default_model, main
+from nlp_core.cli.default_model import PIECES_A_SECOND
 from nlp_core.data.kind_guess import guess_kind
 from nlp_core.errors import DataError
 from tests.test_cli_train import fail
@@ -135,14 +136,39 @@ def test_arguments_that_do_not_fit_are_an_error(
 def test_the_last_epoch_may_be_a_part(place: Path, words: int, pieces: float) -> None:
     rows = [f"{'good ' * words}{idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
     (place / "a.tsv").write_text("".join(rows))
-    minutes = 1.5 * 40 * pieces / 500 / 60
+    minutes = 1.5 * 40 * pieces / PIECES_A_SECOND / 60
     encoder = str(write_encoder(place))
     main(["train", "a.tsv", "--init", encoder, "--minutes", str(minutes), "-o", "out"])
     training = json.loads((place / "out/model.json").read_text())["training"]
-    assert (training["epochs"], training["max_steps"]) == (
+    assert (training["epochs"], training["max_steps"], training["shards"]) == (
         2,
         int(1.5 * 40 / training["batch_size"]),
+        2,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes", "length"),
+    [
+        ("classification", 1.6, 16),
+        ("classification", 1.4, 12),
+        ("classification", 0.1, 8),
+        ("tagging", 0.1, 16),
+    ],
+)
+def test_long_texts_are_cut_where_time_is_short(
+    place: Path, monkeypatch: pytest.MonkeyPatch, kind: str, passes: float, length: int
+) -> None:
+    monkeypatch.setattr(default_model, "LENGTHS", (12, 8))
+    name = "a.conll" if kind == "tagging" else "a.tsv"
+    write_conll(place / "a.conll")
+    rows = [f"{'good ' * 50}{idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
+    (place / "a.tsv").write_text("".join(rows))
+    minutes = passes * 40 * 16 / PIECES_A_SECOND / 60
+    encoder = str(write_encoder(place))
+    main(["train", name, "--init", encoder, "--minutes", str(minutes), "-o", "out"])
+    layers = json.loads((place / "out/model.json").read_text())["layers"]
+    assert next(one["max_length"] for one in layers if one["name"] == "encoder") == length
 
 
 @pytest.mark.parametrize("labels", [19, 20])

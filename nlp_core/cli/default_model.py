@@ -28,6 +28,7 @@ from nlp_core.encoders.folder import (
 )
 from nlp_core.errors import UsageError
 from nlp_core.files import MANIFEST
+from nlp_core.heads import HEADS
 from nlp_core.kinds import LABEL
 from nlp_core.prediction.trained_folder import CALIBRATION, MODEL, is_trained
 from nlp_core.report.run_page import HTML, write_run_page
@@ -37,8 +38,13 @@ log = logging.getLogger(__name__)
 
 ENCODER = Path("data/processed/minilm")
 VECTORS = Path("data/processed/glove")
-PIECES_A_SECOND = 500
-"""Word pieces that a small encoder trains on in a second, on one core of a server."""
+SHARDS = 2
+"""Shards of a batch, and so the most processes that train it."""
+PIECES_A_SECOND = 700
+"""Word pieces that a small encoder trains on in a second, on two cores of a server."""
+PASSES, LENGTHS = 1.5, (96, 64, 48)
+"""Passes over the rows that there must be time for, and the lengths that texts are cut to for it,
+in pieces. What a text is about mostly stands at its beginning."""
 PIECES_A_WORD = 1.3
 SAMPLE, MOST_ROWS = 1000, 100_000
 CONTEXT_WORDS = 200
@@ -85,13 +91,14 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
         is_few = rows <= FEW_EXAMPLES * min(labels, MOST_FEW_LABELS)
         if not writes:
             _fit_encoder(content, is_few=is_few)
+        is_whole = any(HEADS.get(head["head"]).whole for head in content["heads"].values())
+        if not is_few and not is_whole:
+            content["training"]["shards"] = SHARDS
         if labels >= MANY_LABELS and not is_few and options.lr is None:
             rates = {"lr": HEAD_LR, "encoder_lr_scale": ENCODER_LR / HEAD_LR}
             content["training"]["optimizer"] |= rates
         if options.epochs is None:
-            layer = next(one for one in content["layers"] if one["name"] == "encoder")
-            pieces = rows * _count_pieces(path, guess.data, layer["max_length"])
-            _fit_time(content["training"], rows, pieces, options.minutes)
+            _fit_time(content, path, guess.data, rows, options.minutes)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""
     if vectors is not None:
         table, dim = _choose_table(vectors)
@@ -121,13 +128,26 @@ def _fit_encoder(content: dict[str, Any], *, is_few: bool) -> None:  # Any: JSON
 
 
 def _fit_time(
-    training: dict[str, Any],  # Any: JSON
+    content: dict[str, Any],  # Any: JSON
+    path: Path,
+    data: DataConfig,
     rows: int,
-    pieces: float,
     minutes: float,
 ) -> None:
-    """Set the epochs that fit into the time; of the last one perhaps only some steps."""
-    passes = minutes * 60 * PIECES_A_SECOND / pieces
+    """Set the epochs that fit into the time, of the last one perhaps only some steps.
+
+    Where the label of a whole text is learnt, long texts are cut first.
+    """
+    layer = next(one for one in content["layers"] if one["name"] == "encoder")
+    training, sizes = content["training"], _count_pieces(path, data)
+    is_cut = data.kind.has_label and not data.kind.has_tags
+    shorter = [length for length in LENGTHS if is_cut and length < layer["max_length"]]
+    for length in (layer["max_length"], *shorter):
+        layer["max_length"] = length
+        pieces = fmean(sum(min(size, length) for size in row) for row in sizes)
+        passes = minutes * 60 * PIECES_A_SECOND / (rows * pieces)
+        if passes >= PASSES:
+            break
     if passes < training["epochs"]:
         training["epochs"] = math.ceil(passes)
         training["max_steps"] = max(int(passes * rows / training["batch_size"]), 1)
@@ -138,13 +158,12 @@ def _count_labels(path: Path, data: DataConfig) -> int:
     return len({example.targets[LABEL][0] for example in examples})
 
 
-def _count_pieces(path: Path, data: DataConfig, longest: int) -> float:
-    """Return the word pieces that are read of a row, on average over the first rows."""
+def _count_pieces(path: Path, data: DataConfig) -> list[list[float]]:
+    """Return about how many word pieces each text of the first rows has."""
     if data.kind.has_passages:
-        return PIECES_A_WORD * CONTEXT_WORDS + 2
+        return [[PIECES_A_WORD * CONTEXT_WORDS + 2]]
     first = islice(read_examples(path, data, labelled=False), SAMPLE)
-    sizes = ([PIECES_A_WORD * len(text) + 2 for text in example.texts] for example in first)
-    return fmean(sum(min(size, longest) for size in row) for row in sizes)
+    return [[PIECES_A_WORD * len(text) + 2 for text in example.texts] for example in first]
 
 
 def _find_template(found: KindGuess | None) -> str:
@@ -223,7 +242,7 @@ def add_default(parser: argparse.ArgumentParser) -> None:
     """Add the options that only a data file without a model file has."""
     kinds = "what the model learns to predict, without a model file (default: guessed)"
     parser.add_argument("--kind", choices=list(TEMPLATES), help=kinds)
-    minutes = "about the time that training may take on one core, without a model file"
+    minutes = "about the time that training may take on two cores, without a model file"
     parser.add_argument("--minutes", type=float, default=8.0, help=minutes)
 
 
