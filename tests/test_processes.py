@@ -167,9 +167,18 @@ def test_processes_that_start_here_meet() -> None:
     assert find_processes().count == 1
 
 
-@pytest.mark.parametrize("code", [1, 3])
-def test_a_lost_process_ends_the_run(code: int) -> None:
-    message = f"one of 2 processes ended with exit code {code}"
-    with pytest.raises(TrainingError, match=message), start_processes(2, os._exit, code):
-        find_processes().wait()
+def leave(code: int) -> None:
+    if find_processes().rank == 1:
+        os._exit(code)
+    meet()
+
+
+@pytest.mark.parametrize(("count", "code"), [(2, 1), (3, 3)])
+def test_a_lost_process_ends_the_run(
+    count: int, code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    message = f"one of {count} processes ended with exit code"
+    with pytest.raises(TrainingError, match=message), start_processes(count, leave, code):
+        meet()
     assert find_processes().count == 1
+    assert "Traceback" not in capfd.readouterr().err

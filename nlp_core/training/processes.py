@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +27,8 @@ from nlp_core.training.determinism import CPU, find_device
 
 T = TypeVar("T")
 LOOPBACK = ("lo", "lo0")
+LOST = "gloo"
+"""Part of torch's message when a process is gone."""
 SEED_STRIDE = 1_000_003
 """Between the seeds of the processes' dropout; a prime, so that no two runs share a stream soon."""
 
@@ -201,9 +203,10 @@ def _take_part(
             work(*arguments)
     except NlpCoreError as error:
         raise SystemExit(error.exit_code) from None
-    except RuntimeError:
-        if (first := parent_process()) and first.is_alive():
+    except RuntimeError as error:
+        if LOST not in str(error):
             raise
+        # the first process reports the one that is gone, unless it is gone itself
         raise SystemExit(1) from None
 
 
