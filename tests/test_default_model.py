@@ -140,11 +140,25 @@ def test_the_last_epoch_may_be_a_part(place: Path, words: int, pieces: float) ->
     encoder = str(write_encoder(place))
     main(["train", "a.tsv", "--init", encoder, "--minutes", str(minutes), "-o", "out"])
     training = json.loads((place / "out/model.json").read_text())["training"]
-    assert (training["epochs"], training["max_steps"], training["shards"]) == (
+    assert (training["epochs"], training["max_steps"]) == (
         2,
         int(1.5 * 40 / training["batch_size"]),
-        2,
     )
+    assert "shards" not in training
+
+
+@pytest.mark.parametrize(("passes", "shards"), [(0.5, 2), (50, None)])
+def test_two_processes_share_long_batches_where_time_is_short(
+    place: Path, monkeypatch: pytest.MonkeyPatch, passes: float, shards: int | None
+) -> None:
+    monkeypatch.setattr(default_model, "LEAST_PIECES", 10)
+    rows = [f"good film {idx}\t{'ab'[idx % 2]}\n" for idx in range(40)]
+    (place / "a.tsv").write_text("".join(rows))
+    minutes = passes * 40 * 6 / PIECES_A_SECOND / 60
+    options = ["--init", str(write_encoder(place)), "--minutes", str(minutes)]
+    main(["train", "a.tsv", *options, "-o", "out"])
+    training = json.loads((place / "out/model.json").read_text())["training"]
+    assert training.get("shards") == shards
 
 
 @pytest.mark.parametrize(

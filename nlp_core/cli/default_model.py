@@ -38,13 +38,15 @@ log = logging.getLogger(__name__)
 
 ENCODER = Path("data/processed/minilm")
 VECTORS = Path("data/processed/glove")
-SHARDS = 2
-"""Shards of a batch, and so the most processes that train it."""
-PIECES_A_SECOND = 700
-"""Word pieces that a small encoder trains on in a second, on two cores of a server."""
-PASSES, LENGTHS = 1.5, (96, 64, 48)
-"""Passes over the rows that there must be time for, and the lengths that texts are cut to for it,
-in pieces. What a text is about mostly stands at its beginning."""
+PIECES_A_SECOND = 500
+"""Word pieces that a small encoder trains on in a second, on one core of a server."""
+SHARDS, GAIN, LEAST_PIECES = 2, 1.4, 500
+"""Shards of a batch for two processes, how much faster these train, and the least pieces of a batch
+for which they do: to exchange gradients takes as long as to compute some hundred pieces."""
+PASSES, LENGTHS, SAVED = 1.5, (96, 64, 48), 0.1
+"""Passes over the rows that there must be time for, the lengths in pieces that texts are cut to for
+it, and the share of the pieces that a cut must save. What a text is about mostly stands at its
+beginning."""
 PIECES_A_WORD = 1.3
 SAMPLE, MOST_ROWS = 1000, 100_000
 CONTEXT_WORDS = 200
@@ -91,9 +93,6 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
         is_few = rows <= FEW_EXAMPLES * min(labels, MOST_FEW_LABELS)
         if not writes:
             _fit_encoder(content, is_few=is_few)
-        is_whole = any(HEADS.get(head["head"]).whole for head in content["heads"].values())
-        if not is_few and not is_whole:
-            content["training"]["shards"] = SHARDS
         if labels >= MANY_LABELS and not is_few and options.lr is None:
             rates = {"lr": HEAD_LR, "encoder_lr_scale": ENCODER_LR / HEAD_LR}
             content["training"]["optimizer"] |= rates
@@ -136,18 +135,30 @@ def _fit_time(
 ) -> None:
     """Set the epochs that fit into the time, of the last one perhaps only some steps.
 
-    Where the label of a whole text is learnt, long texts are cut first.
+    Where time is short, two processes share each batch, and long texts are cut if the label of a
+    whole text is learnt.
     """
     layer = next(one for one in content["layers"] if one["name"] == "encoder")
     training, sizes = content["training"], _count_pieces(path, data)
-    is_cut = data.kind.has_label and not data.kind.has_tags
-    shorter = [length for length in LENGTHS if is_cut and length < layer["max_length"]]
-    for length in (layer["max_length"], *shorter):
-        layer["max_length"] = length
+    is_whole = any(HEADS.get(head["head"]).whole for head in content["heads"].values())
+    can_share = not is_whole and not training.get("few_shot")
+
+    def fit(length: int) -> tuple[float, float, bool]:
+        """Return a row's pieces, the passes there is time for, and whether processes share them."""
         pieces = fmean(sum(min(size, length) for size in row) for row in sizes)
         passes = minutes * 60 * PIECES_A_SECOND / (rows * pieces)
-        if passes >= PASSES:
-            break
+        is_shared = can_share and passes < training["epochs"]
+        is_shared = is_shared and training["batch_size"] * pieces >= LEAST_PIECES
+        return pieces, passes * GAIN if is_shared else passes, is_shared
+
+    pieces, passes, is_shared = fit(layer["max_length"])
+    for length in LENGTHS if data.kind.has_label and not data.kind.has_tags else ():
+        fewer, more, is_also = fit(length)
+        if passes < PASSES and length < layer["max_length"] and fewer < (1 - SAVED) * pieces:
+            layer["max_length"] = length
+            pieces, passes, is_shared = fewer, more, is_also
+    if is_shared:
+        training["shards"] = SHARDS
     if passes < training["epochs"]:
         training["epochs"] = math.ceil(passes)
         training["max_steps"] = max(int(passes * rows / training["batch_size"]), 1)
@@ -242,7 +253,7 @@ def add_default(parser: argparse.ArgumentParser) -> None:
     """Add the options that only a data file without a model file has."""
     kinds = "what the model learns to predict, without a model file (default: guessed)"
     parser.add_argument("--kind", choices=list(TEMPLATES), help=kinds)
-    minutes = "about the time that training may take on two cores, without a model file"
+    minutes = "about the time that training may take, without a model file"
     parser.add_argument("--minutes", type=float, default=8.0, help=minutes)
 
 
