@@ -41,8 +41,8 @@ VECTORS = Path("data/processed/glove")
 PIECES_A_SECOND = 500
 """Word pieces that a small encoder trains on in a second, on one core of a server."""
 SHARDS, GAIN, LEAST_PIECES = 2, 1.4, 500
-"""Shards of a batch for two processes, how much faster these train, and the least pieces of a batch
-for which they do: to exchange gradients takes as long as to compute some hundred pieces."""
+"""Shards of a batch for two processes, how much faster these are taken to train, and the least
+pieces of a batch that they share: the exchange of gradients takes as long as 200 pieces."""
 PASSES, LENGTHS, SAVED = 1.5, (96, 64, 48), 0.1
 """Passes over the rows that there must be time for, the lengths in pieces that texts are cut to for
 it, and the share of the pieces that a cut must save. What a text is about mostly stands at its
