@@ -19,11 +19,26 @@ ROOT = Path(__file__).resolve().parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_SECONDS = 60
 SEED = "REGLUE_TEST_SEED"
+# They take a minute or more each, so they start first: one that starts last runs alone.
+LONG = (
+    "test_determinism",
+    "test_workflow",
+    "test_interrupted_engines",
+    "test_written_files",
+    "test_pretraining_processes",
+    "test_tutorials",
+    "test_site",
+    "test_processes",
+    "test_examples",
+    "test_statistics",
+)
 
 install_import_hook(["nlp_core.blocks", "nlp_core.heads"], "beartype.beartype")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: idx for idx, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(LONG)))
     if sys.platform == "linux" and platform.machine() == "x86_64":
         return
     for item in items:

@@ -1,6 +1,9 @@
 """`reglue verify`: a cell that is trained again is identical, and a planted change is named."""
 
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nlp_core.blocks.recurrent import BiLSTM
+from nlp_core.cli import verify as command
 from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import read_dataset
 from nlp_core.config.params import Params
@@ -21,6 +25,7 @@ from nlp_core.files import digest_file, write_json
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.metrics import METRICS
 from nlp_core.probe import Probe
+from nlp_core.report import verification
 from nlp_core.report.evaluation import evaluate_cell, evaluate_table
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
@@ -204,3 +209,26 @@ def test_an_encoder_trained_again_is_identical(
     assert verdict == SeedVerdict(place, "identical")
     committed = read_results("pretrain", tmp_path).cells["tiny"]
     assert len(committed.runs[str(place.seed)].validations) >= 2
+
+
+def test_two_commands_build_missing_data_in_turn(
+    params: Params, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, released, missing, built = Event(), Event(), ["preprocess@tiny"], []
+
+    def build(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
+        started.set()
+        assert released.wait(10)
+        built.append(argv[-1])
+        missing.clear()
+        return subprocess.CompletedProcess(argv, 0)
+
+    monkeypatch.setattr(verification, "list_missing_stages", lambda *_: list(missing))
+    monkeypatch.setattr(subprocess, "run", build)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(command._build_data, [PLACE], params, project) for _ in range(2)]
+        assert started.wait(10)
+        released.set()
+        for run in runs:
+            run.result()
+    assert built == ["preprocess@tiny"]

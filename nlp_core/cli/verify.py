@@ -12,18 +12,20 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
 from rich.table import Table
 
 from nlp_core.cli.output import open_console, print_json, show_log
-from nlp_core.config.params import read_params
+from nlp_core.config.params import Params, read_params
 from nlp_core.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from nlp_core.report.verification import SeedVerdict
+    from nlp_core.report.verification import Place, SeedVerdict
 
 EXIT_DIFFERENT = 1
 GROUP = "reproduce tables"
@@ -55,7 +57,6 @@ def run(options: argparse.Namespace) -> None:
     # two seconds of torch, after the command line has been checked
     from nlp_core.report.verification import (
         draw_places,
-        list_missing_stages,
         list_places,
         verify,
     )
@@ -69,14 +70,7 @@ def run(options: argparse.Namespace) -> None:
         places = list_places(
             params, root, table=options.table, cells=options.cells, seeds=options.seed
         )
-    stages = list_missing_stages(places, params, root)
-    if stages:
-        done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet", *stages])
-        if done.returncode:
-            raise DataError(
-                f"`dvc repro {' '.join(stages)}` failed, so the data to train on is missing; its "
-                "error is above. Without a network, REGLUE_MIRROR names a folder of archives."
-            )
+    _build_data(places, params, root)
     verdicts = []
     kept = nullcontext(options.work) if options.work else tempfile.TemporaryDirectory()
     with kept as work:
@@ -91,6 +85,30 @@ def run(options: argparse.Namespace) -> None:
         print(f"{num_passed} of {len(places)} seeds verified.")
     if num_passed < len(places):
         raise SystemExit(EXIT_DIFFERENT)
+
+
+def _build_data(places: "Sequence[Place]", params: Params, root: Path) -> None:
+    """Build the missing data that the cells train on.
+
+    Commands that run at the same time take turns, since DVC refuses to run twice.
+
+    Raises:
+        DataError: DVC failed.
+    """
+    from nlp_core.report.verification import list_missing_stages
+
+    lock = root / ".dvc/tmp/verify.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock):
+        stages = list_missing_stages(places, params, root)
+        if not stages:
+            return
+        done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet", *stages])
+    if done.returncode:
+        raise DataError(
+            f"`dvc repro {' '.join(stages)}` failed, so the data to train on is missing; its "
+            "error is above. Without a network, REGLUE_MIRROR names a folder of archives."
+        )
 
 
 def _show(verdict: "SeedVerdict") -> None:

@@ -8,7 +8,9 @@ value that they read differently (`no`, `1e-5`, `012`) is an error too.
 import json
 import types
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from datetime import date
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -115,7 +117,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no such file; check its name.") from err
     except UnicodeDecodeError as err:
         raise ConfigError(f"{path}: not UTF-8 text ({err.reason} at byte {err.start}).") from err
-    value = _load_json(path, text) if path.suffix == ".json" else _load_yaml(path, text)
+    value = _load_json(path, text) if path.suffix == ".json" else deepcopy(_load_yaml(path, text))
     if not isinstance(value, dict):
         found = "nothing" if value is None else f"a {type(value).__name__}"
         raise ConfigError(f"{path}: found {found}, expected a mapping of keys to values.")
@@ -167,6 +169,7 @@ def _load_json(path: Path, text: str) -> Any:  # Any: JSON holds anything
         raise ConfigError(f"{path}: cannot read this JSON: {err}.") from err
 
 
+@lru_cache  # a report reads the file of a source for each of its cells
 def _load_yaml(path: Path, text: str) -> Any:  # Any: YAML holds anything
     try:
         old = yaml.safe_load(text)

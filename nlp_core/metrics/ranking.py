@@ -27,9 +27,9 @@ def measure_mean(metric: str, predictions: Predictions) -> float:
 
 
 def _average_precision(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
-    from sklearn.metrics import average_precision_score  # a second of a start-up
-
-    return float(average_precision_score(relevant, score))
+    """Return the mean, over the right candidates, of the precision at their rank."""
+    is_before = score >= score[relevant][:, None]
+    return float((is_before[:, relevant].sum(1) / is_before.sum(1)).mean())
 
 
 def _reciprocal_rank(relevant: NDArray[np.bool_], score: NDArray[np.floating]) -> float:

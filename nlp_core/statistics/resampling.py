@@ -4,12 +4,14 @@ Shape letters: S seeds, N units, R rounds, see `nlp_core.statistics.score`.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 from string import ascii_lowercase
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr, stdtrit
 
 from nlp_core.statistics.score import AreaScore, Numbers, SumScore, WeightedScore
@@ -87,7 +89,7 @@ def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Re
     """
     num_seeds, num_units = score.shape
     values_RS = np.concatenate(
-        [score.evaluate(weights) for weights in _draw_weights(num_units, rounds, seed)]
+        [score.evaluate(counts.astype(float)) for counts in _draw_counts(num_units, rounds, seed)]
     )
     values_S, variance = score.values, 0.0
     if num_seeds > 1:
@@ -181,15 +183,28 @@ def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) ->
     num_units = next(iter(swaps.values())).change.shape[1]
     num_seeds = max(len(swap.change) for swap in swaps.values())
     draw, counts = np.random.default_rng([seed, num_units, 2]), dict.fromkeys(swaps, 0)
+    changes = [
+        {pair: swap.change[seed] for pair, swap in swaps.items() if seed < len(swap.change)}
+        for seed in range(num_seeds)
+    ]
     for start in range(0, SWAP_ROUNDS, CHUNK):
         size = min(CHUNK, SWAP_ROUNDS - start)
-        masks_SRN = draw.integers(0, 2, (num_seeds, size, num_units), np.int8).astype(np.float64)
+        masks_SRN = draw.integers(0, 2, (num_seeds, size, num_units), np.int8)
+        moved: dict[Pair, list[Numbers]] = {pair: [] for pair in swaps}
+        for mask_RN, change in zip(masks_SRN, changes, strict=True):
+            for pair, moved_RK in _multiply(mask_RN.astype(np.float64), change).items():
+                moved[pair].append(moved_RK)
         for pair, swap in swaps.items():
-            moved = np.stack(
-                [mask @ change for mask, change in zip(masks_SRN, swap.change, strict=False)], 1
-            )
-            counts[pair] += int((swap.compare(moved) >= swap.observed - TIE).sum())
+            found = swap.compare(np.stack(moved[pair], 1))
+            counts[pair] += int((found >= swap.observed - TIE).sum())
     return {pair: (1 + count) / (1 + SWAP_ROUNDS) for pair, count in counts.items()}
+
+
+def _multiply(mask_RN: Numbers, changes: Mapping[Pair, Numbers]) -> dict[Pair, Numbers]:
+    """Return the product of a mask with the changes [N, K] of each pair."""
+    ends = np.cumsum([change_NK.shape[1] for change_NK in changes.values()])[:-1]
+    product = mask_RN @ np.concatenate([*changes.values()], 1)
+    return dict(zip(changes, np.split(product, ends, 1), strict=True))
 
 
 def _compare_areas(first: AreaScore, second: AreaScore) -> float:
@@ -200,15 +215,18 @@ def _compare_areas(first: AreaScore, second: AreaScore) -> float:
     return 1.0 if variance == 0.0 else float(2 * ndtr(-abs(difference) / math.sqrt(variance)))
 
 
-def _draw_weights(num_units: int, rounds: int, seed: int) -> Iterator[Numbers]:
-    """Yield how often each unit is drawn, [r, N], for some rounds r at a time."""
+@lru_cache(maxsize=1)  # the rows of a column have the same units
+def _draw_counts(num_units: int, rounds: int, seed: int) -> list[NDArray[np.uint16]]:
+    """Return how often each unit is drawn, [r, N], for some rounds r at a time."""
     draw = np.random.default_rng([seed, num_units])
+    found = []
     for start in range(0, rounds, CHUNK):
         size = min(CHUNK, rounds - start)
         drawn = draw.integers(0, num_units, (size, num_units))
         drawn += num_units * np.arange(size)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * num_units)
-        yield counts.reshape(size, num_units).astype(np.float64)
+        found.append(counts.reshape(size, num_units).astype(np.uint16))
+    return found
 
 
 def correct_holm(p_values: Mapping[Pair, float]) -> dict[Pair, float]:
