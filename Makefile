@@ -48,11 +48,14 @@ docs: $(READY) ## Build the documentation as a site in docs-site/; a warning is 
 	NO_MKDOCS_2_WARNING=1 python -m mkdocs build --quiet --strict
 
 reports: $(READY) ## Write every report, README.md and its figure again from results/
-	@for table in $(TABLES); do python -m stages.report --log-level WARNING $$table || exit $$?; done
+	@printf '%s\n' $(TABLES) | xargs -P $(JOBS) -n 1 python -m stages.report --log-level WARNING
 	@python -m stages.report --log-level WARNING --readme
 	@reglue zoo --readme
 
-check: lint docs test reports ## Run lint, docs and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
+check: $(READY) ## Run lint, docs and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
+	$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync lint docs
+	$(MAKE) --no-print-directory test
+	$(MAKE) --no-print-directory reports
 	git diff --exit-code --stat -- reports README.md zoo/README.md
 	reglue doctor
 	@if [ -z "$$REGLUE_MIRROR" ]; then echo "REGLUE_MIRROR is not set: no cell is retrained."; exit; fi; \
