@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_SECONDS = 60
 SEED = "REGLUE_TEST_SEED"
-# They take a minute or more each, so they start first: one that starts last runs alone.
+# Each of these files takes a minute or longer. Started first, they leave no worker idle at the end.
 LONG = (
     "test_determinism",
     "test_workflow",
