@@ -53,7 +53,7 @@ reports: $(READY) ## Write every report, README.md and its figure again from res
 	@reglue zoo --readme
 
 check: $(READY) ## Run lint, docs and test, compare the reports and, with REGLUE_MIRROR, retrain four cells
-	$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync lint docs
+	$(MAKE) --no-print-directory --jobs $(JOBS) lint docs
 	$(MAKE) --no-print-directory test
 	$(MAKE) --no-print-directory reports
 	git diff --exit-code --stat -- reports README.md zoo/README.md
