@@ -183,28 +183,27 @@ def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) ->
     num_units = next(iter(swaps.values())).change.shape[1]
     num_seeds = max(len(swap.change) for swap in swaps.values())
     draw, counts = np.random.default_rng([seed, num_units, 2]), dict.fromkeys(swaps, 0)
-    changes = [
-        {pair: swap.change[seed] for pair, swap in swaps.items() if seed < len(swap.change)}
+    pairs = [
+        [pair for pair, swap in swaps.items() if seed < len(swap.change)]
         for seed in range(num_seeds)
+    ]
+    changes = [  # those of all pairs side by side: a round of them is one product
+        np.concatenate([swaps[pair].change[seed] for pair in with_seed], 1)
+        for seed, with_seed in enumerate(pairs)
     ]
     for start in range(0, SWAP_ROUNDS, CHUNK):
         size = min(CHUNK, SWAP_ROUNDS - start)
         masks_SRN = draw.integers(0, 2, (num_seeds, size, num_units), np.int8)
         moved: dict[Pair, list[Numbers]] = {pair: [] for pair in swaps}
-        for mask_RN, change in zip(masks_SRN, changes, strict=True):
-            for pair, moved_RK in _multiply(mask_RN.astype(np.float64), change).items():
+        for mask_RN, change, with_seed in zip(masks_SRN, changes, pairs, strict=True):
+            ends = np.cumsum([swaps[pair].change.shape[2] for pair in with_seed])[:-1]
+            products = np.split(mask_RN.astype(np.float64) @ change, ends, 1)
+            for pair, moved_RK in zip(with_seed, products, strict=True):
                 moved[pair].append(moved_RK)
         for pair, swap in swaps.items():
             found = swap.compare(np.stack(moved[pair], 1))
             counts[pair] += int((found >= swap.observed - TIE).sum())
     return {pair: (1 + count) / (1 + SWAP_ROUNDS) for pair, count in counts.items()}
-
-
-def _multiply(mask_RN: Numbers, changes: Mapping[Pair, Numbers]) -> dict[Pair, Numbers]:
-    """Return the product of a mask with the changes [N, K] of each pair."""
-    ends = np.cumsum([change_NK.shape[1] for change_NK in changes.values()])[:-1]
-    product = mask_RN @ np.concatenate([*changes.values()], 1)
-    return dict(zip(changes, np.split(product, ends, 1), strict=True))
 
 
 def _compare_areas(first: AreaScore, second: AreaScore) -> float:
@@ -216,8 +215,11 @@ def _compare_areas(first: AreaScore, second: AreaScore) -> float:
 
 
 @lru_cache(maxsize=1)  # the rows of a column have the same units
-def _draw_counts(num_units: int, rounds: int, seed: int) -> list[NDArray[np.uint16]]:
-    """Return how often each unit is drawn, [r, N], for some rounds r at a time."""
+def _draw_counts(num_units: int, rounds: int, seed: int) -> list[NDArray[np.uint8]]:
+    """Return how often each unit is drawn, [r, N], for some rounds r at a time.
+
+    No unit of 256 or more is drawn 256 times: the chance is below 1e-500.
+    """
     draw = np.random.default_rng([seed, num_units])
     found = []
     for start in range(0, rounds, CHUNK):
@@ -225,7 +227,7 @@ def _draw_counts(num_units: int, rounds: int, seed: int) -> list[NDArray[np.uint
         drawn = draw.integers(0, num_units, (size, num_units))
         drawn += num_units * np.arange(size)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * num_units)
-        found.append(counts.reshape(size, num_units).astype(np.uint16))
+        found.append(counts.reshape(size, num_units).astype(np.uint8))
     return found
 
 
