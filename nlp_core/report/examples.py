@@ -6,11 +6,10 @@ scores, intervals and tests between cells without training. No text is stored: f
 texts, a row has for each metric what the metric sums over examples.
 """
 
-import functools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import and_
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -215,10 +214,14 @@ def _list_scores(table: pa.Table) -> pa.Array:
 
 
 def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    keys = table.group_by(["seed", "task", "selection"]).aggregate([]).to_pylist()
-    for key in sorted(keys, key=lambda key: (*key.values(),)):
-        chosen = functools.reduce(and_, (pc.field(name) == key[name] for name in key))
-        yield key["task"], key["selection"], table.filter(chosen)
+    """Yield task, selection and rows of each run, which stand together as they were written."""
+    keys = [table[name].combine_chunks() for name in ("seed", "task", "selection")]
+    ids = np.stack([key.dictionary_encode().indices.to_numpy() for key in keys])
+    starts = np.flatnonzero(np.diff(ids, axis=1, prepend=-1).any(0))
+    bounds = [*pairwise([*starts, len(table)])]
+    found = [(*(key[start].as_py() for key in keys), start, end) for start, end in bounds]
+    for _, task, selection, start, end in sorted(found):
+        yield task, selection, table.slice(start, end - start)
 
 
 def _build(rows: pa.Table, task: TaskFacts) -> Predictions:
@@ -241,10 +244,21 @@ def _read_answers(rows: pa.Table, task: TaskFacts) -> list[list[Any]]:
     """Return right and predicted answers in the form that metrics take."""
     if rows["number"].null_count == 0:
         return [list(column) for column in zip(*rows["number"].to_pylist(), strict=True)]
-    kind, names = KINDS.get(task.kind), ("target", "prediction")
+    kind, columns = (
+        KINDS.get(task.kind),
+        [_list_texts(rows[name]) for name in ("target", "prediction")],
+    )
     if len(kind.targets) > 1:
-        columns = (rows[name].to_pylist() for name in names)
         return [[{LABEL: row[0], TAGS: row[1:]} for row in column] for column in columns]
     if kind.targets[0].answer == "texts":
-        return [rows[name].to_pylist() for name in names]
-    return [pc.list_element(rows[name], 0).to_pylist() for name in names]
+        return columns
+    return [[row[0] for row in column] for column in columns]
+
+
+def _list_texts(column: pa.ChunkedArray) -> list[list[str]]:
+    """Return lists of labels; equal labels are one object, which makes them fast to compare."""
+    lists = column.combine_chunks()
+    encoded = lists.flatten().dictionary_encode()
+    texts = np.asarray(encoded.dictionary.to_pylist(), object)[encoded.indices].tolist()
+    ends = np.cumsum(lists.value_lengths()).tolist()
+    return [texts[start:end] for start, end in pairwise([0, *ends])]

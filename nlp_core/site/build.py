@@ -1,6 +1,8 @@
 """Write the site: every page is rendered before the first is written."""
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -27,7 +29,8 @@ def write_site(root: Path, folder: Path) -> None:
     """
     marker = f"assets/{ASSETS[0]}"
     check_replaceable(folder, marker=marker, name="site", option="--out", force=True)
-    pages = dict(render_pages(read_project(root)))
+    with collecting_later():
+        pages = dict(render_pages(read_project(root)))
     assets = files("nlp_core.site") / "assets"
     pages |= {f"assets/{name}": (assets / name).read_text(encoding="utf-8") for name in ASSETS}
     with replacing_folder(folder) as temporary:
@@ -35,6 +38,16 @@ def write_site(root: Path, folder: Path) -> None:
             path = temporary / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Pause the search for cycles, which would visit millions of short lists again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def render_pages(project: Project) -> Iterator[tuple[str, str]]:
