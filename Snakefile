@@ -10,7 +10,9 @@ from nlp_core import dag
 
 root = Path(workflow.basedir)
 is_direct = config.get("via", "dvc") == "direct"
-stages = dag.load_stages(root)
+# A scheduler's jobs do not ask what is stale.
+is_main = workflow.is_main_process
+stages, stale = dag.load_status(root) if is_main else (dag.load_stages(root), {})
 start = Path(".snakemake", "reglue_start")
 exported = {
     path
@@ -21,8 +23,7 @@ exported = {
 # A scheduler's jobs are started without `--cores`.
 num_cores = workflow.resource_settings.cores or 1
 has_gpu = os.environ.get("REGLUE_DEVICE", "cpu").startswith("cuda")
-stale = dag.find_stale(root) if workflow.is_main_process else {}
-if workflow.is_main_process:
+if is_main:
     dag.mark_start(start)
 
 

@@ -65,10 +65,7 @@ def load_stages(root: Path) -> list[Stage]:
         ConfigError: dvc.yaml, params.yaml or grid/ cannot be resolved.
     """
     with _open_repo(root) as repo:
-        found = list(repo.index.stages)
-        outputs = {stage.addressing: _list_paths(stage.outs) for stage in found}
-        written = [path for paths in outputs.values() for path in paths]
-        return [_read_stage(stage, outputs[stage.addressing], written) for stage in found]
+        return _list_stages(repo)
 
 
 def find_stale(root: Path) -> dict[str, tuple[str, ...]]:
@@ -80,7 +77,19 @@ def find_stale(root: Path) -> dict[str, tuple[str, ...]]:
         ConfigError: as `load_stages`, or another run locks the project.
     """
     with _open_repo(root) as repo:
-        return {name: tuple(_list_reasons(items)) for name, items in repo.status().items()}
+        return _list_stale(repo)
+
+
+def load_status(root: Path) -> tuple[list[Stage], dict[str, tuple[str, ...]]]:
+    """Return what `load_stages` and `find_stale` return, and read the project once.
+
+    Raises:
+        ConfigError: as `find_stale`.
+    """
+    with _open_repo(root) as repo:
+        # before the stages: locking the project makes DVC read it again
+        stale = _list_stale(repo)
+        return _list_stages(repo), stale
 
 
 def record_built(root: Path, stages: Iterable[Stage], since: Path) -> None:
@@ -223,6 +232,17 @@ def _open_repo(root: Path) -> Iterator[Any]:  # DVC has no types.
         ) from error
 
 
+def _list_stages(repo: Any) -> list[Stage]:
+    found = list(repo.index.stages)
+    outputs = {stage.addressing: _list_paths(stage.outs) for stage in found}
+    written = [path for paths in outputs.values() for path in paths]
+    return [_read_stage(stage, outputs[stage.addressing], written) for stage in found]
+
+
+def _list_stale(repo: Any) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(_list_reasons(items)) for name, items in repo.status().items()}
+
+
 NOT_BUILT = "not built here"
 STATES = {"modified": "changed", "new": "not recorded", "deleted": "not there"}
 """DVC's words for the state of a file or a value, in ours."""
@@ -275,10 +295,11 @@ def _list_paths(items: Iterable[Any]) -> tuple[str, ...]:
 
 def _resolve_input(path: str, written: list[str]) -> list[str]:
     """Return the outputs inside `path` or around it, or `path` if there are none."""
+    folder = f"{path}/"  # texts, since a large grid has some 100,000 pairs
     related = [
         output
         for output in written
-        if PurePosixPath(output).is_relative_to(path) or PurePosixPath(path).is_relative_to(output)
+        if f"{output}/".startswith(folder) or folder.startswith(f"{output}/")
     ]
     return related or [path]
 

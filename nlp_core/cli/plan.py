@@ -71,10 +71,11 @@ def make_plan(table: str, params: Params, root: Path, *, cores: int) -> Forecast
     def locate(source: str) -> list[Available]:
         return find_available(source, read_dataset(source, root / "sources"), places)
 
-    needed = select_needed(dag.load_stages(root), f"report@{table}")
+    stages, stale = dag.load_status(root)
+    needed = select_needed(stages, f"report@{table}")
     return forecast(
         needed,
-        mark_shared(dag.find_stale(root), [stage.name for stage in needed], root),
+        mark_shared(stale, [stage.name for stage in needed], root),
         estimate=estimate,
         locate=locate,
         cores=cores,
