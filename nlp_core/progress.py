@@ -4,46 +4,28 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 SETTING = "REGLUE_PROGRESS"
 """Environment variable; with 0 this process and its children draw no bars."""
 
 
-class Rate(ProgressColumn):
-    """Steps or rows per second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.{int(speed < 10)}f}/s")
-
-
 class Bar(NamedTuple):
-    """The bar of one task."""
+    """The bar of one task; without a drawing it does nothing."""
 
-    drawing: Progress
-    task: TaskID
+    drawing: "Progress | None" = None
+    task: "TaskID | None" = None
 
     def reach(self, done: float) -> None:
-        self.drawing.update(self.task, completed=done)
+        if self.drawing is not None and self.task is not None:
+            self.drawing.update(self.task, completed=done)
 
     def advance(self, number: float) -> None:
-        self.drawing.advance(self.task, number)
+        if self.drawing is not None and self.task is not None:
+            self.drawing.advance(self.task, number)
 
 
 def has_progress() -> bool:
@@ -61,19 +43,12 @@ def show_progress(
         shown: whether it is drawn at all; only the first of several processes draws one.
         total: None if it is unknown; then there is no time left.
     """
-    counts = (
-        (DownloadColumn(), TransferSpeedColumn()) if is_bytes else (MofNCompleteColumn(), Rate())
-    )
-    drawing = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *counts,
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not (shown and has_progress()),
-    )
-    with drawing:
+    if not (shown and has_progress()):
+        yield Bar()
+        return
+    from nlp_core.progress_drawing import build_drawing  # rich, which delays each start
+
+    with build_drawing(is_bytes=is_bytes) as drawing:
         yield Bar(drawing, drawing.add_task(title, total=total))
 
 

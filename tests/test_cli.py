@@ -182,7 +182,9 @@ def test_help_imports_no_command() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout.endswith("['nlp_core.errors', 'nlp_core.cli.program', 'nlp_core.cli']\n")
+    assert done.stdout.endswith(
+        "['nlp_core.errors', 'nlp_core.progress', 'nlp_core.cli.program', 'nlp_core.cli']\n"
+    )
 
 
 def test_an_unknown_command_gets_the_nearest_one(

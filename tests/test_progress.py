@@ -5,7 +5,8 @@ from typing import cast
 import pytest
 from rich.progress import Task
 
-from nlp_core.progress import SETTING, Rate, has_progress, hide_progress, show_progress
+from nlp_core.progress import SETTING, has_progress, hide_progress, show_progress
+from nlp_core.progress_drawing import Rate
 
 
 class Terminal(io.StringIO):
@@ -30,6 +31,7 @@ def test_a_terminal_shows_title_count_and_time_left(
     with show_progress("later[1].tsv", 40) as bar:
         bar.reach(10)
         bar.advance(2.5)
+        assert bar.drawing is not None
         bar.drawing.refresh()
     assert "later[1].tsv" in terminal.getvalue()
     assert "12/40" in terminal.getvalue()
@@ -41,6 +43,7 @@ def test_bytes_have_units(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     with show_progress("archive", 4_000_000, is_bytes=True) as bar:
         bar.reach(1_000_000)
+        assert bar.drawing is not None
         bar.drawing.refresh()
     assert "1.0/4.0 MB" in terminal.getvalue()
 

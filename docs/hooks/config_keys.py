@@ -1,8 +1,12 @@
 """The reference of configuration keys, written from the pydantic models when the site is built."""
 
+import ast
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -10,6 +14,7 @@ from mkdocs.structure.files import File, Files
 from pydantic import BaseModel
 from reference import escape, write_table
 
+from nlp_core.config.base import ClosedModel
 from nlp_core.config.dataset import DatasetConfig
 from nlp_core.config.model import ModelConfig
 from nlp_core.config.params import Params
@@ -71,11 +76,37 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def write_page(page: Page) -> Iterator[str]:
     schema = page.model.model_json_schema()
     shared = schema.get("$defs", {})
+    models = {model.__name__: model for model in _list_models(ClosedModel)}
     yield f"# {page.title}\n\nThis page is generated from the code. {page.intro}"
-    yield from _write_model("The file", {**schema, "description": ""}, shared)
+    texts = read_docstrings(page.model)
+    yield from _write_model("The file", {**schema, "description": ""}, texts, shared)
     for name in sorted(shared, key=say_name):
         if "properties" in shared[name]:
-            yield from _write_model(say_name(name), shared[name], shared)
+            texts = read_docstrings(models[name])
+            yield from _write_model(say_name(name), shared[name], texts, shared)
+
+
+def read_docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """Return the texts below a model's attributes; pydantic would read them at each start."""
+    found: dict[str, str] = {}
+    for base in reversed(model.mro()):
+        if issubclass(base, ClosedModel):
+            (tree,) = ast.parse(dedent(inspect.getsource(base))).body
+            assert isinstance(tree, ast.ClassDef), base
+            for item, text in pairwise(tree.body):
+                match item, text:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=key)),
+                        ast.Expr(value=ast.Constant(value=str(value))),
+                    ):
+                        found[key] = inspect.cleandoc(value)
+    return found
+
+
+def _list_models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    yield model
+    for child in model.__subclasses__():
+        yield from _list_models(child)
 
 
 def say_name(name: str) -> str:
@@ -85,7 +116,9 @@ def say_name(name: str) -> str:
     return " ".join([first, *(word.lower() for word in others)])
 
 
-def _write_model(title: str, form: Schema, shared: Schema) -> Iterator[str]:
+def _write_model(
+    title: str, form: Schema, texts: Mapping[str, str], shared: Schema
+) -> Iterator[str]:
     yield f"\n## {title} {{ #{_say_anchor(title)} }}\n"
     if form.get("description"):
         yield f"{escape(' '.join(form['description'].split()))}\n"
@@ -96,7 +129,7 @@ def _write_model(title: str, form: Schema, shared: Schema) -> Iterator[str]:
         else:
             value = item.get("default")
             default = f"`{json.dumps(value)}`" if "default" in item else ""
-        text = escape(" ".join(item.get("description", "").split()))
+        text = escape(" ".join(texts.get(key, item.get("description", "")).split()))
         rows.append([f"`{key}`", describe(item, shared), default, text])
     yield from write_table(["key", "value", "default", "what it is"], rows)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from nlp_core.errors import NlpCoreError, UsageError, describe_os_error, exit_on_error, suggest
+from nlp_core.progress import hide_progress
 
 GROUPS = (
     "train on your own file",
@@ -127,8 +128,6 @@ def _run(options: argparse.Namespace) -> None:
     Raises:
         NlpCoreError: a file cannot be read or written, or what the command raises.
     """
-    from nlp_core.progress import hide_progress  # rich: a third of the time of `reglue --help`
-
     given = vars(options)
     try:
         with ExitStack() as stack:

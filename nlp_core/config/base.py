@@ -31,7 +31,6 @@ class ClosedModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
         strict=True,
         defer_build=True,
     )
@@ -172,8 +171,8 @@ def _load_json(path: Path, text: str) -> Any:  # Any: JSON holds anything
 @lru_cache  # a report reads the file of a source for each of its cells
 def _load_yaml(path: Path, text: str) -> Any:  # Any: YAML holds anything
     try:
-        old = yaml.safe_load(text)
-        new = YAML(typ="safe", pure=True).load(text)
+        old = yaml.load(text, yaml.CSafeLoader)
+        new = YAML(typ="safe").load(text)
     except (yaml.YAMLError, YAMLError, ValueError) as err:
         mark = getattr(err, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

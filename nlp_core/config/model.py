@@ -62,7 +62,7 @@ Column = Annotated[str, AfterValidator(_check_column)]
 class OpenOptions(ClosedModel):
     """A record whose extra keys are the options of a block or head."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -33,12 +33,12 @@ DROPPED_WORD = "\0"
 
 
 def view_numbers(numbers: pa.Array) -> np.ndarray:
-    """Return an array's numbers without to_numpy, which imports pandas for half a second."""
-    dtype = numbers.type.to_pandas_dtype()
-    if not len(numbers):
-        return np.empty(0, dtype)
-    found = np.frombuffer(numbers.buffers()[1], dtype=dtype)
-    return found[numbers.offset : numbers.offset + len(numbers)]
+    """Return an array's numbers, not copied.
+
+    Arrow's to_numpy and to_pandas_dtype import pandas, which takes a tenth of a second.
+    """
+    found: np.ndarray = np.from_dlpack(numbers)
+    return found
 
 
 class StoredNumbers(NamedTuple):
