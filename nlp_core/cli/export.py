@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-drop",
         type=float,
         metavar="POINTS",
-        help="for int8: the largest allowed drop of the task's first metric",
+        help="for int8: the largest allowed drop of the task's first metric, or with --layer of "
+        "100 times the mean cosine with the model's vectors",
     )
     add("--data", type=open_data, metavar="FILE", help="examples, for a folder of `reglue train`")
     add(

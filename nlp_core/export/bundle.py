@@ -79,5 +79,8 @@ def _check_drop(variant: Variant, max_drop: float | None) -> None:
         found = "none" if max_drop is None else f"{max_drop:g}"
         expected = "none, since it predicts the same as the trained model"
         if variant not in EXACT:
-            expected = "by how much the task's first metric may be worse, such as 0.3"
+            expected = (
+                "by how much the task's first metric, or with --layer 100 times the mean cosine of "
+                "the vectors, may be worse, such as 0.3"
+            )
         raise UsageError(f"--max-drop: found {found} with {variant}, expected {expected}.")
