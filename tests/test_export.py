@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 
 from nlp_core.errors import ConfigError, ExportError
 from nlp_core.export import bundle as exporting
@@ -98,6 +99,26 @@ def test_a_head_may_have_the_name_of_an_operation(name: str, tmp_path: Path) -> 
     trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), graph)
     export(trained, tmp_path / "bundle", variant="float32")
     assert load(tmp_path / "bundle").manifest.heads[0]["output"] == name
+
+
+def test_normalised_batches_are_exported_as_in_evaluation(tmp_path: Path) -> None:
+    pooled = {
+        "name": "cnn",
+        "block": "conv_pooling",
+        "inputs": ["lstm"],
+        "windows": [1, 2],
+        "filters": 4,
+        "batch_norm": True,
+    }
+    head = {"head": "classification", "inputs": ["cnn"], "hidden_dims": [5], "batch_norm": True}
+    graph = {**WORDS, "layers": [*WORDS["layers"][:2], pooled], "heads": {"label": head}}
+    trained = make_trained(tmp_path, write_task(tmp_path), write_vectors(tmp_path), graph)
+    for name, buffer in trained.model.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            torch.nn.init.uniform_(buffer, 0.5, 2.0)
+    parity = export(trained, tmp_path / "bundle", variant="float32")
+    assert parity.max_difference < 1e-5
+    assert parity.same_labels == parity.examples > 0
 
 
 def test_each_example_gets_what_it_gets_alone(sentence: tuple[TrainedModel, Path]) -> None:

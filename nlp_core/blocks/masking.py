@@ -81,10 +81,15 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         return real_ND.new_zeros(flat_ND.shape).index_copy(0, rows, real_ND).view_as(x)
 
     def _normalise(self, x_ND: Tensor, *, training: bool) -> Tensor:
-        if training and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-        # None, as torch has it: the mean over all batches since the statistics were reset
-        seen = 1.0 if self.num_batches_tracked is None else float(self.num_batches_tracked)
-        momentum = 1 / max(seen, 1.0) if self.momentum is None else self.momentum
+        momentum = self._count_batch() if training else 0.0  # a graph cannot read the counter
         statistics = self.running_mean, self.running_var, self.weight, self.bias
         return functional.batch_norm(x_ND, *statistics, training, momentum, self.eps)
+
+    def _count_batch(self) -> float:
+        """Return the share of this batch in the running statistics.
+
+        Without a momentum it is the mean over all batches since the statistics were reset.
+        """
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(1)
+        return 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
