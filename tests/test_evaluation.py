@@ -214,6 +214,35 @@ def test_a_cell_that_was_never_measured_is_left_out(
     assert sorted(read_results("trial", root).cells) == ["beta", "gamma"]
 
 
+def test_a_kept_teacher_follows_its_own_table_once_that_has_newer_numerics(
+    tmp_path: Path,
+) -> None:
+    root = make_project(tmp_path)
+    older = evaluate(root)
+    path = root / "params.yaml"
+    described = yaml.safe_load(path.read_text())
+    cells, recipes = described["experiments"], described["recipes"]
+    cells["alpha"]["table"] = "other"
+    cells["student"] = cells["beta"] | {"data": "taught", "recipe": "distilled"}
+    recipes["distilled"] = recipes["quick"] | {
+        "distillation": {"name": "kl", "weight": 0.5, "temperature": 1.0}
+    }
+    teaching = {"cell": "artifacts/cells/other/alpha", "seeds": [1], "data": "alpha"}
+    described |= {"numerics": 2, "tables": ["other", "trial"], "taught": {"taught": teaching}}
+    path.write_text(yaml.safe_dump(described))
+    edit_json(root / "artifacts/cells/trial/beta/cell.json", numerics=2)
+    evaluate_table("trial", root, only=["beta"])
+    assert read_results("trial", root).cells["alpha"].numerics == 1
+    retrained = older["alpha"] | {"numerics": 2}
+    (root / "results" / "other.json").write_text(
+        json.dumps({"table": "other", "cells": {"alpha": retrained}, "curves": {}})
+    )
+    evaluate_table("trial", root, only=["beta"])
+    found = read_results("trial", root).cells
+    assert found["alpha"].numerics == 2
+    assert found["gamma"].numerics == 1
+
+
 def test_a_cell_that_the_table_does_not_have_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'trial' has no cell 'gama'\. Did you mean 'gamma'"):
         evaluate_table("trial", make_project(tmp_path), only=["gama"])

@@ -254,6 +254,7 @@ def _read_kept(
     """
     is_measured = find_results(table, root).exists()
     measured = read_results(table, root).cells if items and is_measured else {}
+    measured |= _find_retrained_teachers(table, items, measured, root)
     if absent := [name for name in items if name not in measured]:
         log.warning("evaluate left out cells that were never measured: %s", ", ".join(absent))
     items = {name: item for name, item in items.items() if name in measured}
@@ -267,6 +268,27 @@ def _read_kept(
                 f"described now and measure it as well, with `--cell {name}`."
             )
     return {name: measured[name] for name in items}
+
+
+def _find_retrained_teachers(
+    table: str, items: Mapping[str, CellConfig], measured: Mapping[str, CellResult], root: Path
+) -> dict[str, CellResult]:
+    """Return the teachers whose own table has results of newer `numerics` than this one.
+
+    They lack the metrics that only this table adds.
+    """
+    found = {}
+    for name, item in items.items():
+        if (
+            item.table == table
+            or name not in measured
+            or not find_results(item.table, root).exists()
+        ):
+            continue
+        own = read_results(item.table, root).cells.get(name)
+        if own is not None and own.numerics > measured[name].numerics:
+            found[name] = own
+    return found
 
 
 def _add_metrics(cell: TrainedCell, further: Sequence[str]) -> TrainedCell:
