@@ -183,6 +183,13 @@ class Kind:
         """Whether a candidate is searched for among many passages, and its rank is predicted."""
         return self.targets[0].answer == "count"
 
+    @property
+    def unit(self) -> str:
+        """What is drawn to measure the chance of a split, in the plural."""
+        if self.is_searched:
+            return "queries"
+        return "questions" if self.is_grouped else "examples"
+
 
 KINDS: Registry[Kind] = Registry("kind")
 

@@ -73,6 +73,29 @@ def test_moved_new_and_removed_scores_are_listed(repository: Path) -> None:
     assert list(list_moved(before, before)) == []
 
 
+def test_all_reported_splits_and_their_mean_count(repository: Path) -> None:
+    (before,) = read_revision(repository, None).values()
+    cell = before.cells["kept"]
+    task = cell.tasks["a"].model_copy(update={"further_report_splits": ["other"]})
+    metrics = {
+        **cell.metrics,
+        "other.f1": score([40.0, 41.0]),
+        "reported.f1": score([60.0, 61.0]),
+    }
+    old = cell.model_copy(update={"tasks": {"a": task}, "metrics": metrics})
+    new = old.model_copy(update={"metrics": {name: score([1.0, 2.0]) for name in metrics}})
+    states = [{"trial": before.model_copy(update={"cells": {"kept": item}})} for item in (old, new)]
+    moved = [item.metric for item in list_moved(*states)]
+    assert moved == ["other.f1", "reported.f1", "test.f1"]
+
+
+def test_a_project_may_be_a_folder_of_a_repository(repository: Path) -> None:
+    write(repository / "inner", kept=[1.0, 2.0])
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "inner")
+    assert list(read_revision(repository / "inner", "HEAD")["trial"].cells) == ["kept"]
+
+
 def test_the_command_prints_them(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["diff", "HEAD", "--markdown"])
     lines = capsys.readouterr().out.splitlines()

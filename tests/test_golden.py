@@ -54,6 +54,13 @@ def test_a_moved_number_is_named_and_says_what_to_do(root: Path) -> None:
     check_golden("trial", root)
 
 
+def test_a_table_of_several_numerics_has_no_golden_numbers(root: Path) -> None:
+    path = root / "results" / "trial.json"
+    path.write_text(path.read_text().replace('"numerics": 1', '"numerics": 2', 1))
+    with pytest.raises(DataError, match=r"numerics \[1, 2\], expected one; train and measure"):
+        accept_golden("trial", root)
+
+
 def test_a_number_that_moved_with_numerics_asks_for_no_more_of_it(root: Path) -> None:
     change_results(root, "66.666667", "66.666668")
     change_results(root, '"numerics": 1', '"numerics": 2')

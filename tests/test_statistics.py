@@ -1,12 +1,13 @@
 """Intervals, tests and letters: against scipy and scikit-learn, and on the committed results."""
 
 import math
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 
 from nlp_core.metrics import Predictions
 from nlp_core.report.comparison import read_comparison
@@ -107,6 +108,66 @@ def test_seeds_that_differ_on_all_examples_give_a_t_interval() -> None:
 def test_no_interval_ends_above_all_points() -> None:
     seeds = [[1] * 100, [1] * 98 + [0] * 2]
     assert resample(make_accuracy(*seeds)).interval.high == 100.0
+
+
+def test_right_answers_only_have_the_exact_interval_of_a_proportion() -> None:
+    found = resample(make_accuracy([1] * 300, [1] * 300)).interval
+    exact = stats.binomtest(300, 300).proportion_ci()
+    assert found == pytest.approx((100 * exact.low, 100 * exact.high))
+
+
+def test_an_error_in_its_own_unit_has_no_upper_bound() -> None:
+    draw = np.random.default_rng(3)
+    target = draw.normal(size=200)
+    prediction = target + draw.normal(scale=5000.0, size=200)
+    score = build_score("regression", "rmse", [Predictions([], [*target], [*prediction])])
+    assert score is not None
+    found = resample(score).interval
+    assert found.low < float(score.values[0]) < found.high
+    assert found.high > 5000.0
+
+
+@pytest.mark.parametrize(("middle", "scale"), [(0.0, 1.0), (1.7e9, 1000.0), (1.7e9, 10.0)])
+def test_the_correlation_of_numbers_far_from_zero_is_that_of_scipy(
+    middle: float, scale: float
+) -> None:
+    draw = np.random.default_rng(4)
+    target = middle + scale * draw.normal(size=300)
+    prediction = target + scale * draw.normal(size=300)
+    score = build_score("regression", "pearson", [Predictions([], [*target], [*prediction])])
+    assert score is not None
+    assert score.values == pytest.approx([100 * stats.pearsonr(target, prediction).statistic])
+
+
+def test_an_answer_that_never_varies_has_no_correlation() -> None:
+    target = np.random.default_rng(6).normal(size=50)
+    score = build_score("regression", "pearson", [Predictions([], [*target], [1000.1] * 50)])
+    assert score is not None
+    assert score.values == pytest.approx([0.0])
+
+
+def test_the_candidates_of_a_question_are_drawn_together() -> None:
+    group = np.repeat(np.arange(100), 6)
+    right = np.random.default_rng(8).random(100) < 0.7
+    target = ["1", "0", "0", "1", "0", "1"] * 100
+    flipped = {"0": "1", "1": "0"}
+    prediction = [
+        label if right[number] else flipped[label]
+        for number, label in zip(group, target, strict=True)
+    ]
+    score = build_score("ranking", "f1", [Predictions(["0", "1"], target, prediction, group=group)])
+    assert score is not None
+    assert score.shape == (1, 100)
+    assert score.values == pytest.approx([100 * f1_score(target, prediction, pos_label="1")])
+
+
+def test_more_groups_than_letters_have_names_of_their_own() -> None:
+    rows = [f"row {number}" for number in range(60)]
+    names = name_groups(rows, dict.fromkeys(map(Pair._make, combinations(rows, 2)), 0.0))
+    assert names["row 0"] == "a"
+    assert names["row 26"] == "a2"
+    assert names["row 59"] == "h3"
+    assert len({*names.values()}) == 60
 
 
 def test_the_noise_of_examples_is_not_counted_as_spread_of_seeds() -> None:

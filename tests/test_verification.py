@@ -26,7 +26,8 @@ from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.metrics import METRICS
 from nlp_core.probe import Probe
 from nlp_core.report import verification
-from nlp_core.report.evaluation import evaluate_cell, evaluate_table
+from nlp_core.report.cell import TrainedCell
+from nlp_core.report.evaluation import evaluate_cell, evaluate_table, list_first
 from nlp_core.report.results import Results, read_results
 from nlp_core.report.verification import Place, SeedVerdict, draw_places, list_places, verify
 from nlp_core.training import determinism
@@ -157,7 +158,7 @@ def test_another_machine_is_compared_by_the_spread_of_the_seeds(
     monkeypatch.setattr(determinism, "run_probe", lambda: Probe({}, "1" * 16))
     verdict = verify_one(params, project)
     assert verdict.outcome == "consistent"
-    assert "prediction interval of the 2 committed seeds" in verdict.details[0]
+    assert "prediction interval of the 2 committed seeds" in verdict.details[1]
 
     def give_up(self: ClassificationHead, x: Tensor, mask: object = None) -> Tensor:
         return torch.zeros(len(x), 2) * x.sum()
@@ -171,6 +172,30 @@ def test_another_machine_is_compared_by_the_spread_of_the_seeds(
     verdict = verify_one(params, project, "third")
     assert verdict.outcome == "inconsistent"
     assert not verdict.has_passed
+
+    note["cells"][CELL]["metrics"]["test.accuracy"] |= {"n": 1, "sd": 0.0}
+    write_json(results, note)
+    verdict = verify_one(params, project, "third")
+    assert verdict.outcome == "no verdict"
+    assert "one seed has no spread" in verdict.details[1]
+    assert not verdict.has_passed
+
+
+def test_another_machine_is_judged_by_every_task_and_reported_split() -> None:
+    facts = {"kind": "classification", "labels": [], "scheme": None, "footnotes": []}
+    one = facts | {"metrics": ["f1", "accuracy"], "select_split": "dev", "report_split": "test"}
+    two = facts | {"metrics": ["matthews"], "select_split": "held_out", "report_split": "dev"}
+    two |= {"further_report_splits": ["dev_mismatched"]}
+    cell = TrainedCell.model_validate(
+        {
+            **{"table": "t", "cell": "c", "model": "m", "recipe": "r", "seeds": [], "data": {}},
+            **{"init": None, "parameters": {}, "fingerprint": {}, "numerics": 1, "runs": {}},
+            "tasks": {"b": one, "a": two},
+        }
+    )
+    assert list_first(cell) == ["a.dev.matthews", "a.dev_mismatched.matthews", "b.test.f1"]
+    single = cell.model_copy(update={"tasks": {"b": cell.tasks["b"]}})
+    assert list_first(single) == ["test.f1"]
 
 
 def test_what_cannot_be_verified_says_why(params: Params, project: Path) -> None:

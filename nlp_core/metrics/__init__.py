@@ -5,6 +5,7 @@ from nlp_core.metrics.base import (
     Predictions,
     check_metrics,
     check_selecting_metric,
+    find_metric,
     has_metric,
     is_better,
     is_lower_better,

@@ -12,7 +12,6 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import write_json
 from nlp_core.report.comparison import find_interval
 from nlp_core.report.results import (
-    CellResult,
     Record,
     Results,
     Score,
@@ -66,7 +65,7 @@ def read_revision(root: Path, revision: str | None) -> dict[str, Results]:
     listed = _run_git(root, "ls-tree", "--name-only", revision, "results/").decode().split()
     found = {}
     for path in sorted(Path(name) for name in listed if name.endswith(".json")):
-        content = _run_git(root, "show", f"{revision}:{path}")
+        content = _run_git(root, "show", f"{revision}:./{path}")
         command = f"dvc repro evaluate@{path.stem}"
         found[path.stem] = parse_record(content, path, Results, command=command)
     return found
@@ -80,21 +79,12 @@ def list_moved(before: dict[str, Results], after: dict[str, Results]) -> Iterato
     for table in sorted({*before, *after}):
         old, new = (state[table].cells if table in state else {} for state in (before, after))
         for cell in sorted({*old, *new}):
-            scores = [_list_reported(cells[cell]) if cell in cells else {} for cells in (old, new)]
+            scores = [cells[cell].reported if cell in cells else {} for cells in (old, new)]
             for metric in sorted({*scores[0], *scores[1]}):
                 one, two = (found.get(metric) for found in scores)
                 if one is None or two is None or one.values != two.values:
                     interval = find_interval(two, one) if one and two else None
                     yield ScoreChange(table, cell, metric, one, two, interval)
-
-
-def _list_reported(cell: CellResult) -> dict[str, Score]:
-    splits = {task.report_split for task in cell.tasks.values()}
-    return {
-        name: score
-        for name, score in cell.metrics.items()
-        if splits & set(name.split(".")) or not splits
-    }
 
 
 def _run_git(root: Path, *arguments: str) -> bytes:
@@ -106,11 +96,19 @@ def _run_git(root: Path, *arguments: str) -> bytes:
 
 
 def collect_golden(results: Results) -> Golden:
-    """Return the numbers of a table to keep."""
+    """Return the numbers of a table to keep.
+
+    Raises:
+        DataError: it has no cells, or cells of several `numerics`.
+    """
     if not results.cells:
         raise DataError(f"results/{results.table}.json: found no cells, expected at least one.")
     numerics = {cell.numerics for cell in results.cells.values()}
-    assert len(numerics) == 1, f"{results.table}: cells of several numerics {sorted(numerics)}"
+    if len(numerics) > 1:
+        raise DataError(
+            f"results/{results.table}.json: found cells of the numerics {sorted(numerics)}, "
+            "expected one; train and measure the older cells again, then keep the numbers."
+        )
     return Golden(
         numerics=numerics.pop(),
         cells={

@@ -37,6 +37,7 @@ from nlp_core.report.cell import (
 )
 from nlp_core.report.examples import find_examples, write_examples
 from nlp_core.report.results import (
+    MEAN_SPLIT,
     CellResult,
     Results,
     Score,
@@ -312,7 +313,7 @@ def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
 
 
 def measure_seed(folder: Path, cell: TrainedCell) -> Metrics:
-    """Return the metrics of one seed from its predictions, rounded as results are."""
+    """Return the metrics of one seed from its predictions."""
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
         path = folder / "predictions" / f"{name}.parquet"
@@ -322,29 +323,37 @@ def measure_seed(folder: Path, cell: TrainedCell) -> Metrics:
     return metrics
 
 
+def list_first(cell: TrainedCell) -> list[str]:
+    """Return the names of the first metric of each task, on each reported split."""
+    return [
+        f"{name}.{split}.{task.metrics[0]}" if len(cell.tasks) > 1 else f"{split}.{task.metrics[0]}"
+        for name, task in sorted(cell.tasks.items())
+        for split in task.report_splits
+    ]
+
+
 def _measure_task(path: Path, task: CellTask, stage: str) -> Metrics:
     metrics: Metrics = {}
     for item in read_predictions(path, task, stage):
         suffix = "" if item.selection == "honest" else f".{item.selection}"
         found = measure(task.kind, task.metrics, item.predictions)
         metrics |= {f"{item.split}.{name}{suffix}": value for name, value in found.items()}
-    reported = [task.report_split, *task.further_report_splits]
-    for split in reported:
+    for split in task.report_splits:
         if f"{split}.{task.metrics[0]}" not in metrics:
             raise DataError(
                 f"{path}: found no honest predictions of the split '{split}', which the table "
                 f"reports; run `dvc repro --force {stage}`."
             )
-    return metrics | (_average(metrics, reported) if task.further_report_splits else {})
+    return metrics | (_average(metrics, task.report_splits) if task.further_report_splits else {})
 
 
 def _average(metrics: Metrics, splits: Sequence[str]) -> Metrics:
-    """Return the means over the reported splits, as the metrics of a split `reported`."""
+    """Return the means over the reported splits, as the metrics of MEAN_SPLIT."""
     values: dict[str, list[float]] = {}
     for key, value in metrics.items():
         split, _, name = key.partition(".")
         if split in splits:
-            values.setdefault(f"reported.{name}", []).append(value)
+            values.setdefault(f"{MEAN_SPLIT}.{name}", []).append(value)
     return {key: statistics.fmean(found) for key, found in values.items()}
 
 

@@ -44,6 +44,10 @@ class TaskSplits(Record):
     report_split: str
     further_report_splits: list[str] = []
 
+    @property
+    def report_splits(self) -> list[str]:
+        return [self.report_split, *self.further_report_splits]
+
 
 class RunDigests(Record):
     """Digests of one seed's weights and predictions, to compare with a second run."""
@@ -77,6 +81,10 @@ class Provenance(Record):
         return ", ".join(f"{key} {value}" for key, value in sorted(self.fingerprint.items()))
 
 
+MEAN_SPLIT = "reported"
+"""In the names of metrics: the mean over the reported splits of a task that has several."""
+
+
 class CellResult(Provenance):
     """What was measured of one cell, and what it was made of."""
 
@@ -87,6 +95,14 @@ class CellResult(Provenance):
     footnotes: list[str]
     runs: dict[str, RunDigests] = {}
     """By seed."""
+
+    @property
+    def reported(self) -> dict[str, Score]:
+        """The metrics on reported splits; all of a pretrained or timed cell."""
+        if not self.tasks or self.is_timed:
+            return self.metrics
+        splits = {MEAN_SPLIT}.union(*(task.report_splits for task in self.tasks.values()))
+        return {name: score for name, score in self.metrics.items() if splits & {*name.split(".")}}
 
     @property
     def is_timed(self) -> bool:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import median, stdev
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
+from nlp_core.kinds import KINDS
 from nlp_core.metrics import is_lower_better
 from nlp_core.report.comparison import Comparison, Entry
 from nlp_core.report.examples import find_examples, read_runs
@@ -41,7 +43,8 @@ class RowFinding:
     letters: str
     """Rows of the column with a common letter cannot be distinguished."""
     variation: float | None
-    """CV* of the published number and our seeds, in percent; None if nothing was published."""
+    """CV* of the published number and our seeds, in percent; None if nothing was published, or
+    their mean is 0."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,10 @@ class ColumnFinding:
 
     Attributes:
         part: title of the part.
-        units: how many were resampled: examples, or the questions of a ranking.
-        resolution: the smallest difference that this split can show, in points; None for one row.
+        units: how many were resampled.
+        unit: what they are: examples, questions or queries.
+        resolution: the smallest difference that this split can show, in points; None for one row,
+            or if no resample shows a difference.
         pairs: how many of the pairs of rows are significant, and how many there are.
     """
 
@@ -60,8 +65,20 @@ class ColumnFinding:
     selection: str
     rows: list[RowFinding]
     units: int
+    unit: str
     resolution: float | None
     pairs: tuple[int, int]
+
+
+class _Scored(NamedTuple):
+    """A score, and what its units are."""
+
+    unit: str
+    score: WeightedScore
+
+
+Key = tuple[str | None, str]
+"""A cell and a metric."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,7 @@ class _Column:
 
     part: str
     entries: list[Entry]
+    unit: str
     scores: dict[str, WeightedScore]
     samples: dict[str, Resamples]
 
@@ -78,9 +96,9 @@ class _Column:
         sign = 1 if is_lower_better(first.metric) else -1
         ranked = sorted(self.samples, key=lambda row: sign * self.samples[row].mean)
         letters = name_groups(ranked, p_values)
-        spreads = [
-            measure_spread(self.samples[a], self.samples[b]) for a, b in combinations(ranked, 2)
-        ]
+        pairs = combinations(ranked, 2)
+        spreads = [measure_spread(self.samples[a], self.samples[b]) for a, b in pairs]
+        spreads = [spread for spread in spreads if spread > 0]  # 0: equal in every resample
         by_row = {entry.row: entry for entry in self.entries}
         rows = []
         for row in ranked:
@@ -95,6 +113,7 @@ class _Column:
             selection=first.selection,
             rows=rows,
             units=next(iter(self.scores.values())).shape[1],
+            unit=self.unit,
             resolution=median(spreads) if spreads else None,
             pairs=(sum(value < LEVEL for value in p_values.values()), len(p_values)),
         )
@@ -138,9 +157,7 @@ def correct_all(tests: Sequence[Mapping[Pair, float]]) -> list[dict[Pair, float]
     ]
 
 
-def _list_columns(
-    comparison: Comparison, scores: Mapping[tuple[str | None, str], WeightedScore]
-) -> Iterator[_Column]:
+def _list_columns(comparison: Comparison, found: Mapping[Key, _Scored]) -> Iterator[_Column]:
     """Yield each column and way of choosing the epoch that has committed predictions."""
     for part in comparison.parts:
         groups: dict[tuple[str, str], list[Entry]] = {}
@@ -148,18 +165,19 @@ def _list_columns(
             if entry.ours is not None and entry.cell is not None:
                 groups.setdefault((entry.column, entry.selection), []).append(entry)
         for entries in groups.values():
-            own = {
-                entry.row: scores[entry.cell, entry.metric]
-                for entry in entries
-                if (entry.cell, entry.metric) in scores
-            }
+            keys = {entry.row: (entry.cell, entry.metric) for entry in entries}
+            own = {row: found[key] for row, key in keys.items() if key in found}
             if own:
-                samples = {row: resample(score) for row, score in own.items()}
-                yield _Column(part.config.title, entries, own, samples)
+                scores = {row: item.score for row, item in own.items()}
+                samples = {row: resample(score) for row, score in scores.items()}
+                unit = next(iter(own.values())).unit
+                yield _Column(part.config.title, entries, unit, scores, samples)
 
 
-def measure_variation(values: Sequence[float]) -> float:
+def measure_variation(values: Sequence[float]) -> float | None:
     """Return CV*, the coefficient of variation of a small sample, in percent.
+
+    None: the mean is 0.
 
     100 (1 + 1 / (4 n)) s / c4(n) / |mean|, with s the sample standard deviation and c4(n) its bias
     for a normal distribution.
@@ -167,15 +185,17 @@ def measure_variation(values: Sequence[float]) -> float:
     Source: Belz et al. 2022 (quantified reproducibility assessment of NLP results), section 3.
     """
     n, mean = len(values), sum(values) / len(values)
+    if mean == 0:
+        return None
     log_bias = gammaln(n / 2) - gammaln((n - 1) / 2)
     bias = float(np.sqrt(2 / (n - 1)) * np.exp(log_bias))
     return 100 * (1 + 1 / (4 * n)) * stdev(values) / bias / abs(mean)
 
 
-def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str | None, str], WeightedScore]:
-    """Return the scores of all cells with committed predictions, by cell and metric."""
+def _read_scores(comparison: Comparison, root: Path) -> dict[Key, _Scored]:
+    """Return the scores of all cells with committed predictions."""
     wanted = {(entry.cell, entry.metric) for entry in comparison.entries if entry.ours is not None}
-    found: dict[tuple[str | None, str], WeightedScore] = {}
+    found: dict[Key, _Scored] = {}
     for cell in sorted({cell for cell, _ in wanted if cell is not None}):
         path = find_examples(comparison.results.table, cell, root)
         for runs in read_runs(path) if path.exists() else []:
@@ -184,7 +204,7 @@ def _read_scores(comparison: Comparison, root: Path) -> dict[tuple[str | None, s
                 if (cell, name) in wanted:
                     score = runs.build_score(metric)
                     if score is not None:
-                        found[cell, name] = score
+                        found[cell, name] = _Scored(KINDS.get(runs.task.kind).unit, score)
     return found
 
 
@@ -223,15 +243,21 @@ def _render_column(finding: ColumnFinding) -> str:
         for cells, row in zip(rows, finding.rows, strict=True):
             cells.append("" if row.variation is None else f"{row.variation:.2f} %")
     way = "" if finding.selection == "honest" else ", epoch chosen as in the paper"
-    title = f"{finding.part}, {finding.column}{way}"
-    resolved = ""
+    sentences = [
+        f"**{finding.part}, {finding.column}{way}.** {finding.units:,} {finding.unit}.",
+        *_describe_tests(finding),
+    ]
+    return " ".join(sentences) + "\n\n" + render_rows(header, rows)
+
+
+def _describe_tests(finding: ColumnFinding) -> Iterator[str]:
+    significant, pairs = finding.pairs
+    if pairs == 1:
+        yield f"The difference is {'' if significant else 'not '}significant."
+    elif pairs:
+        yield f"{significant} of {pairs} differences are significant."
     if finding.resolution is not None:
-        significant, pairs = finding.pairs
-        resolved = (
-            f" {significant} of {pairs} differences are significant. This split resolves "
-            f"differences of about {finding.resolution:.1f} points (80 % power)."
+        yield (
+            f"This split resolves differences of about {finding.resolution:.1f} points "
+            "(80 % power)."
         )
-    return (
-        f"**{title}.** {finding.units:,} examples (of a ranking: questions).{resolved}\n\n"
-        + render_rows(header, rows)
-    )

@@ -1,7 +1,7 @@
 """Train a cell again and compare weights, predictions and scores with the committed ones.
 
 Where the machine's fingerprint is the committed one, every byte must be the same. Elsewhere a score
-is compared with what the spread of the committed seeds leads to expect.
+is compared with what the spread of the committed seeds leads to expect, if there are several.
 """
 
 import logging
@@ -20,9 +20,10 @@ from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.report.cell import TrainedCell, find_difference
-from nlp_core.report.comparison import expect_run
-from nlp_core.report.evaluation import measure_seed
+from nlp_core.report.comparison import SMALLEST, expect_run
+from nlp_core.report.evaluation import list_first, measure_seed
 from nlp_core.report.results import CellResult, RunDigests, find_results, read_results
+from nlp_core.statistics import CONFIDENCE
 from nlp_core.training.cell import describe_cell, read_cell
 from nlp_core.training.cell_run import train_seed
 from nlp_core.training.determinism import describe_machine, find_first_difference
@@ -32,7 +33,7 @@ from nlp_core.training.pretraining import pretrain_encoder
 
 log = logging.getLogger(__name__)
 
-Outcome = Literal["identical", "different", "consistent", "inconsistent"]
+Outcome = Literal["identical", "different", "consistent", "inconsistent", "no verdict"]
 PASSED: tuple[Outcome, ...] = ("identical", "consistent")
 
 
@@ -64,7 +65,8 @@ class SeedVerdict:
 
     Attributes:
         outcome: `identical` or `different` where the fingerprint is the committed one, else
-            `consistent` or `inconsistent` with the committed seeds.
+            `consistent` or `inconsistent` with the committed seeds, or `no verdict` if there is
+            only one.
         details: what differs, one sentence each.
     """
 
@@ -204,8 +206,15 @@ def _require_current(committed: CellResult, place: Place, params: Params) -> Non
 
 
 class Retrained(NamedTuple):
+    """A second run of a seed.
+
+    Attributes:
+        reported: the metrics that a run with another fingerprint is judged by.
+    """
+
     digests: RunDigests
     scores: Mapping[str, float]
+    reported: Sequence[str]
     data: Mapping[str, str]
     weights: Path
 
@@ -214,14 +223,15 @@ def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
     cell = read_cell(place.cell, params)
     folder = train_seed(cell, place.seed, work / place.table / place.cell)
     trained = TrainedCell.model_validate(describe_cell(cell, {place.seed: folder}))
-    scores = measure_seed(folder, trained)
-    return Retrained(trained.runs[str(place.seed)], scores, trained.data, folder / WEIGHTS)
+    digests, scores = trained.runs[str(place.seed)], measure_seed(folder, trained)
+    return Retrained(digests, scores, list_first(trained), trained.data, folder / WEIGHTS)
 
 
 def _retrain_encoder(place: Place, params: Params, work: Path) -> Retrained:
     folder = pretrain_encoder(read_encoder(place.cell, params), work, notes=None)
     cell = TrainedCell.model_validate(read_mapping(folder / "cell.json"))
-    return Retrained(cell.runs[str(place.seed)], cell.metrics, cell.data, folder / WEIGHTS)
+    digests = cell.runs[str(place.seed)]
+    return Retrained(digests, cell.metrics, [*cell.metrics], cell.data, folder / WEIGHTS)
 
 
 def _average_again(place: Place, params: Params, work: Path) -> Retrained:
@@ -232,7 +242,8 @@ def _average_again(place: Place, params: Params, work: Path) -> Retrained:
     cell = TrainedCell.model_validate(read_mapping(folder / "cell.json"))
     seed = folder / f"{SEED}{place.seed}"
     weights = sorted(seed.rglob(WEIGHTS))[0]
-    return Retrained(cell.runs[str(place.seed)], measure_seed(seed, cell), cell.data, weights)
+    digests, scores = cell.runs[str(place.seed)], measure_seed(seed, cell)
+    return Retrained(digests, scores, list_first(cell), cell.data, weights)
 
 
 def _compare(place: Place, committed: CellResult, found: Retrained) -> SeedVerdict:
@@ -244,7 +255,7 @@ def _compare(place: Place, committed: CellResult, found: Retrained) -> SeedVerdi
         and not math.isclose(score.values[idx], found.scores[name], abs_tol=1e-6)
     ]
     if describe_machine() != committed.fingerprint:
-        return _compare_statistics(place, committed, found.scores, moved)
+        return _compare_statistics(place, committed, found, moved)
     details = _list_data_differences(committed.data, found.data)
     details += _list_differences(committed.runs[str(place.seed)], found.digests, found.weights)
     return SeedVerdict(place, "different" if details or moved else "identical", details, moved)
@@ -292,21 +303,26 @@ def _list_tensors(path: Path, validations: Sequence[str]) -> list[str]:
 
 
 def _compare_statistics(
-    place: Place, committed: CellResult, scores: Mapping[str, float], moved: list[MovedScore]
+    place: Place, committed: CellResult, found: Retrained, moved: list[MovedScore]
 ) -> SeedVerdict:
-    """Compare one value with what the committed seeds expect of another run."""
-    task = next(iter(committed.tasks.values()))
-    reported = [key for key in committed.metrics if key.startswith(f"{task.report_split}.")]
-    name = reported[0] if reported else min(committed.metrics)
-    score = committed.metrics[name]
-    expected = expect_run(score)
-    facts = "the machine's fingerprint is not the committed one, so scores are compared"
-    if expected is None:
-        return SeedVerdict(place, "consistent", [f"{facts}; one seed has no spread"], moved)
-    is_within = expected.low <= scores[name] <= expected.high
-    detail = (
-        f"{facts}: {name} {scores[name]:.2f} is {'within' if is_within else 'outside'} the 95 % "
-        f"prediction interval of the {score.n} committed seeds, {expected.low:.2f} to "
-        f"{expected.high:.2f}"
-    )
-    return SeedVerdict(place, "consistent" if is_within else "inconsistent", [detail], moved)
+    """Compare the scores with what the committed seeds expect of another run.
+
+    The intervals are wide enough to cover all scores at once with 95 % confidence (Bonferroni).
+    """
+    details = ["the machine's fingerprint is not the committed one, so scores are compared"]
+    confidence = 1 - (1 - CONFIDENCE) / len(found.reported)
+    outcome: Outcome = "consistent"
+    for name in found.reported:
+        score, value = committed.metrics[name], found.scores[name]
+        expected = expect_run(score, confidence)
+        if expected is None:
+            details.append(f"{name} {value:.2f}: one seed has no spread to compare with")
+            return SeedVerdict(place, "no verdict", details, moved)
+        is_within = expected.low - SMALLEST <= value <= expected.high + SMALLEST
+        details.append(
+            f"{name} {value:.2f} is {'within' if is_within else 'outside'} the prediction interval "
+            f"of the {score.n} committed seeds, {expected.low:.2f} to {expected.high:.2f}"
+        )
+        if not is_within:
+            outcome = "inconsistent"
+    return SeedVerdict(place, outcome, details, moved)

@@ -133,12 +133,12 @@ def break_down(runs: Runs) -> list[Breakdown]:
 
 def _list_metrics(result: CellResult, numbers: Sequence[ShownNumber]) -> Iterator[MetricRow]:
     published = {number.entry.metric: number.entry.number.value for number in numbers}
-    splits = {task.report_split for task in result.tasks.values()}
+    reported = result.reported
     rows = [
         MetricRow(
             name,
             score,
-            name in published or bool(splits & set(name.split("."))),
+            name in published or name in reported,
             is_lower_better(name),
             draw_strip(score.values, published.get(name)) if score.n > 1 else Markup(""),
         )

@@ -21,7 +21,6 @@ SWAP_ROUNDS = 9999
 CONFIDENCE = 0.95
 LEVEL = 0.05
 POWER_FACTOR = 2.8015  # the 97.5 % quantile of the normal distribution plus its 80 % quantile
-HIGHEST = 100.0  # points, of every score that can be resampled
 TIE = 1e-9  # points: rounding must not make an equal difference a smaller one
 CHUNK = 500  # rounds at a time: memory stays below 100 MB for 10,000 examples
 
@@ -54,30 +53,38 @@ class Resamples(NamedTuple):
         rounds: the mean over seeds on resampled examples, [R]; the same `seed` and number of units
             draw the same examples, so differences of two cells are paired by example.
         seed_variance: the variance of the mean that comes from the seeds.
+        num_units: that were resampled; 0 for a difference.
+        highest: the largest possible value.
     """
 
     mean: float
     rounds: Numbers
     seed_variance: float
     num_seeds: int
+    num_units: int = 0
+    highest: float = math.inf
 
     @property
     def interval(self) -> Interval:
         """Where the mean over all seeds and all examples is, with 95 % confidence.
 
         A percentile interval of the examples and a t interval of the seeds; the squared distances
-        of the limits from the mean are added. No limit is above HIGHEST.
+        of the limits from the mean are added. No limit is above `highest`. Where every answer is
+        right no resample can show an error, so the interval is the exact one of a proportion.
 
-        Source: Zou and Donner 2008 (construction of confidence limits about effect measures).
+        Source: Zou and Donner 2008 (construction of confidence limits about effect measures);
+            Clopper and Pearson 1934 (confidence limits of the binomial).
         """
         tails = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+        if self.rounds.min() >= self.highest - TIE:
+            return Interval(self.highest * tails[0] ** (1 / self.num_units), self.highest)
         low, high = np.nanquantile(self.rounds, tails)
         reach = 0.0
         if self.seed_variance > 0:
             quantile = float(stdtrit(self.num_seeds - 1, tails[1]))
             reach = quantile * math.sqrt(self.seed_variance)
         below, above = math.hypot(self.mean - low, reach), math.hypot(high - self.mean, reach)
-        return Interval(self.mean - below, min(self.mean + above, HIGHEST))
+        return Interval(self.mean - below, min(self.mean + above, self.highest))
 
 
 def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Resamples:
@@ -95,7 +102,8 @@ def resample(score: WeightedScore, *, rounds: int = ROUNDS, seed: int = 1) -> Re
     if num_seeds > 1:
         resampled = float(np.nanmean(values_RS.var(1, ddof=1)))
         variance = max(2 * float(values_S.var(ddof=1)) - resampled, 0.0) / num_seeds
-    return Resamples(float(values_S.mean()), values_RS.mean(1), variance, num_seeds)
+    mean = float(values_S.mean())
+    return Resamples(mean, values_RS.mean(1), variance, num_seeds, num_units, score.highest)
 
 
 def find_p_value(first: Resamples, second: Resamples) -> float:
@@ -250,7 +258,7 @@ def name_groups(rows: Sequence[str], p_values: Mapping[Pair, float]) -> dict[str
     """Return letters for rows: two rows share one if their difference is not significant.
 
     Args:
-        rows: from the best to the worst; the best has the letter a.
+        rows: from the best to the worst; the best has the letter a. After z come a2, b2 ...
         p_values: corrected, of each pair of rows.
 
     Source: Piepho 2004 (an algorithm for a letter-based representation of all-pairwise
@@ -265,6 +273,12 @@ def name_groups(rows: Sequence[str], p_values: Mapping[Pair, float]) -> dict[str
     rank = {row: idx for idx, row in enumerate(rows)}
     groups.sort(key=lambda group: sorted(rank[row] for row in group))
     return {
-        row: "".join(ascii_lowercase[idx] for idx, group in enumerate(groups) if row in group)
+        row: "".join(_name_group(idx) for idx, group in enumerate(groups) if row in group)
         for row in rows
     }
+
+
+def _name_group(idx: int) -> str:
+    """Return a to z, then a2 to z2, a3 ..."""
+    repeats, letter = divmod(idx, len(ascii_lowercase))
+    return ascii_lowercase[letter] + (str(repeats + 1) if repeats else "")

@@ -7,9 +7,10 @@ product of matrices; `AreaScore` keeps the order of the scores.
 Shape letters: S seeds, N units (examples, or the questions of a ranking), K summands, R rounds.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import eq
 from typing import NamedTuple, TypeAlias
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlp_core.kinds import KINDS, TAGS, Kind
-from nlp_core.metrics import Predictions
+from nlp_core.metrics import Predictions, find_metric
 from nlp_core.metrics.generation import (
     combine_bleu,
     combine_chrf,
@@ -36,7 +37,9 @@ Summands = Callable[[Predictions], list[list[float]] | Numbers | NDArray[np.bool
 Combine = Callable[[Numbers], Numbers]
 """From the sums [..., K] to the metric [...], in points."""
 
+POINTS = 100.0
 MOST_LABELS = 200  # whose summands of 10,000 examples take 48 MB
+ROUNDING = 1e-12  # share of a sum of squares
 MOST_UNITS = 4000  # of an area, whose pairs of units take 128 MB a seed then
 
 
@@ -53,6 +56,11 @@ class WeightedScore(ABC):
         """Return the numbers of seeds and of units."""
 
     @property
+    def highest(self) -> float:
+        """Return the largest possible value."""
+        return POINTS
+
+    @property
     def values(self) -> Numbers:
         """Return the metric of each seed on the examples as they are, [S]."""
         found: Numbers = self.evaluate(np.ones((1, self.shape[1])))[0]
@@ -65,6 +73,7 @@ class SumScore(WeightedScore):
 
     summands: Numbers
     combine: Combine
+    most: float = POINTS
 
     def evaluate(self, weights_RN: Numbers) -> Numbers:
         return np.stack([self.combine(weights_RN @ seed_NK) for seed_NK in self.summands], 1)
@@ -72,6 +81,10 @@ class SumScore(WeightedScore):
     @property
     def shape(self) -> tuple[int, int]:
         return self.summands.shape[0], self.summands.shape[1]
+
+    @property
+    def highest(self) -> float:
+        return self.most
 
 
 @dataclass(frozen=True)
@@ -130,7 +143,10 @@ def find_summing(kind: str, metric: str) -> Summing | None:
 
 
 def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> WeightedScore | None:
-    """Return a metric of several seeds, or None if it has no form that can be resampled quickly."""
+    """Return a metric of several seeds, or None if it has no form that can be resampled quickly.
+
+    Each question is a unit of a ranking, since its candidates depend on each other.
+    """
     if KINDS.get(kind).is_grouped:
         score = score_queries if KINDS.get(kind).is_searched else score_questions
         if score is score_queries or metric in QUESTION_SCORES:
@@ -141,8 +157,20 @@ def build_score(kind: str, metric: str, runs: Sequence[Predictions]) -> Weighted
     found = find_summing(kind, metric)
     if found is None or (found.most_labels and len(runs[0].labels) > found.most_labels):
         return None
-    summands = [np.asarray(found.list_summands(run), float) for run in runs]
-    return SumScore(np.stack(summands), found.combine)
+    summands_SNK = np.stack([np.asarray(found.list_summands(run), float) for run in runs])
+    if (group := runs[0].group) is not None:
+        starts = np.unique(group, return_inverse=True)[1]
+        summands_SNK = np.stack([_add_up(seed_NK, starts) for seed_NK in summands_SNK])
+    metric_found = find_metric(metric)
+    in_points = metric_found is None or metric_found.in_points
+    return SumScore(summands_SNK, found.combine, POINTS if in_points else math.inf)
+
+
+def _add_up(summands_NK: Numbers, units_N: NDArray[np.integer]) -> Numbers:
+    """Return the sum of the summands of each unit, [U, K]."""
+    found = np.zeros((int(units_N.max()) + 1, summands_NK.shape[1]))
+    np.add.at(found, units_N, summands_NK)
+    return found
 
 
 def _build_area(runs: Sequence[Predictions]) -> AreaScore | None:
@@ -178,11 +206,12 @@ def _f1(sums: Numbers) -> Numbers:
 
 
 def _correlate(sums: Numbers) -> Numbers:
-    """Combine sums of 1, x, y, xx, yy and xy."""
+    """Combine sums of 1, x, y, xx, yy and xy; 0 where x or y does not vary beyond rounding."""
     n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: Numbers = 100 * (n * xy - x * y) / np.sqrt((n * xx - x * x) * (n * yy - y * y))
-    return np.nan_to_num(found)
+    spread_x, spread_y = n * xx - x * x, n * yy - y * y
+    varies = (spread_x > ROUNDING * n * xx) & (spread_y > ROUNDING * n * yy)
+    product = np.where(varies, spread_x * spread_y, 1.0)
+    return np.where(varies, 100 * (n * xy - x * y) / np.sqrt(product), 0.0)
 
 
 def _list_hits(run: Predictions) -> list[list[float]]:
@@ -220,6 +249,11 @@ def _average_f1(sums: Numbers) -> Numbers:
 
 def _list_products(run: Predictions) -> Numbers:
     x, y = np.asarray(run.target, float), np.asarray(run.prediction, float)
+    # far from 0 the squares would lose the digits that differ; all runs have the same targets
+    return _multiply(x - x.mean(), y - x.mean())
+
+
+def _multiply(x: Numbers, y: Numbers) -> Numbers:
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], 1)
 
 
@@ -237,7 +271,7 @@ def _list_binary_products(run: Predictions) -> Numbers:
     """Return the summands of Matthews' correlation, which is Pearson's of two labels."""
     assert len(run.labels) == 2, run.labels
     right, found = _mark_positives(run)
-    return _list_products(replace(run, target=[*right], prediction=[*found]))
+    return _multiply(right.astype(float), found.astype(float))
 
 
 class TypedSpan(NamedTuple):
