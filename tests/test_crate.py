@@ -117,3 +117,20 @@ def test_the_crate_meets_what_its_profile_requires(crate: Path) -> None:
         requirement_severity=models.Severity.REQUIRED,
     )
     assert [issue.message for issue in services.validate(settings).get_issues()] == []
+
+
+def test_a_citation_without_a_key_that_the_crate_names_is_one_paragraph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in ROOT.iterdir():
+        if path.name not in (".git", "CITATION.cff"):
+            (tmp_path / path.name).symlink_to(path)
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("version:")]
+    (tmp_path / "CITATION.cff").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(["crate", "sample", "-o", str(tmp_path / "crate")])
+    assert caught.value.code == 2
+    assert "CITATION.cff: version: found none" in capsys.readouterr().err
+    assert not (tmp_path / "crate").exists()

@@ -360,9 +360,14 @@ def test_a_report_says_what_is_not_audited_or_was_audited_with_other_data(tmp_pa
     path = tmp_path / "results" / "audit" / "wikiqa.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(kept | {"data": "sha256:other"}))
-    assert "another digest than what was audited: wikiqa; train" in "".join(
+    assert "another digest than what was audited: arci (wikiqa), " in "".join(
         render_audits(cells, params, tmp_path)
     )
+    path.write_text(json.dumps(kept))
+    assert "another digest" not in "".join(render_audits(cells, params, tmp_path))
+    stale = cells["cnn"].model_copy(update={"data": {"wikiqa": "sha256:older"}})
+    text = "".join(render_audits(cells | {"cnn": stale}, params, tmp_path))
+    assert "than what was audited: cnn (wikiqa); train" in text
     path.write_text("{}")
     with pytest.raises(DataError, match=r"wikiqa\.json: is not what an audit writes"):
         render_audits(cells, params, tmp_path)

@@ -7,11 +7,14 @@ import pytest
 import yaml
 from fabricated import SEEDS, TASKS, edit_json, make_project
 
-from nlp_core.config.params import read_params
+from nlp_core.config.params import ExportConfig, read_params
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_json
+from nlp_core.report.cell import match_cells
 from nlp_core.report.evaluation import evaluate_table, summarise
 from nlp_core.report.results import read_results
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def evaluate(root: Path) -> dict[str, dict[str, dict[str, object]]]:
@@ -241,6 +244,24 @@ def test_a_kept_teacher_follows_its_own_table_once_that_has_newer_numerics(
     found = read_results("trial", root).cells
     assert found["alpha"].numerics == 2
     assert found["gamma"].numerics == 1
+
+
+def test_the_times_of_exports_are_found_by_the_longest_name() -> None:
+    export = ExportConfig(
+        table="t", cell="artifacts/cells/t/student", seed=1, variants=["float32"], max_drop=None
+    )
+    items = dict.fromkeys(["student", "student_64"], export)
+    measured = ["student_eager", "student_64_eager", "student_64_float32", "gone"]
+    assert match_cells(measured, items) == {
+        "student_eager": "student",
+        "student_64_eager": "student_64",
+        "student_64_float32": "student_64",
+    }
+
+
+def test_an_export_is_not_measured_alone() -> None:
+    with pytest.raises(ConfigError, match="found an export, which is timed with the others"):
+        evaluate_table("latency", ROOT, only=["sst2_minilm"])
 
 
 def test_a_cell_that_the_table_does_not_have_is_named(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_scores_are_those_of_the_report(capsys: pytest.CaptureFixture[str]) -> N
     score = json.loads(Path("results/wikiqa.json").read_text())["cells"]["cnn"]["metrics"][
         "test.auc"
     ]
-    expected = f"{score['mean']:.2f} ± {score['sd']:.2f} over {score['n']} seeds"
+    expected = f"{score['mean']:.2f} ± {score['sd']:.2f} ({score['n']})"
     assert found["scores"]["CNN, AUC, test.auc"].startswith(f"{expected}; published 74.79: ")
     run = json.loads(Path("results/wikiqa.json").read_text())["cells"]["cnn"]["runs"]["1"]
     assert run["weights"][7:23] in found["training"]["weights of seed 1"]

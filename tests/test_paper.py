@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
+from nlp_core.errors import DataError
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.paper import FORMATS, PaperTable, name_macro
 from nlp_core.report.significance import ColumnFinding, RowFinding, find_differences
@@ -52,7 +53,9 @@ def test_only_a_row_that_differs_from_all_others_is_bold(table: PaperTable) -> N
             RowFinding(entry.row, 76.0, 3, Interval(70, 80), "a", None),
             RowFinding("other", 70.0, 3, Interval(60, 75), letters, None),
         ]
-        return ColumnFinding(part.config.title, entry.column, "honest", rows, 300, 3.0, (1, 1))
+        return ColumnFinding(
+            part.config.title, entry.column, "honest", rows, 300, "examples", 3.0, (1, 1)
+        )
 
     assert "\\mathbf" in FORMATS["latex"](table._replace(findings=[find("b")]))
     assert "\\mathbf" not in FORMATS["latex"](table._replace(findings=[find("ab")]))
@@ -65,11 +68,23 @@ def test_no_row_is_bold_next_to_one_that_no_test_covers(table: PaperTable) -> No
         RowFinding(entry.row, 76.0, 3, Interval(70, 80), "a", None),
         RowFinding("other", 70.0, 3, Interval(60, 75), "b", None),
     ]
-    finding = ColumnFinding(part.config.title, entry.column, "honest", rows, 300, 3.0, (1, 1))
+    finding = ColumnFinding(
+        part.config.title, entry.column, "honest", rows, 300, "examples", 3.0, (1, 1)
+    )
     entries = [entry, replace(entry, row="other"), replace(entry, row="untested")]
     compared = table._replace(findings=[finding])
     assert compared.is_best(replace(part, entries=entries[:2]), entry)
     assert not compared.is_best(replace(part, entries=entries), entry)
+
+
+def test_two_numbers_never_share_a_macro(table: PaperTable) -> None:
+    part = table.comparison.parts[0]
+    (entry,) = part.entries
+    others = [replace(entry, metric=name) for name in ("test.f1@a-b", "test.f1@a_b")]
+    parts = [replace(part, entries=others)]
+    both = table._replace(comparison=replace(table.comparison, parts=parts))
+    with pytest.raises(DataError, match="would have one macro"):
+        FORMATS["latex"](both)
 
 
 def test_a_table_with_many_columns_has_a_row_for_each_of_them(

@@ -33,11 +33,14 @@ def test_the_page_has_scores_errors_and_commands(place: Path) -> None:
 
 
 def test_texts_are_escaped_and_other_kinds_have_no_page(place: Path) -> None:
-    rows = "".join(f"<b>a | b {n}\t{n % 2}\n" for n in range(40))
+    rows = "".join(f"<b>a | b {n}\t{('x|y', 'z')[n % 2]}\n" for n in range(40))
     (place / "a.tsv").write_text(f"text\tlabel\n{rows}")
     main(["train", "a.tsv", *SMALL, "--epochs", "1", "-o", "out"])
     assert "<b>a" not in (place / "out/report.html").read_text()
-    assert "a \\| b" in (place / "out/report.md").read_text()
+    page = (place / "out/report.md").read_text()
+    assert "a \\| b" in page
+    assert "| right / predicted | x\\|y | z | all |" in page
+    assert "<th>x|y</th>" in (place / "out/report.html").read_text()
     write_conll(place / "a.conll", rows=20)
     main(["train", "a.conll", *SMALL, "--epochs", "1", "-o", "tags"])
     assert not (place / "tags/report.md").exists()

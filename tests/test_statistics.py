@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score, roc_auc_score
 
-from nlp_core.metrics import Predictions
+from nlp_core.metrics import Predictions, is_lower_better
 from nlp_core.report.comparison import read_comparison
 from nlp_core.report.examples import find_examples, read_runs
 from nlp_core.report.results import read_results
@@ -268,3 +268,10 @@ def test_a_report_gives_each_row_its_interval_and_letters() -> None:
     assert findings == find_differences(read_comparison("sample", ROOT), ROOT)
     assert find_examples("sample", "sample_answer_cnn", ROOT).exists()
     assert render_differences([]) == ""
+
+
+def test_milliseconds_and_megabytes_are_better_when_fewer() -> None:
+    assert is_lower_better("latency.p50")
+    assert is_lower_better("size.megabytes")
+    assert is_lower_better("dev.rmse")
+    assert not is_lower_better("speed.per_second")

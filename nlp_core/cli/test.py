@@ -56,9 +56,10 @@ def run(options: argparse.Namespace) -> None:
     else:
         show_metrics({options.data.name: metrics})
         if shown is not None:
-            from nlp_core.report.markdown import render_confusion  # scipy, only for this
+            from nlp_core.report.markdown import list_confusion, render_rows  # scipy, only here
 
-            print(f"\n{render_confusion(shown)}")
+            header, *rows = list_confusion(shown)
+            print(f"\n{render_rows(header, rows)}")
         if checks:
             _show_checks(checks)
     most = math.inf if options.max_changed is None else options.max_changed

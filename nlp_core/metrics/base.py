@@ -24,6 +24,8 @@ LABEL = "@LABEL"
 PRECISION = "@PRECISION"
 THRESHOLD = "@THRESHOLD"
 DEPTH = "@DEPTH"
+MEASURED_COSTS = ("latency.", "size.")
+"""How the names begin of what an export costs: milliseconds and megabytes."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,9 @@ def find_metric(name: str) -> Metric | None:
 
 
 def is_lower_better(metric: str) -> bool:
+    """Return whether less is better, of a metric or of what was measured of an export."""
+    if metric.startswith(MEASURED_COSTS):
+        return True
     found = find_metric(metric)
     return found is not None and found.better == "lower"
 

@@ -1,6 +1,6 @@
 """What training left of a cell: cell.json and the predictions of each seed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,6 +122,16 @@ def name_stage(name: str, item: CellConfig) -> str:
     if isinstance(item, EnsembleConfig):
         return f"ensemble_{name}"
     return f"export@{name}" if isinstance(item, ExportConfig) else f"finetune@{name}"
+
+
+def match_cells(measured: Iterable[str], items: Mapping[str, CellConfig]) -> dict[str, str]:
+    """Return the grid's name of each measured cell; an export is measured as `NAME_<way>`."""
+    exports = sorted(
+        (name for name, item in items.items() if isinstance(item, ExportConfig)), key=len
+    )
+    # the longest last: `student_64_int8` begins with both `student` and `student_64`
+    timed = {cell: name for name in exports for cell in measured if cell.startswith(f"{name}_")}
+    return timed | {name: name for name in measured if name in items and name not in exports}
 
 
 def read_predictions(path: Path, task: CellTask | Task, stage: str) -> Iterator[PredictedSplit]:

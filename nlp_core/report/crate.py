@@ -79,16 +79,24 @@ class _Crate:
         self._citation = read_mapping(self._require("CITATION.cff"))
         address = self._citation.get("repository-code") or self._citation.get("url")
         commit = ask_git(root, "rev-parse", "HEAD")
-        number = f"{self._citation['version']}{f' ({commit})' if commit else ''}"
+        number = f"{self._read_citation('version')}{f' ({commit})' if commit else ''}"
         self._release = {"version": number, "url": address}
         authors = ", ".join(
-            author.get("name") or f"{author['given-names']} {author['family-names']}"
-            for author in self._citation["authors"]
+            author.get("name")
+            or " ".join(author[key] for key in ("given-names", "family-names") if key in author)
+            for author in self._read_citation("authors")
         )
         self._publisher = self._add("#publisher", "Organization", name=authors, url=address)
         self._agent = self._publisher
         if agent is not None:
             self._agent = self._add(f"#agent-{_slug(agent)}", "Person", name=agent)
+
+    def _read_citation(self, key: str) -> Any:  # Any: YAML
+        if key not in self._citation:
+            raise ConfigError(
+                f"CITATION.cff: {key}: found none, expected the one that the crate names; add it."
+            )
+        return self._citation[key]
 
     def build(self) -> list[Entity]:
         """Return all entities, the description of the crate first."""
@@ -180,7 +188,7 @@ class _Crate:
         return self._add(place, "PropertyValue", name=name, propertyID=name, value=value)
 
     def _add_licence(self) -> Entity:
-        name = str(self._citation["license"])
+        name = str(self._read_citation("license"))
         address = f"https://spdx.org/licenses/{name}"
         text = "Of code, configuration, results and reports; each source has its own."
         return self._add(address, "CreativeWork", name=name, identifier=name, description=text)

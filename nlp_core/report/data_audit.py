@@ -14,6 +14,7 @@ from nlp_core.data.audit.record import (
 )
 from nlp_core.data.audit.unit import list_sorts
 from nlp_core.kinds import KINDS
+from nlp_core.report.cell import match_cells
 from nlp_core.report.markdown import render_rows
 from nlp_core.report.results import CellResult
 
@@ -34,21 +35,25 @@ EXPLANATION = (
 
 def render_audits(cells: Mapping[str, CellResult], params: Params, root: Path) -> list[str]:
     """Return the section on the data of some cells; empty without cells."""
-    digests: dict[str, set[str]] = {}
-    for task, digest in _list_tasks(cells, params):
-        digests.setdefault(task, set()).add(digest)
-    paths = {task: find_audit(task, root) for task in sorted(digests)}
+    trained = [*_list_tasks(cells, params)]
+    paths = {task: find_audit(task, root) for task in sorted({task for _, task, _ in trained})}
     audits = {task: read_audit(path) for task, path in paths.items() if path.exists()}
     rows = [row for audit in audits.values() for row in _list_rows(audit)]
     texts = [render_rows(HEADER, rows), EXPLANATION] if rows else []
-    missing = sorted({*digests} - {*audits})
-    other = [name for name, item in audits.items() if not {item.data, TAUGHT} & digests[name]]
+    missing = sorted({*paths} - {*audits})
+    other = [
+        (cell, task)
+        for cell, task, digest in trained
+        if task in audits and digest not in {audits[task].data, TAUGHT}
+    ]
     if missing:
         texts.append(f"Not audited: {', '.join(missing)}; {_advise(missing)}.")
     if other:
+        tasks = sorted({task for _, task in other})
         texts.append(
             "These cells were trained on data with another digest than what was audited: "
-            f"{', '.join(other)}; train them again, or {_advise(other)}."
+            f"{', '.join(f'{cell} ({task})' for cell, task in other)}; train them again, or "
+            f"{_advise(tasks)}."
         )
     return ["## What the data repeats", *texts] if texts else []
 
@@ -57,15 +62,17 @@ def _advise(tasks: Sequence[str]) -> str:
     return f"run `reglue data audit {' '.join(tasks)} --keep`"
 
 
-def _list_tasks(cells: Mapping[str, CellResult], params: Params) -> Iterator[tuple[str, str]]:
-    """Yield the tasks of the cells with the digest of their data; corpora are left out."""
+def _list_tasks(cells: Mapping[str, CellResult], params: Params) -> Iterator[tuple[str, str, str]]:
+    """Yield each cell and task with the digest of its data; corpora are left out."""
+    exports = match_cells(cells, params.exports)
     for name, cell in cells.items():
-        experiment = params.experiments.get(name)
+        export = params.exports.get(exports.get(name, ""))
+        experiment = params.experiments.get(Path(export.cell).name if export else name)
         is_taught = experiment is not None and bool(params.list_teachers(experiment.data))
         corpora = {task for task, item in cell.tasks.items() if KINDS.get(item.kind).is_auxiliary}
         for task, digest in cell.data.items():
             if task not in corpora:
-                yield task, TAUGHT if is_taught else digest
+                yield name, task, TAUGHT if is_taught else digest
 
 
 def _list_rows(audit: TaskAudit) -> Iterator[list[str]]:

@@ -31,6 +31,7 @@ from nlp_core.report.cell import (
     TrainedCell,
     find_difference,
     find_folder,
+    match_cells,
     name_stage,
     read_predictions,
     read_trained,
@@ -106,11 +107,17 @@ def evaluate_table(
         raise ConfigError(f"{GRID}/: unknown table '{table}'. {hint}")
     _check_metrics(table, params)
     items = params.list_cells(table)
+    trained = [name for name, item in items.items() if not isinstance(item, ExportConfig)]
     for name in only:
-        if name not in items or isinstance(items[name], ExportConfig):
+        if name in items and name not in trained:
+            raise ConfigError(
+                f"--cell {name}: found an export, which is timed with the others of its table; "
+                "measure the table without --cell."
+            )
+        if name not in trained:
             raise ConfigError(
                 f"{GRID}/{table}.yaml: the table '{table}' has no cell '{name}'. "
-                f"{suggest(name, items)}"
+                f"{suggest(name, trained)}"
             )
     kept = {name: item for name, item in items.items() if name not in only}
     cells = _read_kept(table, kept, params, root) if only else {}
@@ -256,19 +263,19 @@ def _read_kept(
     is_measured = find_results(table, root).exists()
     measured = read_results(table, root).cells if items and is_measured else {}
     measured |= _find_retrained_teachers(table, items, measured, root)
-    if absent := [name for name in items if name not in measured]:
+    names = match_cells(measured, items)
+    if absent := sorted({*items} - {*names.values()}):
         log.warning("evaluate left out cells that were never measured: %s", ", ".join(absent))
-    items = {name: item for name, item in items.items() if name in measured}
-    older = [n for n in items if n in measured and measured[n].numerics < params.numerics]
+    older = [name for name in names if measured[name].numerics < params.numerics]
     if older:
         log.warning("evaluate kept cells of older numerics: %s", ", ".join(older))
-    for name in (name for name in items if name not in older):
-        if difference := find_difference(measured[name], items[name], params):
+    for name in (name for name in names if name not in older):
+        if difference := find_difference(measured[name], items[names[name]], params):
             raise DataError(
                 f"{find_results(table, root)}: {name}: {difference}; train the cell as it is "
                 f"described now and measure it as well, with `--cell {name}`."
             )
-    return {name: measured[name] for name in items}
+    return {name: measured[name] for name in names}
 
 
 def _find_retrained_teachers(

@@ -9,10 +9,10 @@ from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, P
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, suggest
 from nlp_core.files import ask_git
-from nlp_core.report.cell import name_stage
+from nlp_core.report.cell import match_cells, name_stage
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.cost import describe_cost, measure_costs, read_costs
-from nlp_core.report.markdown import list_values
+from nlp_core.report.markdown import format_score, list_values
 from nlp_core.report.results import CellResult, Results
 
 Facts = dict[str, str]
@@ -58,14 +58,8 @@ def explain(
 def _find_item(results: Results, cell: str, params: Params) -> tuple[str, CellConfig]:
     """Return the cell of the grid behind a measured cell, with its name there."""
     items = params.list_cells(results.table)
-    names: dict[str, str] = {}
-    for name, item in items.items():
-        if isinstance(item, ExportConfig):
-            timed = (found for found in results.cells if found.startswith(f"{name}_"))
-            # `student_64_int8` starts with both exports, `student` and `student_64`
-            names |= {found: max(name, names.get(found, ""), key=len) for found in timed}
-        else:
-            names[name] = name
+    names = match_cells(results.cells, items)
+    names |= {name: name for name, item in items.items() if not isinstance(item, ExportConfig)}
     if cell not in names:
         raise ConfigError(f"table '{results.table}': unknown cell '{cell}'. {suggest(cell, names)}")
     return names[cell], items[names[cell]]
@@ -101,8 +95,7 @@ def _list_scores(comparison: Comparison, cell: str) -> Iterator[tuple[str, str]]
             continue
         ours = "not run"
         if entry.ours is not None:
-            seeds = "seed" if entry.ours.n == 1 else "seeds"
-            ours = f"{entry.ours.mean:.2f} ± {entry.ours.sd:.2f} over {entry.ours.n} {seeds}"
+            ours = format_score(entry.ours)
         published = entry.number.value
         compared = "" if published is None else f"; published {published:.2f}: {entry.verdict.text}"
         yield f"{entry.row}, {entry.column}, {entry.metric}", ours + compared

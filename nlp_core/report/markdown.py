@@ -1,5 +1,6 @@
 """Write a compared table as markdown: the same bytes for the same results, no dates, no paths."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
@@ -77,12 +78,13 @@ def flatten(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in values.items():
         name = prefix if key == "name" and prefix else f"{prefix}.{key}" if prefix else key
-        flat |= flatten(value, name) if isinstance(value, Mapping) else {name: str(value)}
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        flat |= flatten(value, name) if isinstance(value, Mapping) else {name: text}
     return flat
 
 
-def render_confusion(confusion: Confusion) -> str:
-    """Return a markdown table: a row for each right label, a column for each predicted one.
+def list_confusion(confusion: Confusion) -> list[list[str]]:
+    """Return a header, and a row for each right label with a column for each predicted one.
 
     The last column and the last row hold the sums.
     """
@@ -93,7 +95,7 @@ def render_confusion(confusion: Confusion) -> str:
     ]
     sums = confusion.counts.sum(0)
     rows.append(["all", *(str(count) for count in sums), str(sums.sum())])
-    return render_rows(header, rows)
+    return [header, *rows]
 
 
 def summarise_outcomes(entries: Sequence[Entry]) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from nlp_core.errors import DataError
 from nlp_core.files import digest_json
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry
 from nlp_core.report.markdown import render_part
@@ -139,15 +140,20 @@ def _describe(
 
 
 def _list_macros(table: PaperTable, parts: Sequence[ComparedPart]) -> list[str]:
-    lines, names = [], set()
+    lines, names = [], dict[str, list[str]]()
     for part in parts:
         for entry in part.entries:
             if entry.ours is None or entry.cell is None:
                 continue
             words = [table.comparison.results.table, entry.cell, entry.metric]
             name = name_macro(*words)
+            if names.get(name, words) != words:
+                raise DataError(
+                    f"results/{words[0]}.json: {'/'.join(words[1:])} and "
+                    f"{'/'.join(names[name][1:])} would have one macro, \\{name}; rename a cell."
+                )
             if name not in names:
-                names.add(name)
+                names[name] = words
                 seeds = ",".join(map(str, table.comparison.results.cells[entry.cell].seeds))
                 lines.append(
                     f"\\newcommand{{\\{name}}}{{{entry.ours.mean:.2f}}}"

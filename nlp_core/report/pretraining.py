@@ -70,7 +70,7 @@ def _draw_panel(
     if head:
         axes.axvline(head, color=QUIET, linestyle="--", linewidth=1.0)
         above = axes.get_xaxis_transform()
-        axes.annotate("head alone ", (head, 0.9), xycoords=above, ha="right", color=QUIET)
+        axes.annotate("only the head ", (head, 0.9), xycoords=above, ha="right", color=QUIET)
     axes.set_yscale("log")
     axes.set_title(name, loc="left")
     axes.set_xlabel("steps")

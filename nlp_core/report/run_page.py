@@ -16,7 +16,7 @@ from nlp_core.files import write_text
 from nlp_core.metrics import Predictions, count_confusions, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS
 from nlp_core.report.cell import read_predictions
-from nlp_core.report.markdown import render_confusion, render_rows
+from nlp_core.report.markdown import list_confusion, render_rows
 from nlp_core.statistics import build_score, resample
 
 PAGE, HTML = "report.md", "report.html"
@@ -73,9 +73,8 @@ def _describe_split(task: Task, split: Split, found: Predictions) -> list[PageSe
         rows.append([metric, f"{value:.2f}", bounds])
     sections = [PageSection(f"Scores on {name}", f"{len(split)} rows.", rows)]
     if len(found.labels) <= MOST_LABELS:
-        table = render_confusion(count_confusions(found)).splitlines()
-        cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table]
-        sections.append(PageSection(f"Confusions on {name}", "", [cells[0], *cells[2:]]))
+        cells = list_confusion(count_confusions(found))
+        sections.append(PageSection(f"Confusions on {name}", "", cells))
     assert found.score is not None, name
     number = {label: idx for idx, label in enumerate(found.labels)}
     target = np.array([number.get(str(label), -1) for label in found.target])

@@ -9,6 +9,7 @@ from nlp_core.config.base import CELLS, name_folder
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import ExportConfig, Params, read_params
 from nlp_core.config.recipe import RecipeConfig
+from nlp_core.errors import DataError
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, read_comparison
@@ -97,7 +98,17 @@ def _list_sections(comparison: Comparison, params: Params) -> Iterator[Section]:
 def render_making(
     cells: Mapping[str, CellResult], recipes: Mapping[str, RecipeConfig]
 ) -> list[str]:
-    """Return how the cells were trained, section by section."""
+    """Return how the cells were trained, section by section.
+
+    Raises:
+        DataError: the grid no longer has a cell's recipe.
+    """
+    for name, cell in cells.items():
+        if cell.recipe not in recipes:
+            raise DataError(
+                f"{name}: found the recipe '{cell.recipe}' in the results, which the grid does not "
+                "have. Measure the cell again after a recipe was renamed."
+            )
     header = ["cell", "model", "recipe", "seeds", "parameters"]
     header += ["epoch chosen on", "reported on", "epochs"]
     rows = [
@@ -108,7 +119,7 @@ def render_making(
             ", ".join(map(str, cell.seeds)),
             f"{cell.parameters['total']:,}",
             _describe_choice(cell, recipes[cell.recipe]),
-            ", ".join(dict.fromkeys(task.report_split for task in cell.tasks.values())),
+            ", ".join(dict.fromkeys(s for task in cell.tasks.values() for s in task.report_splits)),
             _describe_epochs(cell),
         ]
         for name, cell in cells.items()
@@ -192,7 +203,7 @@ def _render_commands(
         stages: by cell: the stage that makes it, and its folder.
     """
     sections = [
-        "## Again",
+        "## How to reproduce it",
         "The whole table, one stage at a time, or side by side on two cores:",
         f"```\ndvc repro report@{table}\nsnakemake --cores 2 reports/{table}.md\n```",
     ]
@@ -211,7 +222,7 @@ def _render_commands(
         sections += [
             "One cell and the table, by DVC or by Snakemake:",
             render_rows(["cell", "DVC", "Snakemake"], rows),
-            "Both do only what is not done. To train a cell from nothing, remove "
+            "Both run only what is out of date. To train a cell from scratch, remove "
             f"`artifacts/work/{table}/<cell>` and add `--force` to {again}.",
         ]
     if is_timed:

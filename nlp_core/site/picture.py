@@ -12,14 +12,14 @@ from markupsafe import Markup
 
 from nlp_core.models.description import Node
 
-LETTER, BOX_HEIGHT, LINE = 7.2, 50, 15  # pixels; a letter of 12 pixels, on the safe side
+BOX_HEIGHT, LINE = 50, 15  # pixels
 PAD, GAP, GAP_LAYER, MARGIN = 18, 16, 20, 6
 BEND_WIDTH = 10  # of the gap that an edge passes
 SWEEPS = 6
 STRIP_WIDTH, STRIP_HEIGHT, EDGE = 150.0, 18.0, 8.0  # pixels
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640.0, 260.0, 60.0, 30.0, 12.0
 RIGHT = 90.0  # least room for the name of a line, after its last point
-LETTER = 6.5  # width
+LETTER = 6.5  # width of a letter of 12 pixels
 NUM_TICKS = 6
 LABEL_HEIGHT = 14.0
 SAME = 1e-9

@@ -226,7 +226,10 @@ def collect_cells(root: Path) -> Iterator[TrackedCell]:
             continue  # an export: it is not a run
         is_encoder = "metrics" in note
         sort = "encoders" if is_encoder else "recipes"
-        stage = lock.get(f"{'pretrain' if is_encoder else 'finetune'}@{note['cell']}", {})
+        sort_of_stage = "pretrain@" if is_encoder else "finetune@"
+        if note["cell"] in params.ensembles:
+            sort_of_stage = "ensemble_"
+        stage = lock.get(f"{sort_of_stage}{note['cell']}", {})
         recorded = stage.get("params", {}).get(f"{GRID}/{note['table']}.yaml", {})
         recipe = recorded.get(f"{sort}.{note['recipe']}")
         known = getattr(params, sort)
