@@ -2,6 +2,7 @@
 
 import gzip
 import logging
+import lzma
 import stat
 import zipfile
 import zlib
@@ -10,7 +11,7 @@ from typing import IO
 
 from nlp_core.data.cache import keep
 from nlp_core.errors import DataError
-from nlp_core.files import CHUNK, digest_file
+from nlp_core.files import CHUNK, digest_file, digest_json
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,8 @@ def open_data(name: str | Path) -> Path:
     if magic == ZIP_MAGIC:
         folder = keep(UNPACKED, digest_file(path), lambda target: _unzip(path, target))
     elif magic.startswith(GZIP_MAGIC):
-        folder = keep(UNPACKED, digest_file(path), lambda target: _gunzip(path, target))
+        key = digest_json([digest_file(path), path.name])  # the archive's name names the file
+        folder = keep(UNPACKED, key, lambda target: _gunzip(path, target))
     else:
         return path
     found = sorted(folder.iterdir())
@@ -83,7 +85,7 @@ def _unzip(path: Path, folder: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(info) as stream:
                     left -= _copy(stream, target, left, path)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as err:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as err:
         raise _refuse(path, str(err)) from err
     except (RuntimeError, NotImplementedError, ValueError, LookupError) as err:
         # what zipfile raises for members that it cannot read

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from filelock import FileLock
+
 from nlp_core.files import replacing_folder
 
 VARIABLE = "REGLUE_CACHE"
@@ -19,10 +21,17 @@ def find_cache() -> Path:
 def keep(sort: str, key: str, make: Callable[[Path], None]) -> Path:
     """Return a folder of the cache; if it is missing, `make` writes its content.
 
-    `sort` names a folder; `key` is the digest of all that the content depends on.
+    `sort` names a folder; `key` is the digest of all that the content depends on. Of processes
+    that need the same one, the first makes it and the others wait: a second one in its place would
+    take the files from whoever reads them.
     """
     folder = find_cache() / sort / key
-    if not folder.is_dir():
-        with replacing_folder(folder) as temporary:
-            make(temporary)
+    if folder.is_dir():
+        return folder
+    lock = find_cache() / "locks" / key
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock):
+        if not folder.is_dir():
+            with replacing_folder(folder) as temporary:
+                make(temporary)
     return folder

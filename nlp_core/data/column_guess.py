@@ -117,13 +117,23 @@ def assign_roles(columns: dict[str, list[Any]], kind: Kind) -> Roles:
         unused = [name for name in short if name not in texts and not looks[name].is_count]
         if unused and not label:
             doubts["label"] = f"could be {', '.join(unused)}; without one each passage is right"
+        _require_texts(texts, kind)
         return Roles(texts, label, group=group, doubts=doubts)
     if not others:
         raise GuessError(f"found no label column among {', '.join(columns)}")
     label = _choose_label(looks, others, kind, doubts)
     rest = [name for name in rest if name != label]
     texts = pair or choose_texts(looks, rest, kind.num_texts, doubts)
+    _require_texts(texts, kind)
     return Roles(texts, label, group=group, doubts=doubts)
+
+
+def _require_texts(found: list[str], kind: Kind) -> None:
+    if len(found) < kind.num_texts:
+        raise GuessError(
+            f"found {len(found)} column{'s' * (len(found) != 1)} of texts "
+            f"({', '.join(found) or 'none'}), expected {kind.num_texts}"
+        )
 
 
 def find_entities(columns: dict[str, list[Any]]) -> str | None:

@@ -52,8 +52,7 @@ def guess_format(path: Path, kind: Kind) -> Format:
         return "json" if lines[0].lstrip().startswith("[") or _has_array(path) else known
     if known == "tsv" and has_types(path):
         return known
-    has_blank = any(not line.strip() for line in lines[:-1])
-    if "conll" in kind.user_file.formats and (known == "conll" or has_blank):
+    if "conll" in kind.user_file.formats and (known == "conll" or _has_sentences(lines, known)):
         return "conll"
     return known if known in ("tsv", "csv") else _guess_by_sign(lines[0], path)
 
@@ -66,6 +65,17 @@ def _has_array(path: Path) -> bool:
         return find_rows(parse_json(path.read_text(encoding="utf-8-sig"))) is not None
     except ValueError:  # JSON Lines
         return False
+
+
+def _has_sentences(lines: list[str], known: str | None) -> bool:
+    """Return whether blank lines end sentences of tokens; in a table they are mere gaps."""
+    filled = [line for line in lines if line.strip()]
+    if "" not in map(str.strip, lines[: lines.index(filled[-1])] if filled else []):
+        return False
+    if known not in ("tsv", "csv"):
+        return True
+    rows = [line.split("\t" if known == "tsv" else ",") for line in filled]
+    return len({len(row) for row in rows} - {1}) == 1 and not any(" " in row[0] for row in rows)
 
 
 def _guess_by_sign(line: str, path: Path) -> Format:
@@ -90,7 +100,7 @@ def guess_separator(path: Path) -> str:
         # text that is quoted for another separator may be malformed for this one
         with suppress(DataError):
             rows = islice(read_cells(path, mark, quoted=True), SAMPLE)
-            width, share = Counter(len(cells) for _, cells in rows).most_common(1)[0]
-            if width > 1:
-                counts[mark] = share
+            for width, share in Counter(len(cells) for _, cells in rows).most_common(1):
+                if width > 1:
+                    counts[mark] = share
     return max(counts, key=lambda mark: counts[mark], default=",")

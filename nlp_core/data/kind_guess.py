@@ -1,6 +1,5 @@
 """Guess what a model can learn from a file: one label for a text, tags, a ranking and so on."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +22,9 @@ from nlp_core.data.column_guess import (
     join_cell,
     split_cell,
 )
-from nlp_core.data.format_guess import guess_format
+from nlp_core.data.format_guess import find_folder_format, guess_format
 from nlp_core.data.guess import check_rows, read_sample
+from nlp_core.data.readers.lines import parse_json
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.user_task import WRONG_AND_RIGHT
 from nlp_core.errors import DataError
@@ -76,7 +76,7 @@ def guess_kind(path: Path) -> KindGuess:
     Raises:
         DataError: the file is missing, empty or malformed, or no column can be a label.
     """
-    check_file(path)
+    check_file(path, find_folder_format(path))
     if _has_questions(path):
         return KindGuess(SPAN, "JSON of SQuAD")
     check_rows(path)
@@ -97,10 +97,13 @@ def _has_questions(path: Path) -> bool:
     if path.suffix.lower() != ".json":
         return False
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        found = parse_json(path.read_text(encoding="utf-8-sig"))
     except ValueError:  # JSON Lines
         return False
-    return isinstance(found, dict) and isinstance(found.get("data"), list)
+    items = found.get("data") if isinstance(found, dict) else None
+    return isinstance(items, list) and all(
+        isinstance(item, dict) and "paragraphs" in item for item in items
+    )
 
 
 def _guess_tokens(columns: Cells, nested: Cells) -> KindGuess | None:

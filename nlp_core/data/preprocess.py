@@ -285,9 +285,6 @@ def _write_encoder(members: list[str], raw_dir: Path, folder: Path) -> dict[str,
     }
 
 
-log = logging.getLogger(__name__)
-
-
 def gather_tasks(group: str, members: Sequence[str], data_dir: Path = Path("data")) -> None:
     """Write data/processed/<group>/ with a folder for each task, and a manifest of them.
 

@@ -85,7 +85,7 @@ class SoftLabels:
 
     def read(self, folder: Path) -> dict[str, SoftColumn]:
         """Return the numbers of all members, by target."""
-        file = pq.ParquetFile(folder / f"{TRAIN}.parquet")
+        file = pq.ParquetFile(folder / TRAIN_FILE)
         found: dict[str, SoftColumn] = {}
         for target, width in self.widths.items():
             names = [name_column(k, target) for k in range(len(self.teachers))]

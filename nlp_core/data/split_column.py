@@ -148,6 +148,12 @@ class NumberColumn:
         cls, name: str, rows: Sequence[Sequence[Any]], where: str = "input"
     ) -> "NumberColumn":
         """Make a column of dense.NAME, token_dense.NAME or token_vectors.NAME."""
+        widths = {len(row) for row in rows} if name.startswith(NUMBERS) else set[int]()
+        if len(widths) > 1:
+            raise DataError(
+                f"{where}: found {min(widths)} numbers in one row of '{name}' and {max(widths)} in "
+                "another, expected as many in each."
+            )
         if name.startswith(NUMBERS):
             return cls(np.array(rows, dtype=np.float64), None, where)
         values = np.array([value for row in rows for value in row], dtype=np.float64)

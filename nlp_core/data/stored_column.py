@@ -238,7 +238,7 @@ class Passages:
 
     @classmethod
     def read(cls, table: pa.Table) -> "Passages":
-        """Read the columns of a processed split, as `write_questions` writes them."""
+        """Read the columns of a processed split, as `columns.write_rows` writes them."""
         starts = table.column("starts_b").combine_chunks()
         offsets = view_numbers(starts.offsets)
         return cls(

@@ -301,8 +301,15 @@ class NumberVocabulary:
                     f"{values.shape[1]}, or choose another column."
                 )
         values = np.concatenate(arrays)
-        std = values.std(0, dtype=np.float64)
-        return cls(values.mean(0, dtype=np.float64), np.where(std > 0, std, 1.0))
+        mean, std = values.mean(0, dtype=np.float64), values.std(0, dtype=np.float64)
+        if not np.isfinite([mean, std]).all():
+            raise DataError(
+                "split train: found numbers in a column of dense_features whose squares are too "
+                "large to compute; scale the column down, for example by its logarithm."
+            )
+        # not by the deviation, which rounding keeps from 0
+        is_constant = values.min(0) == values.max(0)
+        return cls(mean, np.where(is_constant, 1.0, std))
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any], options: Options, init: Path) -> Self:

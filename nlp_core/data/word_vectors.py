@@ -93,8 +93,14 @@ def open_table(folder: Path, table: str) -> WordVectors:
         remedy = f"run `dvc repro --force preprocess@{folder.name}`, or remove the folder"
         check_digest(path, note["sha256"], remedy=remedy)
     vectors = load_file(path)["vectors"]
-    words = (folder / f"{table}.words.txt").read_text(encoding="utf-8").split("\n")
-    return WordVectors(vectors, {word: row for row, word in enumerate(words[: len(vectors)])})
+    # as bytes: a word may contain a carriage return, which is no line break here
+    words = (folder / f"{table}.words.txt").read_bytes().decode("utf-8").split("\n")[:-1]
+    if len(words) != len(vectors):
+        raise DataError(
+            f"{folder}: found {len(words)} words and {len(vectors)} vectors in the table "
+            f"'{table}', expected as many; remove the folder and make it again."
+        )
+    return WordVectors(vectors, {word: row for row, word in enumerate(words)})
 
 
 def write_table(folder: Path, table: str, found: WordVectors) -> dict[str, object]:
@@ -168,7 +174,7 @@ def _compose(path: Path, folder: Path, max_rows: int | None, words: Collection[s
         raise DataError(f"{path}: found no words, expected at least one.")
     row_of = {word: row for row, word in enumerate(found)}
     note = write_table(folder, TABLE, WordVectors(np.stack([*found.values()]), row_of))
-    write_json(folder / "manifest.json", {"kind": "vectors", "tables": {TABLE: note}})
+    write_json(folder / MANIFEST, {"kind": "vectors", "tables": {TABLE: note}})
     composed = len(found.keys() - own.keys())
     log.info("vectors read file=%s words=%d composed=%d", path, len(found), composed)
 
@@ -197,7 +203,7 @@ def _convert(path: Path, folder: Path, max_rows: int | None) -> None:
     if twice or unreadable:
         log.warning("%s: skipped %d repeated words and %d not in UTF-8", path, twice, unreadable)
     note = write_table(folder, TABLE, WordVectors(np.stack(vectors), words))
-    write_json(folder / "manifest.json", {"kind": "vectors", "tables": {TABLE: note}})
+    write_json(folder / MANIFEST, {"kind": "vectors", "tables": {TABLE: note}})
     log.info("vectors read file=%s words=%d dim=%d", path, len(words), header.dim)
 
 
@@ -217,6 +223,11 @@ def _read_text(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray]]
             if not np.isfinite(vector).all():
                 raise _refuse(path, number, "found a number that is not finite", header)
             yield parts[0], vector
+    if header.rows is not None and number != header.rows + 1:
+        raise DataError(
+            f"{path}: found {number - 1} words, but its first line says {header.rows}; the file "
+            "is cut off, so fetch it again."
+        )
 
 
 def _read_binary(path: Path, header: Header) -> Iterator[tuple[bytes, np.ndarray]]:

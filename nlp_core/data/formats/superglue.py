@@ -15,7 +15,7 @@ from nlp_core.data.readers.lines import refuse
 from nlp_core.kinds import Kind
 
 MARK = "*"
-"""Stands before and after a marked word."""
+"""The sign before and after a marked word."""
 BLANK = "@placeholder"
 CAUSES = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 

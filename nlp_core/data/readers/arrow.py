@@ -35,7 +35,10 @@ def read_arrow(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: cell
             with pa.OSFile(str(file)) as source:
                 opened = pa.ipc.open_file if _is_random(file) else pa.ipc.open_stream
                 reader = opened(source)
-                names = _read_names(reader.schema)
+                names, columns = _read_names(reader.schema), reader.schema.names
+                if twice := next((name for name in columns if columns.count(name) > 1), None):
+                    found = f"found two columns '{twice}', expected one"
+                    raise DataError(f"{file}: {found}; rename one.")
                 for batch in _list_batches(reader):
                     # damaged offsets would crash the process
                     batch.validate(full=True)
@@ -61,10 +64,16 @@ def _list_files(path: Path) -> list[Path]:
             f"{f', such as {path / found[0]}' if found else ''}."
         )
     if not (path / STATE).is_file():
-        return sorted(path.glob(f"*{SUFFIX}"))
+        files = sorted(path.glob(f"*{SUFFIX}"))
+        if len(files) > 1:
+            raise DataError(
+                f"{path}: found {len(files)} files and no {STATE} that says which are one split; "
+                f"name one of them, such as {files[0]}."
+            )
+        return files
     state = parse_json((path / STATE).read_text(encoding="utf-8"))
-    files = state.get("_data_files") if isinstance(state, dict) else None
-    named = [item.get("filename") for item in files or () if isinstance(item, dict)]
+    noted = state.get("_data_files") if isinstance(state, dict) else None
+    named = [item.get("filename") for item in noted or () if isinstance(item, dict)]
     names = [name for name in named if isinstance(name, str) and name == Path(name).name]
     if not names or len(names) != len(named):
         raise DataError(f"{path / STATE}: found no names of data files. Write the folder again.")

@@ -87,7 +87,7 @@ def _flatten(text: str) -> str:
 
 def _suggest(text: str, start: int, shown: str) -> str:
     for more in (-1, 1):
-        if text[max(start + more, 0) :].startswith(shown):
+        if start + more >= 0 and text[start + more :].startswith(shown):
             return f"; the offsets seem to be 1 too {'large' if more < 0 else 'small'}"
     return ""
 

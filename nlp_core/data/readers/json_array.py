@@ -121,7 +121,8 @@ class _Task:
             entities.append(entity)
         else:
             kind = result.get("type")
-            self.answers[name] = value.get(CHOICES, value.get(kind) if str(kind) else None)
+            other = value.get(kind) if isinstance(kind, str) else None
+            self.answers[name] = value.get(CHOICES, other)
 
     def _refuse(self, found: str) -> DataError:
         return DataError(

@@ -23,11 +23,11 @@ def is_header(types: list[str], roles: list[str]) -> bool:
 
 
 def drop_types(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the rows without the lines of types and roles, if there are such, and blank rows."""
+    """Yield the rows without the lines of types and roles, if there are such."""
     head = list(islice(rows, 3))
     if len(head) > 2 and is_header(head[1][1], head[2][1]):
         head = head[:1]
-    yield from (row for row in chain(head, rows) if any(row[1]))
+    yield from chain(head, rows)
 
 
 def has_types(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Read the user's files record by record: TSV, CSV, JSON Lines, parquet, and column files."""
 
 import csv
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -50,11 +51,16 @@ class FileRecord:
         return refuse(self.path, self.lines[min(token, len(self.lines) - 1)], found)
 
     def get(self, column: str) -> Any:  # Any: a cell of JSON or parquet
-        """Return a cell; raise DataError with the nearest name if the column does not exist."""
+        """Return a cell, None if it is NaN, as tables write a missing value.
+
+        Raises:
+            DataError: the column does not exist.
+        """
         if column not in self.cells:
             found = f"found no column '{column}'. {suggest(column, self.cells)}"
             raise self.refuse(f"{found} See data.texts and data.label")
-        return self.cells[column]
+        cell = self.cells[column]
+        return None if isinstance(cell, float) and math.isnan(cell) else cell
 
     def matches(self, where: Mapping[str, str]) -> bool:
         """Return whether the cells of columns match regular expressions."""
@@ -76,7 +82,7 @@ class FileRecord:
         """Return the items of a list, or the words of a text; at least one."""
         cell = self.get(column)
         parts = cell.split() if isinstance(cell, str) else cell
-        if not isinstance(parts, list) or not parts:
+        if not isinstance(parts, list) or not parts or None in parts:
             raise self.refuse(f"found {cell!r} in '{column}', expected a list, or words by spaces")
         return [str(part) for part in parts]
 
@@ -126,7 +132,16 @@ def read_records(path: Path, data: DataConfig) -> Iterator[FileRecord]:
 
 
 def read_named(path: Path, form: str) -> Iterator[FileRecord]:
-    """Yield the rows of a format that names its columns and needs no further options."""
+    """Yield the rows of a format that names its columns and needs no further options.
+
+    Rows of empty cells are skipped, as the blank lines of a table are.
+    """
+    for record in _read_form(path, form):
+        if not record.cells or any(cell not in ("", None) for cell in record.cells.values()):
+            yield record
+
+
+def _read_form(path: Path, form: str) -> Iterator[FileRecord]:
     match form:
         case "parquet":
             yield from read_parquet(path)
@@ -135,8 +150,6 @@ def read_named(path: Path, form: str) -> Iterator[FileRecord]:
                 yield FileRecord(line.cells, [line.number], line.path)
         case _:
             for number, cells in NAMED[form](path):
-                if cells and all(cell in ("", None) for cell in cells.values()):
-                    continue  # as a blank line of a table
                 yield FileRecord(cells, [number], path)
 
 
@@ -149,8 +162,8 @@ def read_cells(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[in
 def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     if not quoted:
         for line in read_lines(path):
-            if line.text:
-                yield line.number, line.text.split(separator)
+            if any(cells := line.text.split(separator)):
+                yield line.number, cells
         return
     csv.field_size_limit(LONGEST_CELL)
     lines = (f"{line.text}\n" for line in read_lines(path))
@@ -158,7 +171,7 @@ def _split_rows(path: Path, separator: str, *, quoted: bool) -> Iterator[tuple[i
     start = 1
     try:
         for cells in reader:
-            if cells:
+            if any(cells):
                 yield start, cells
             start = reader.line_num + 1
     except csv.Error as err:
@@ -199,7 +212,7 @@ def read_parquet(path: Path) -> Iterator[FileRecord]:
                 for cells in batch.to_pylist():
                     number += 1
                     yield FileRecord(cells, [number], path)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as err:
         reason = " ".join(str(err).split())
         raise DataError(
             f"{path}: not a readable parquet file ({reason}). Write or copy the file again."

@@ -1,0 +1,121 @@
+"""The kind of data of a user's file, and files that look like something they are not."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.data.format_guess import guess_format, guess_separator
+from nlp_core.data.guess import guess_data
+from nlp_core.data.kind_guess import guess_kind
+from nlp_core.data.readers.records import read_named
+from nlp_core.errors import DataError
+from nlp_core.kinds import CLASSIFICATION, SPAN, TAGGING
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gap.tsv", "text\tlabel\n" + "a good film\tpos\n" * 9 + "\n" + "a bad film\tneg\n" * 9),
+        ("end.tsv", "text\tlabel\n" + "a good film\tpos\na bad film\tneg\n" * 9 + "\n\n"),
+        ("quoted.csv", "text,label\n" + '"One.\n\nTwo, too.",pos\nfine film,neg\n' * 9),
+    ],
+)
+def test_blank_lines_do_not_make_tokens_of_a_table(tmp_path: Path, name: str, text: str) -> None:
+    assert guess_kind(write(tmp_path / name, text)).kind == CLASSIFICATION
+
+
+@pytest.mark.parametrize("name", ["tags.tsv", "tags.txt", "tags"])
+def test_blank_lines_end_sentences_of_tokens(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, "Anna\tB-PER\nleft\tO\n\nBonn\tB-LOC\n\n")
+    assert guess_format(path, TAGGING) == "conll"
+    assert guess_kind(path).kind == TAGGING
+
+
+def test_a_folder_of_brat_is_a_kind_of_data(tmp_path: Path) -> None:
+    folder = tmp_path / "brat"
+    folder.mkdir()
+    write(folder / "a.txt", "Anna left Bonn\n")
+    write(folder / "a.ann", "T1\tPER 0 4\tAnna\nT2\tLOC 10 14\tBonn\n")
+    assert guess_kind(folder).kind == TAGGING
+
+
+def test_only_paragraphs_make_a_file_of_questions(tmp_path: Path) -> None:
+    rows = [{"text": f"a film {n}", "label": "pos" if n % 2 else "neg"} for n in range(20)]
+    table = write(tmp_path / "table.json", json.dumps({"schema": {}, "data": rows}))
+    assert guess_kind(table).kind == CLASSIFICATION
+    squad = write(tmp_path / "squad.json", json.dumps({"data": [{"paragraphs": []}]}))
+    assert guess_kind(squad).kind == SPAN
+    with pytest.raises(DataError, match="nested too deeply"):
+        guess_kind(write(tmp_path / "deep.json", "[" * 200_000))
+
+
+@pytest.mark.parametrize(
+    ("kind", "header"), [("ranking", "qid,text,label"), ("retrieval", "text,label")]
+)
+def test_too_few_columns_of_texts_are_named(
+    tmp_path: Path, kind: str, header: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = "q" if header.startswith("qid") else ""
+    rows = "".join(f"{begin and f'{n // 2},'}words of a text {n},{n % 2}\n" for n in range(20))
+    path = write(tmp_path / "a.csv", f"{header}\n{rows}")
+    with pytest.raises(SystemExit) as caught:
+        main(["train", str(path), "--kind", kind, "-o", str(tmp_path / "out")])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert "found 1 column of texts (text), expected 2" in error
+
+
+def test_rows_of_empty_cells_are_skipped_in_every_format(tmp_path: Path) -> None:
+    cells = {"text": ["good", "", None, "bad"], "label": ["pos", "", None, "neg"]}
+    pq.write_table(pa.table(cells), tmp_path / "a.parquet")
+    assert [row.cells["label"] for row in read_named(tmp_path / "a.parquet", "parquet")] == [
+        "pos",
+        "neg",
+    ]
+    path = write(tmp_path / "a.csv", "text,label\ngood film,pos\n,\nbad film,neg\n,\n")
+    assert guess_data(path, CLASSIFICATION).reasons["label"] == "2 labels: neg, pos"
+    assert guess_separator(write(tmp_path / "empty.csv", '""\n')) == ","
+
+
+def test_a_missing_label_or_tag_is_not_a_word(tmp_path: Path) -> None:
+    line = '{"text": "a film", "label": NaN, "tags": ["NN", null]}\n'
+    (record,) = read_named(write(tmp_path / "a.jsonl", line), "jsonl")
+    assert record.get("label") is None
+    with pytest.raises(DataError, match="expected a list"):
+        record.get_list("tags")
+
+
+def test_a_parquet_column_that_python_cannot_hold_is_one_paragraph(tmp_path: Path) -> None:
+    far = pa.array([2**62], pa.int64()).cast(pa.timestamp("ms"))
+    pq.write_table(pa.table({"text": ["a"], "date": far}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="not a readable parquet file"):
+        list(read_named(tmp_path / "a.parquet", "parquet"))
+
+
+def test_arrow_files_without_a_state_are_not_joined(tmp_path: Path) -> None:
+    def write_arrow(name: str, *columns: str) -> None:
+        arrays = [pa.array(["a"]) for _ in columns]
+        table = pa.Table.from_arrays(arrays, names=[*columns])
+        with (
+            pa.OSFile(str(tmp_path / name), "wb") as sink,
+            pa.ipc.new_stream(sink, table.schema) as writer,
+        ):
+            writer.write_table(table)
+
+    write_arrow("a-test.arrow", "text", "label")
+    assert len(list(read_named(tmp_path, "arrow"))) == 1
+    write_arrow("a-train.arrow", "text", "label")
+    with pytest.raises(DataError, match=r"found 2 files and no state\.json"):
+        list(read_named(tmp_path, "arrow"))
+    write_arrow("twice.arrow", "text", "text")
+    with pytest.raises(DataError, match="found two columns 'text'"):
+        list(read_named(tmp_path / "twice.arrow", "arrow"))
