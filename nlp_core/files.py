@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,11 +84,21 @@ def write_text(path: Path, text: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; rename it on success, remove it on failure.
 
+    Of a link, its target is replaced. A device or a pipe stays, and gets the content.
+
     Raises:
         IsADirectoryError: `path` is a folder.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder, path.name)
+            yield temporary
+            with temporary.open("rb") as source, path.open("wb") as target:
+                shutil.copyfileobj(source, target)
+        return
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part{os.getpid()}")
     try:

@@ -93,7 +93,7 @@ class Reader:
         """Return an example whose extras have the tokens of each sentence."""
         given = columns.pop(SENTENCES, None)
         parts = text.split_turns(given) if isinstance(given, str) else given
-        if not isinstance(parts, Sequence) or not parts:
+        if not isinstance(parts, Sequence) or not parts or not all(map(_is_text, parts)):
             raise self._refuse(given, place)
         words = [self.tokenize(part) if isinstance(part, str) else list(part) for part in parts]
         names = [part if isinstance(part, str) else " ".join(part) for part in parts]
@@ -103,18 +103,28 @@ class Reader:
     def _join_history(self, given: Any) -> list[str] | None:
         """Return the tokens of earlier turns, given as a list, or as a text with TURN in it."""
         turns = given.split(text.TURN) if isinstance(given, str) else given or []
-        if not isinstance(turns, Sequence):
+        if not isinstance(turns, Sequence) or not all(map(_is_text, turns)):
             return None
-        words = [self.tokenize(item) if isinstance(item, str) else item for item in turns if item]
+        filled = [item for item in turns if (item.strip() if isinstance(item, str) else item)]
+        words = [self.tokenize(item) if isinstance(item, str) else item for item in filled]
         return text.join_turns(words)
 
     def _refuse(self, given: Given, place: int) -> ExampleError:
         wanted = "a text" if len(self.names) == 1 else "two texts"
+        if self.names == [SENTENCES]:
+            wanted = "a list of sentences"
         return ExampleError(
             place,
             f"found {str(given)[:60]!r}, expected {wanted}: each a string or a list of tokens, or "
             f"a dictionary with {' and '.join(self.names)}.",
         )
+
+
+def _is_text(item: object) -> bool:
+    """Return whether an item is a text or a list of tokens."""
+    if isinstance(item, str):
+        return True
+    return isinstance(item, list | tuple) and all(isinstance(word, str) for word in item)
 
 
 def _build_tokenizer(note: Mapping[str, Any]) -> Callable[[str], list[str]]:

@@ -53,7 +53,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as err:
+    except OSError as err:
         raise BundleError(
             f"{path}: no such file, so '{folder}' holds no bundle or an incomplete one; "
             "name a folder that `reglue export` wrote."
@@ -80,7 +80,7 @@ def _check_file(path: Path, digest: str) -> None:
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError as err:
+    except OSError as err:
         raise BundleError(
             f"{path}: no such file, but the manifest lists it; copy the bundle again."
         ) from err

@@ -113,7 +113,7 @@ def test_every_option_is_explained_with_its_default(name: str) -> None:
             if isinstance(action, argparse._SubParsersAction):
                 continue
             assert action.help, (parser.prog, action.dest)
-            if action.default not in (None, False, [], argparse.SUPPRESS):
+            if action.default not in (None, False, [], "", argparse.SUPPRESS):
                 assert f"(default: {action.default})" in shown, (parser.prog, action.dest)
         if parser.prog.startswith("reglue data "):
             assert parser.description

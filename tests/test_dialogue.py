@@ -17,7 +17,7 @@ from nlp_core.errors import DataError
 from nlp_core.kinds import DIALOGUE
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from reglue_runtime import load
+from reglue_runtime import BundleError, load
 from reglue_runtime.text import TURN, join_turns
 from tests.test_cli_train import fail, learn, read_rows
 
@@ -136,6 +136,10 @@ def test_history_solves_what_a_turn_alone_does_not(
         predictor.predict(["make it six"])[0].prediction
         == bundle.predict(["make it six"])[0]["label"]
     )
+    blank = [["make it six", [" ", "reserve a table", "ok"]]]
+    assert bundle.predict(blank)[0]["confidence"] == pytest.approx(found[0]["confidence"])
+    with pytest.raises(BundleError, match="expected two texts"):
+        bundle.predict([{"text": "fly", "text_history": [1.0]}])
     message = "expected a turn and the list of the turns before it"
     with pytest.raises(Exception, match=message):
         predictor.predict([["a", "b", "c"]])

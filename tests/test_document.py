@@ -2,6 +2,7 @@
 
 import csv
 import json
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -189,3 +190,9 @@ def test_sentences_are_learnt_from_their_neighbours_and_served(place: Path) -> N
         predictor.predict([[]])
     with pytest.raises(BundleError, match="example 1"):
         bundle.predict([{"text": "a"}])
+    with pytest.raises(BundleError, match="expected a list of sentences"):
+        bundle.predict([{"sentences": [[1.0]]}])  # type: ignore[dict-item]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    bundle.predict(["a\n" * 1000])
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 500 * 1024, "KiB; not the square of the document"

@@ -1,6 +1,8 @@
 """Files that are written whole: their digests, their digits, and the paths that they take."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,27 @@ def test_a_folder_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -
         (folder / "new").touch()
     assert link.is_symlink()
     assert [path.name for path in (tmp_path / "far").iterdir()] == ["new"]
+
+
+def test_a_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "far")
+    for text in ("old", "new"):
+        with replacing(link) as temporary:
+            temporary.write_text(text)
+    assert link.is_symlink()
+    assert (tmp_path / "far").read_text() == "new"
+
+
+def test_a_pipe_gets_the_content_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        with replacing(pipe) as temporary:
+            temporary.write_text("text")
+        assert read.result() == "text"
+    assert pipe.is_fifo()
 
 
 def test_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ OPTIONS = [*SMALL, "--epochs", "1", "-o", "out"]
 
 def test_each_row_is_in_one_fold(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_tsv(place / "a.tsv", rows=40)
+    (place / "out.folds").mkdir()
+    (place / "out.folds/mine.txt").touch()
     main(["train", "a.tsv", *OPTIONS, "--folds", "3"])
     output = capsys.readouterr()
     assert "95 % interval" in output.out
@@ -23,7 +25,7 @@ def test_each_row_is_in_one_fold(place: Path, capsys: pytest.CaptureFixture[str]
     assert len(found["values"]) == 3
     assert found["low"] <= found["mean"] + 10  # folds differ in size, the interval pools rows
     assert found["high"] >= found["mean"] - 10
-    assert not (place / "out.folds").exists()
+    assert [path.name for path in (place / "out.folds").iterdir()] == ["mine.txt"]
 
 
 def test_seeds_share_the_rows_that_are_held_out(place: Path) -> None:

@@ -147,8 +147,7 @@ class SentenceEncoder(Block):
         size_BN = sizes_BN1.squeeze(-1).round().long().clamp(min=0).masked_fill(~mask_BN, 0)
         start_BN = size_BN.cumsum(1) - size_BN
         time = x_BTD.shape[1]
-        # a graph has to hold for sentences of any size, up to that of the document
-        longest = time if torch.compiler.is_exporting() else max(int(size_BN.max()), 1)
+        longest = size_BN.max().clamp(min=1).item()  # not int(), which no graph can express
         step_S = torch.arange(longest, device=x_BTD.device)
         place_BNS = start_BN.unsqueeze(-1) + step_S
         inside_BNS = (step_S < size_BN.unsqueeze(-1)) & (place_BNS < mask_BT.sum(1).view(-1, 1, 1))

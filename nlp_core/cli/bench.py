@@ -23,7 +23,7 @@ from nlp_core.config.params import TimingConfig
 from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
 from nlp_core.data.readers.records import check_file
-from nlp_core.errors import DataError, UsageError
+from nlp_core.errors import DataError, ExportError, UsageError
 from nlp_core.export.grid import GridTiming, load_bundle, time_grid
 from nlp_core.export.latency import (
     BATCH,
@@ -34,6 +34,7 @@ from nlp_core.export.latency import (
     time_models,
 )
 from nlp_core.files import replacing, write_text
+from reglue_runtime import BundleError
 
 COLUMNS = [
     "model",
@@ -78,15 +79,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
-    if (options.texts is None) == (options.against is None):
-        raise UsageError("bench: expected one of --texts FILE and --against FOLDER.")
-    if min(options.sentences, options.batches, options.threads) < 1:
-        raise UsageError("bench: --sentences, --batches and --threads: expected 1 at least.")
-    if options.compiled and options.against is None:
-        raise UsageError("bench: --compiled: found no --against FOLDER, the model to compile.")
-    if options.lengths is not None:
-        _run_grid(options)
-        return
+    _check(options)
+    try:
+        if options.lengths is not None:
+            _run_grid(options)
+        else:
+            _run_models(options)
+    except BundleError as err:
+        raise ExportError(str(err)) from err
+
+
+def _run_models(options: argparse.Namespace) -> None:
     subjects: dict[str, Subject] = {}
     examples: Sequence[Any]  # Any: an example is a text, a list or a dictionary
     if options.against is None:
@@ -115,6 +118,19 @@ def run(options: argparse.Namespace) -> None:
         figure = draw_latency(lines, hardware)
         with replacing(options.svg) as temporary:
             temporary.write_bytes(figure)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if (options.texts is None) == (options.against is None):
+        raise UsageError("bench: expected one of --texts FILE and --against FOLDER.")
+    if min(options.sentences, options.batches, options.threads) < 1:
+        raise UsageError("bench: --sentences, --batches and --threads: expected 1 at least.")
+    if not 0 <= options.seed < 2**32:
+        raise UsageError(f"bench: --seed: found {options.seed}, expected 0 to {2**32 - 1}.")
+    if options.data is not None and options.against is None:
+        raise UsageError("bench: --data: found no --against FOLDER, whose data file it is.")
+    if options.compiled and options.against is None:
+        raise UsageError("bench: --compiled: found no --against FOLDER, the model to compile.")
 
 
 def _run_grid(options: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nlp_core.statistics import Interval
 
 GROUP = "train on your own file"
-PLACE = 4
+PLACE = 5
 HAS_JSON = True
 WIDTH = 160
 """Columns of a table where the output is not a terminal."""

@@ -20,7 +20,7 @@ from nlp_core.errors import DataError
 from nlp_core.files import replacing
 
 GROUP = "train on your own file"
-PLACE = 7
+PLACE = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

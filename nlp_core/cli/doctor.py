@@ -97,8 +97,8 @@ def _mend(checks: list[Check], options: argparse.Namespace) -> list[Check]:
     if is_asked:
         for path in paths:
             print(path)
-        answer = input("Remove these stale locks and half-written files? [y/N] ")
-        options.mend = answer.strip().lower() in YES
+        print("Remove these stale locks and half-written files? [y/N] ", end="", flush=True)
+        options.mend = sys.stdin.readline().strip().lower() in YES  # at its end: no
     if not options.mend:
         return checks
     for path in mend(checks):

@@ -17,7 +17,7 @@ from nlp_core.prediction.file_embedding import FORMS, POOLS, embed_file
 from nlp_core.prediction.trained_folder import is_trained
 
 GROUP = "train on your own file"
-PLACE = 6
+PLACE = 7
 HAS_JSON = True
 
 

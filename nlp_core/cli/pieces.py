@@ -17,7 +17,7 @@ from nlp_core.errors import UsageError
 from nlp_core.files import write_text
 
 GROUP = "train on your own file"
-PLACE = 9
+PLACE = 11
 HAS_JSON = True
 
 

@@ -15,12 +15,13 @@ from typing import Literal
 from nlp_core.cli.output import add_set, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.data.archive import open_data
+from nlp_core.data.readers.lines import parse_number
 from nlp_core.errors import ConfigError, UsageError
 from nlp_core.prediction.file_prediction import describe_prediction, predict_file
 from nlp_core.prediction.predictor import Predictor
 
 GROUP = "train on your own file"
-PLACE = 5
+PLACE = 6
 HAS_JSON = True
 END = "exit"
 
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def read_least(text: str) -> float | Literal["auto"]:
     if text == "auto":
         return "auto"
-    value = float(text)
+    value = parse_number(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"found {text}, expected a number from 0 to 1, or auto")
     return value

@@ -53,7 +53,7 @@ class Formatter(argparse.HelpFormatter):
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        is_shown = action.default not in (None, False, [], argparse.SUPPRESS)
+        is_shown = action.default not in (None, False, [], "", argparse.SUPPRESS)
         return f"{action.help} (default: %(default)s)" if is_shown else action.help
 
 
@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
 def find_commands() -> dict[str, Command]:
     """Return the commands by name, in the order of `reglue --help`, without importing them."""
     found = {}
-    for path in Path(__file__).parent.glob("*.py"):
+    for path in sorted(Path(__file__).parent.glob("*.py")):
         tree, values = ast.parse(path.read_text(encoding="utf-8")), dict[str, Any]()
         for node in tree.body:
             match node:

@@ -3,6 +3,7 @@
 import argparse
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +71,7 @@ def _cross_validate(make: Make, train: Train, first: UserRun, folds: int) -> dic
     for run in runs:
         train(run)
         parts.append(_read(run, "test"))
-    shutil.rmtree(work)
+    _remove(runs)
     task = runs[0].task
     pooled = _pool(parts)
     found = {}
@@ -86,18 +87,27 @@ def _repeat_seeds(make: Make, train: Train, first: UserRun, seeds: int) -> dict[
     work = first.output.with_name(f"{first.output.name}.seeds")
     task = first.task
     split = task.report_split
-    parts = [_read(first, split)]
+    parts, runs = [_read(first, split)], []
     for number in range(first.seed + 1, first.seed + seeds):
         run = make(work / f"seed-{number}", number, Cut(first.seed))
         train(run)
+        runs.append(run)
         parts.append(_read(run, split))
-    shutil.rmtree(work)
+    _remove(runs)
     found = {}
     for name in task.metrics:
         values = [measure(task.kind.name, [name], part)[name] for part in parts]
         found[name] = _summarise(task.kind.name, name, parts, values)
     write_json(first.output / "seeds.json", {name: item._asdict() for name, item in found.items()})
     return found
+
+
+def _remove(runs: Sequence[UserRun]) -> None:
+    """Remove the folders of the runs, and the one they are in if nothing else is there."""
+    for run in runs:
+        shutil.rmtree(run.output)
+    with suppress(OSError):
+        runs[0].output.parent.rmdir()
 
 
 def _read(run: UserRun, split: str) -> Predictions:

@@ -35,7 +35,7 @@ from nlp_core.training.user_model import check_model, read_user_run
 DEFAULT_FOLDER = Path("artifacts/search")
 STARTED, RESULT, BEST = "started.json", "search.json", "best"
 GROUP = "train on your own file"
-PLACE = 2
+PLACE = 3
 HAS_JSON = True
 
 
@@ -159,7 +159,7 @@ def _prepare(output: Path, key: str, *, force: bool) -> None:
     started = output / STARTED
     if started.exists() and read_mapping(started)["key"] == key:
         return
-    check_replaceable(output, marker=STARTED, name="other search", option="-o", force=force)
+    check_replaceable(output, marker=STARTED, name="search", option="-o", force=force)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     write_json(started, {"key": key})

@@ -18,7 +18,7 @@ from nlp_core.kinds import KINDS
 from nlp_core.prediction.behaviour import CheckResult, run_checks
 
 GROUP = "train on your own file"
-PLACE = 3
+PLACE = 4
 HAS_JSON = True
 EXIT_CHANGED = 1
 

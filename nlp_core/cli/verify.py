@@ -54,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     if (options.table is None) == (options.draw is None):
         raise UsageError("reglue verify: expected either a table or --draw COUNT.")
+    if options.draw is not None and options.draw < 1:
+        raise UsageError(f"reglue verify: --draw: found {options.draw}, expected 1 or more.")
+    if options.draw is not None and (options.cells or options.seed):
+        raise UsageError("reglue verify: --draw draws cells and seeds; leave out CELL and --seed.")
     # two seconds of torch, after the command line has been checked
     from nlp_core.report.verification import (
         draw_places,

@@ -24,6 +24,8 @@ word pieces, one of which may be there instead of tokenizer.json."""
 MODEL_TYPES = ("albert", "bert", "distilbert", "electra", "roformer")
 TOKENIZER_KEYS = ("vocab_size", "pad_token_id")
 """Keys that the tokenizer decides."""
+LONGEST = 512
+"""Pieces of a text that an encoder without a model file reads, if it has places for as many."""
 
 
 class EncoderSize(NamedTuple):

@@ -99,7 +99,9 @@ def _list_scores(
 
 
 def _list_limits(trained: TrainedModel) -> Iterator[str]:
-    yield "The scores hold for texts like those above. Probabilities are not calibrated."
+    yield "The scores hold for texts like those above."
+    if trained.calibration is None:
+        yield "Probabilities are not calibrated."
     if trained.max_tokens is not None:
         yield f"Only the first {trained.max_tokens} tokens of a text are read."
     yield from (f"Data that is not the official release: {note}" for note in trained.task.footnotes)

@@ -48,7 +48,10 @@ class BundleRetriever:
         return self._embed(texts)
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
-        found = self._bundle.predict(texts)
+        try:
+            found = self._bundle.predict(texts)
+        except BundleError as err:
+            raise ConfigError(str(err)) from err
         vectors: Vectors = np.array([item[EMBEDDING] for item in found], dtype=np.float32)
         if not self._is_cosine:
             return vectors

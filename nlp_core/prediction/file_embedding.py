@@ -14,7 +14,7 @@ from nlp_core.data.guess import guess_texts
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import build_user_task
-from nlp_core.encoders.folder import read_size
+from nlp_core.encoders.folder import LONGEST, read_size
 from nlp_core.errors import ConfigError, DataError, UsageError
 from nlp_core.files import replacing
 from nlp_core.kinds import CLASSIFICATION, LABEL
@@ -26,8 +26,6 @@ from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 
 EMBEDDING = "embedding"
-LONGEST = 512
-"""Pieces of a text that a bare encoder reads, if it has places for as many."""
 POOLS = ("mean", "first", "max")
 """The layers above a bare encoder, the usual one first."""
 FORMS = (".npy", ".jsonl")

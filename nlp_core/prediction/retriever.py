@@ -11,7 +11,7 @@ from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.task import Split
 from nlp_core.data.tokenization import TOKENIZERS
-from nlp_core.encoders.folder import read_size
+from nlp_core.encoders.folder import LONGEST, read_size
 from nlp_core.errors import ConfigError
 from nlp_core.files import digest_file
 from nlp_core.kinds import LABEL, RETRIEVAL
@@ -21,9 +21,6 @@ from nlp_core.models.plan import plan_model
 from nlp_core.models.saving import WEIGHTS
 from nlp_core.prediction.search import Vectors, embed_rows, find_towers
 from nlp_core.prediction.trained_model import TrainedModel
-
-LONGEST = 256
-"""Pieces of a text that a bare encoder reads, if it has places for as many."""
 
 
 class Retriever:

@@ -231,7 +231,8 @@ def _build_file(name: str, kind: str) -> Callable[[HttpRequest], Awaitable[Respo
 async def _refuse(http: HttpRequest, err: Exception) -> Response:
     assert isinstance(err, HTTPException), err
     status = err.status_code
-    detail = f"{http.method} {http.url.path[:SHOWN]}: unknown path; see /openapi.json."
+    found = "wrong method" if status == 405 else "unknown path"
+    detail = f"{http.method} {http.url.path[:SHOWN]}: {found}; see /openapi.json."
     return ProblemError(status, detail, headers=err.headers).answer()
 
 

@@ -31,7 +31,11 @@ SECONDS_TO_SEND = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="reglue-serve", description=DESCRIPTION)
+    parser = argparse.ArgumentParser(
+        prog="reglue-serve",
+        description=DESCRIPTION,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     add_arguments(parser)
     try:
         run(parser.parse_args())

@@ -52,7 +52,6 @@ class Settings:
 def add_options(parser: argparse.ArgumentParser) -> None:
     for item in fields(Settings):
         flag, note = f"--{item.name.replace('_', '-')}", dict(item.metadata)
-        note["help"] += " (default: %(default)s)"
         parser.add_argument(flag, default=item.default, **note)
 
 
