@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -133,7 +132,7 @@ def _show(audit: Audit) -> None:
     """Print a table of counts for each unit, then the examples of faults."""
     console = open_console()
     for sort, splits in audit.units.items():
-        table = Table(sort, *map(escape, splits), box=None)
+        table = Table(sort, *splits, box=None)
         columns = [_list_counts(found) for found in splits.values()]
         for fact, *cells in zip(FACTS, *columns, strict=True):
             if any(cells):

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("folders", type=Path, nargs="+", metavar="RUN", help="folders that `reglue train` wrote")
     add("--data", type=open_data, help="labelled data file (default: what training measured last)")
     add_plugin(parser)
-    add_set(parser)
+    add_set(parser, "data.texts.0=COLUMN")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import shtab
 
 from nlp_core.cli.program import build_parser, find_commands
+from nlp_core.data.archive import open_data
 
 GROUP = "look things up"
 PLACE = 6
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     parser = build_parser(find_commands())
     for action in _list_actions(parser):
-        if action.type is Path:
+        if action.type in (Path, open_data) or action.metavar == "BUNDLE":
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, options.shell))
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"For an encoder: {', '.join(POOLS)}, or encoder for one vector per token (default: "
         f"{POOLS[0]})",
     )
-    add_set(parser)
+    add_set(parser, "data.texts.0=COLUMN")
 
 
 def run(options: argparse.Namespace) -> None:

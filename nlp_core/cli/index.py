@@ -47,6 +47,8 @@ def open_retriever(options: argparse.Namespace) -> Embedder:
         DataError: the folder holds no whole model.
     """
     if (options.folder / MANIFEST).is_file():
+        if options.seed is not None or options.plugin:
+            raise ConfigError(f"--seed, --plugin: '{options.folder}' is a bundle; leave them out.")
         return BundleRetriever(options.folder)
     if is_trained(options.folder):
         trained = TrainedModel.open(options.folder, seed=options.seed, plugins=options.plugin)

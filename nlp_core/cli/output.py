@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 
-def add_set(parser: argparse.ArgumentParser) -> None:
+def add_set(parser: argparse.ArgumentParser, example: str = "layers.lstm.hidden_dim=64") -> None:
+    """Add the option --set; `example` is a change that the command allows."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="PATH.KEY=VALUE",
-        help="change a value of the model file, such as layers.lstm.hidden_dim=64; may be repeated",
+        help=f"change a value of the model file, such as {example}; may be repeated",
     )
 
 
@@ -63,4 +64,4 @@ def show_metrics(by_split: dict[str, dict[str, float]]) -> None:
     for name in dict.fromkeys(chain.from_iterable(by_split.values())):
         cells = (f"{found[name]:.2f}" if name in found else "" for found in by_split.values())
         table.add_row(name, *cells)
-    Console().print(table)
+    open_console().print(table)

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     least += "that train chose"
     add("--abstain-below", type=read_least, metavar="P", help=least)
     add_trained(parser)
-    add_set(parser)
+    add_set(parser, "data.texts.0=COLUMN")
 
 
 def read_least(text: str) -> float | Literal["auto"]:

@@ -32,11 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     most = "with --checks: exit with 1 if a check changes more answers, in percent"
     add("--max-changed", type=float, metavar="PERCENT", help=most)
     add_trained(parser)
-    add_set(parser)
+    add_set(parser, "data.texts.0=COLUMN")
 
 
 def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
+    if options.max_changed is not None and not 0 <= options.max_changed <= 100:
+        raise UsageError(f"--max-changed: found {options.max_changed:g}, expected 0 to 100.")
     if options.max_changed is not None and not options.checks:
         raise UsageError("--max-changed: found without --checks, expected both; add --checks.")
     predictor = open_predictor(options)
