@@ -218,6 +218,23 @@ def test_a_request_that_is_not_answered_in_time_is_given_up(
     assert sum(gate.batches) <= 3  # "a" was not predicted any more
 
 
+def test_what_a_client_asked_that_left_is_not_predicted(
+    gated: tuple[Running, Gate], pool: ThreadPoolExecutor
+) -> None:
+    found, gate = gated
+    first = occupy(pool, gated)
+    body = json.dumps({"examples": ["a", "b", "c", "d"]}).encode()
+    head = "POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", found.port), timeout=SECONDS) as client:
+        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        wait_until(lambda: count_waiting(found) == 4)
+    wait_until(lambda: count_waiting(found) == 0)
+    gate.is_open.set()
+    assert first.result().status == 200
+    assert ask(found.port, {"examples": ["e"]}).status == 200
+    assert gate.batches == [1, 1]
+
+
 def test_a_mistake_of_ours_is_answered_and_survived(
     bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
 ) -> None:

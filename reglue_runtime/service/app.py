@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 
@@ -125,7 +126,8 @@ class Service:
                 raise ProblemError(503, "the service shuts down.", headers=LATER | CLOSE)
             request = await read_request(http, self.settings)
             name = self._find_bundle(request.bundle)
-            answer = _encode(name, await self._ask(name, request))
+            async with _cancelled_when_left(http):
+                answer = _encode(name, await self._ask(name, request))
             status = answer.status_code
         except ProblemError as problem:
             answer, status = problem.answer(), problem.status
@@ -193,6 +195,33 @@ class Service:
 
     async def show_schema(self, http: HttpRequest) -> Response:
         return JSONResponse(describe_service(VERSION))
+
+
+@asynccontextmanager
+async def _cancelled_when_left(http: HttpRequest) -> AsyncIterator[None]:
+    """Give the request up if its client leaves, so that nothing waits for what nobody reads.
+
+    Raises:
+        ProblemError: the client left.
+    """
+    asking = asyncio.current_task()
+    assert asking is not None
+
+    async def watch() -> None:
+        while (await http.receive())["type"] != "http.disconnect":
+            pass
+        asking.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not watching.done():  # the service itself gives it up
+            raise
+        asking.uncancel()
+        raise ProblemError(400, "the client went away before its answer was there.") from None
+    finally:
+        watching.cancel()
 
 
 def _describe(name: str, bundle: Bundle) -> schema.BundleNote:

@@ -68,7 +68,7 @@ class Batcher:
     @property
     def num_waiting(self) -> int:
         """How many examples wait, without those in the running batch."""
-        return sum(len(job.examples) for job in self._jobs)
+        return sum(len(job.examples) for job in self._jobs if not job.future.done())
 
     def submit(self, examples: Sequence[Given], length: int) -> "asyncio.Future[Predictions]":
         """Queue the examples of a request, or raise QueueFullError; call it in the event loop."""
