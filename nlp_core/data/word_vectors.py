@@ -93,7 +93,7 @@ def open_table(folder: Path, table: str) -> WordVectors:
         remedy = f"run `dvc repro --force preprocess@{folder.name}`, or remove the folder"
         check_digest(path, note["sha256"], remedy=remedy)
     vectors = load_file(path)["vectors"]
-    # as bytes: a word may contain a carriage return, which is no line break here
+    # as bytes: a carriage return may be part of a word
     words = (folder / f"{table}.words.txt").read_bytes().decode("utf-8").split("\n")[:-1]
     if len(words) != len(vectors):
         raise DataError(
