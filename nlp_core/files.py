@@ -142,15 +142,19 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.part{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
+    former = path.with_name(f".{path.name}.old.part{os.getpid()}")
+    for left in (temporary, former):
+        shutil.rmtree(left, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary
+        # a kill while the old folder is deleted must not leave half of it in its place
         if path.exists():
-            shutil.rmtree(path)
+            os.replace(path, former)
         os.replace(temporary, path)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        for left in (temporary, former):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def ask_git(root: Path, *arguments: str) -> str | None:

@@ -91,6 +91,8 @@ def test_what_few_shot_training_cannot_use_is_an_error(
 ) -> None:
     write_tsv(place / "a.tsv", rows=40)
     few = ["--set", "training.few_shot=true"]
+    share = ["--set", "training.train_share=0.04"]
+    assert "found one label, expected two or more" in fail(capsys, "train", "a.tsv", *few, *share)
     hidden = ["--set", "heads.label.hidden_dims=[4]"]
     assert "without hidden_dims" in fail(capsys, "train", "a.tsv", *few, *hidden)
     parts = ["--set", "training.shards=2"]

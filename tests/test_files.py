@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -44,6 +45,26 @@ def test_a_folder_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -
         (folder / "new").touch()
     assert link.is_symlink()
     assert [path.name for path in (tmp_path / "far").iterdir()] == ["new"]
+
+
+def test_a_folder_is_whole_while_its_former_one_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, seen = tmp_path / "model", list[list[str]]()
+    target.mkdir()
+    (target / "old").touch()
+    delete = shutil.rmtree
+
+    def watch(path: Path, **options: bool) -> None:
+        if path.exists():
+            seen.append(sorted(item.name for item in target.iterdir()))
+        delete(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", watch)
+    with replacing_folder(target) as folder:
+        (folder / "new").touch()
+    assert seen == [["new"]]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nlp_core.errors import ConfigError, TimeLimitError
+from nlp_core.errors import ConfigError, TimeLimitError, UsageError
 from nlp_core.files import digest_file
 from nlp_core.training.cell_run import train_cell, train_seed
 from nlp_core.training.control import PROFILE, RunControl, add_control, read_control
@@ -96,7 +96,7 @@ def test_options_are_read_and_checked() -> None:
     assert control.profile == Path("p")
     assert control.deadline is not None
     assert 100 < control.deadline - time.monotonic() <= 120
-    with pytest.raises(ConfigError, match="--time-limit: found -1, expected minutes above 0"):
+    with pytest.raises(UsageError, match="--time-limit: found -1, expected minutes above 0"):
         read_control(parser.parse_args(["--time-limit", "-1"]))
 
 

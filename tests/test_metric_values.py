@@ -13,7 +13,7 @@ from nlp_core.metrics.classification import (
     compute_calibration_error,
     count_confusions,
 )
-from nlp_core.report.markdown import render_confusion
+from nlp_core.report.markdown import list_confusion
 
 AVERAGES = ("macro", "micro", "weighted")
 AREAS = [f"{average}_auc" for average in AVERAGES]
@@ -341,13 +341,12 @@ def test_slots_have_precision_and_recall() -> None:
 def test_confusions_are_counted_and_shown() -> None:
     confusion = count_confusions(THREE)
     assert confusion.counts.tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 1]]
-    assert render_confusion(confusion).splitlines() == [
-        "| right / predicted | a | b | c | all |",
-        "| --- | --- | --- | --- | --- |",
-        "| a | 2 | 1 | 0 | 3 |",
-        "| b | 0 | 1 | 1 | 2 |",
-        "| c | 0 | 0 | 1 | 1 |",
-        "| all | 2 | 2 | 2 | 6 |",
+    assert list_confusion(confusion) == [
+        ["right / predicted", "a", "b", "c", "all"],
+        ["a", "2", "1", "0", "3"],
+        ["b", "0", "1", "1", "2"],
+        ["c", "0", "0", "1", "1"],
+        ["all", "2", "2", "2", "6"],
     ]
 
 

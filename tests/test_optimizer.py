@@ -3,6 +3,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
+from nlp_core.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     OPTIMIZERS,
     build_optimizer,
@@ -60,6 +62,33 @@ def test_update_weights_is_the_step_of_torch(name: str) -> None:
         update_weights(optimizer)
         reference.step()
     assert torch.equal(ours.weight, theirs.weight)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_goes_on_from_a_checkpoint_with_the_same_bits(
+    name: str, tmp_path: Path
+) -> None:
+    config = OptimizerConfig.model_validate({"name": name, "lr": 0.05})
+
+    def step(layer: nn.Linear, optimizer: torch.optim.Optimizer) -> None:
+        layer.zero_grad()
+        layer.weight.square().sum().backward()
+        update_weights(optimizer)
+
+    whole, path = nn.Linear(3, 2), tmp_path / "checkpoint.safetensors"
+    optimizer = build_optimizer(config, whole)
+    for _ in range(3):
+        step(whole, optimizer)
+    states = {"model": whole.state_dict()}
+    save_checkpoint(path, Progress(), states, optimizer, [torch.get_rng_state()])
+    resumed = nn.Linear(3, 2)
+    again = build_optimizer(config, resumed)
+    _, states = load_checkpoint(path, again)
+    resumed.load_state_dict(states["model"])
+    for _ in range(2):
+        step(whole, optimizer)
+        step(resumed, again)
+    assert torch.equal(whole.weight, resumed.weight)
 
 
 def test_every_name_of_a_recipe_has_an_optimizer() -> None:

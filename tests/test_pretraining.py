@@ -461,3 +461,24 @@ def test_a_loss_that_is_not_finite_ends_the_run(
     monkeypatch.setattr(GraphModel, "score_with_loss", spoil)
     with pytest.raises(TrainingError, match="tiny_corpus: found a loss of nan at step 1"):
         pretrain_encoder(make_plan(project))
+
+
+def test_the_encoder_is_the_average_that_was_measured(project: Path) -> None:
+    schedule = {"name": "constant"}
+    optimizer = {"name": "adamw_schedule_free", "lr": 0.02}
+    plan = make_plan(project, steps=20, validate_every=10, optimizer=optimizer, schedule=schedule)
+    kept: list[dict[str, torch.Tensor]] = []
+    run = Trainer.run
+
+    def keep(self: Trainer, *arguments: Any) -> Any:
+        trained = run(self, *arguments)
+        kept.append(trained.states["honest"])
+        return trained
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "run", keep)
+        folder = pretrain_encoder(plan)
+    saved = load_file(folder / "model.safetensors")
+    (name,) = (key for key in saved if "word_embeddings" in key)
+    (averaged,) = (value for key, value in kept[-1].items() if "word_embeddings" in key)
+    assert torch.equal(saved[name], averaged)

@@ -145,6 +145,14 @@ def test_folds_train_in_several_processes(place: Path) -> None:
     assert len(json.loads(Path("out/folds.json").read_text())["accuracy"]["values"]) == 2
 
 
+def test_a_time_limit_ends_all_processes(place: Path) -> None:
+    write_tsv(place / "data.tsv", rows=40, header="text\tlabel")
+    options = ["--kind", "classification", *SMALL, "--set", "training.shards=2"]
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "data.tsv", *options, "--processes", "2", "--time-limit", "0.0001"])
+    assert caught.value.code == 75
+
+
 def test_no_more_processes_than_shards(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_tsv(place / "data.tsv", rows=40, header="text\tlabel")
     with pytest.raises(SystemExit) as caught:

@@ -120,6 +120,13 @@ def test_one_cycle_ends_far_below_its_start() -> None:
     assert (found[0], max(found), found[-1]) == pytest.approx((0.02, 0.5, 0.02 / 1e4))
 
 
+@pytest.mark.parametrize(("steps", "rise"), [(10, 0.1), (2, 0.5), (3, 0.3)])
+def test_a_rise_of_no_more_than_one_step_is_an_error(steps: int, rise: float) -> None:
+    schedule = OneCycleSchedule(name="one_cycle", rise=rise)
+    with pytest.raises(ConfigError, match="expected more than one step"):
+        LearningRate(schedule, 1.0, steps, 1).at(0)
+
+
 def test_plateau_waits_and_multiplies_by_hand() -> None:
     schedule = PlateauSchedule(name="plateau", factor=0.5, patience=1, threshold=1.0, min_lr=0.2)
     rates = LearningRate(schedule, 1.0, steps_per_epoch=10, epochs=1)

@@ -13,6 +13,7 @@ Examples:
 import argparse
 import platform
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from nlp_core.cli.output import print_json
@@ -97,8 +98,10 @@ def _mend(checks: list[Check], options: argparse.Namespace) -> list[Check]:
     if is_asked:
         for path in paths:
             print(path)
-        print("Remove these stale locks and half-written files? [y/N] ", end="", flush=True)
-        options.mend = sys.stdin.readline().strip().lower() in YES  # at its end: no
+        answer = ""
+        with suppress(EOFError):
+            answer = input("Remove these stale locks and half-written files? [y/N] ")
+        options.mend = answer.strip().lower() in YES
     if not options.mend:
         return checks
     for path in mend(checks):

@@ -85,7 +85,7 @@ class _Training:
         """Train in as many processes as the options and the model say; see `train_user_run`."""
         count = _count_processes(self.options.processes, run.recipe.shards)
         inputs = self.inputs
-        place = inputs.where, inputs.model, run.output, run.seed, run.cut
+        place = inputs.where, inputs.model, run.output, run.seed, run.cut, self.control.deadline
         with start_processes(count, _take_part, self.options, *place):
             return train_user_run(run, self.control)
 
@@ -151,8 +151,12 @@ def _take_part(
     output: Path,
     seed: int,
     cut: Cut | None,
+    deadline: float | None,
 ) -> None:
-    """Train as one of several processes that are not the first."""
+    """Train as one of several processes that are not the first.
+
+    All have the same deadline, since they agree after each step on whether it has passed.
+    """
     inputs = read_inputs(options, where, lambda _: model)
-    training = _Training(options, inputs, RunControl())
+    training = _Training(options, inputs, RunControl(deadline=deadline))
     train_user_run(training.make(output, seed, cut))

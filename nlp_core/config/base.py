@@ -33,6 +33,7 @@ class ClosedModel(BaseModel):
         frozen=True,
         strict=True,
         defer_build=True,
+        allow_inf_nan=False,  # which no JSON file can hold
     )
 
 

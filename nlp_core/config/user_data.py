@@ -336,6 +336,7 @@ NOT_FEW = (
     "shards",
     "batch_tokens",
     "batch_growth",
+    "buckets",
 )
 """Fields that few-shot training does not use."""
 

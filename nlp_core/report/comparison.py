@@ -206,8 +206,10 @@ def measure_gain(
     return Gain(over, outcome, difference, interval)
 
 
-def expect_run(score: Score, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return where the score of one more run is expected, with 95 % confidence by default.
+def expect_run(score: Score, num_scores: int = 1) -> Interval | None:
+    """Return where the score of one more run is expected, with 95 % confidence.
+
+    Of several scores, all of them are expected to be in their intervals at once (Bonferroni).
 
     m - q s sqrt(1 + 1/n) to m + q s sqrt(1 + 1/n), with q the quantile of Student's t for n - 1
     degrees of freedom. It covers the chance of seeds; the split stays the same. One seed shows no
@@ -215,7 +217,7 @@ def expect_run(score: Score, confidence: float = CONFIDENCE) -> Interval | None:
     """
     if score.n == 1:
         return None
-    quantile = float(stdtrit(score.n - 1, (1 + confidence) / 2))
+    quantile = float(stdtrit(score.n - 1, 1 - (1 - CONFIDENCE) / 2 / num_scores))
     reach = quantile * score.sd * math.sqrt(1 + 1 / score.n)
     return Interval(score.mean - reach, score.mean + reach)
 

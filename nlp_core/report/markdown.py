@@ -2,13 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
 from nlp_core.config.base import ClosedModel
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.config.recipe import RecipeConfig
+from nlp_core.errors import DataError
 from nlp_core.metrics import Confusion, is_lower_better
 from nlp_core.report.comparison import ComparedPart, Comparison, Entry, Gain
 from nlp_core.report.results import CellResult, Score
@@ -53,6 +54,16 @@ def render_rows(header: Row, rows: Iterable[Row]) -> str:
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
     )
+
+
+def check_recipes(cells: Mapping[str, CellResult], recipes: Container[str]) -> None:
+    """Raise DataError if the grid no longer has a cell's recipe."""
+    for name, cell in cells.items():
+        if cell.recipe not in recipes:
+            raise DataError(
+                f"{name}: found the recipe '{cell.recipe}' in the results, which the grid does not "
+                "have. Measure the cell again after a recipe was renamed."
+            )
 
 
 def render_recipes(

@@ -9,7 +9,6 @@ from nlp_core.config.base import CELLS, name_folder
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import ExportConfig, Params, read_params
 from nlp_core.config.recipe import RecipeConfig
-from nlp_core.errors import DataError
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, read_comparison
@@ -18,6 +17,7 @@ from nlp_core.report.data_audit import render_audits
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import (
     SELECTIONS,
+    check_recipes,
     render_recipes,
     render_report,
     render_rows,
@@ -103,12 +103,7 @@ def render_making(
     Raises:
         DataError: the grid no longer has a cell's recipe.
     """
-    for name, cell in cells.items():
-        if cell.recipe not in recipes:
-            raise DataError(
-                f"{name}: found the recipe '{cell.recipe}' in the results, which the grid does not "
-                "have. Measure the cell again after a recipe was renamed."
-            )
+    check_recipes(cells, recipes)
     header = ["cell", "model", "recipe", "seeds", "parameters"]
     header += ["epoch chosen on", "reported on", "epochs"]
     rows = [

@@ -23,7 +23,6 @@ from nlp_core.report.cell import TrainedCell, find_difference
 from nlp_core.report.comparison import SMALLEST, expect_run
 from nlp_core.report.evaluation import list_first, measure_seed
 from nlp_core.report.results import CellResult, RunDigests, find_results, read_results
-from nlp_core.statistics import CONFIDENCE
 from nlp_core.training.cell import describe_cell, read_cell
 from nlp_core.training.cell_run import train_seed
 from nlp_core.training.determinism import describe_machine, find_first_difference
@@ -305,16 +304,12 @@ def _list_tensors(path: Path, validations: Sequence[str]) -> list[str]:
 def _compare_statistics(
     place: Place, committed: CellResult, found: Retrained, moved: list[MovedScore]
 ) -> SeedVerdict:
-    """Compare the scores with what the committed seeds expect of another run.
-
-    The intervals are wide enough to cover all scores at once with 95 % confidence (Bonferroni).
-    """
+    """Compare the scores with what the committed seeds expect of another run."""
     details = ["the machine's fingerprint is not the committed one, so scores are compared"]
-    confidence = 1 - (1 - CONFIDENCE) / len(found.reported)
     outcome: Outcome = "consistent"
     for name in found.reported:
         score, value = committed.metrics[name], found.scores[name]
-        expected = expect_run(score, confidence)
+        expected = expect_run(score, len(found.reported))
         if expected is None:
             details.append(f"{name} {value:.2f}: one seed has no spread to compare with")
             return SeedVerdict(place, "no verdict", details, moved)

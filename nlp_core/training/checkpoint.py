@@ -71,8 +71,11 @@ def save_checkpoint(
         generators: state of torch's generator in each process of the run.
     """
     tensors = {f"{part}/{name}": v for part, state in states.items() for name, v in state.items()}
-    for idx, slots in optimizer.state_dict()["state"].items():
-        tensors |= {f"{OPTIMIZER}/{idx}/{name}": value for name, value in slots.items()}
+    for key, slots in optimizer.state_dict()["state"].items():
+        if isinstance(slots, Tensor):  # of no weight: MADGRAD counts its steps so
+            tensors[f"{OPTIMIZER}/{key}"] = slots
+        else:
+            tensors |= {f"{OPTIMIZER}/{key}/{name}": value for name, value in slots.items()}
     for rank, state in enumerate(generators):
         tensors[f"{GENERATOR}/{_name(rank)}"] = state
     groups = [_list_numbers(group) for group in optimizer.param_groups]
@@ -122,10 +125,13 @@ def load_checkpoint(
     generators = states.pop(GENERATOR)
     if rank == 0 or _name(rank) in generators:
         set_random_state(generators[_name(rank)])
-    slots: dict[int, dict[str, Tensor]] = {}
+    slots: dict[int | str, Any] = {}  # Any: tensors by name, or one of no weight
     for key, value in states.pop(OPTIMIZER, {}).items():
-        idx, _, name = key.partition("/")
-        slots.setdefault(int(idx), {})[name] = value
+        idx, is_named, name = key.partition("/")
+        if is_named:
+            slots.setdefault(int(idx), {})[name] = value
+        else:
+            slots[key] = value
     state = optimizer.state_dict()
     for group, numbers in zip(state["param_groups"], note.pop(GROUPS), strict=True):
         group |= numbers

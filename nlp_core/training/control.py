@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from nlp_core.errors import ConfigError
+from nlp_core.errors import UsageError
 from nlp_core.files import write_text
 from nlp_core.training.board import Event, check_board, show_events
 
@@ -73,7 +73,8 @@ def read_control(arguments: argparse.Namespace) -> RunControl:
     """Return the options of `add_control`; the time limit counts from now.
 
     Raises:
-        ConfigError: the time limit is not a duration, or a library is missing.
+        UsageError: the time limit is not a duration.
+        ConfigError: a library is missing.
     """
     minutes, board = arguments.time_limit, arguments.tensorboard
     if board is not None:
@@ -81,7 +82,7 @@ def read_control(arguments: argparse.Namespace) -> RunControl:
     if minutes is None:
         return RunControl(None, arguments.profile, board)
     if not 0 < minutes < float("inf"):
-        raise ConfigError(f"--time-limit: found {minutes:g}, expected minutes above 0.")
+        raise UsageError(f"--time-limit: found {minutes:g}, expected minutes above 0.")
     return RunControl(time.monotonic() + 60 * minutes, arguments.profile, board)
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.data.batching import Ragged
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.sentence import ClassificationHead
 from nlp_core.kinds import LABEL
 from nlp_core.models.batch import Batch
@@ -65,6 +65,7 @@ class FewShotTrainer(Trainer):
     Raises:
         ConfigError: the model has another head than one linear choice of a label, or several
             processes train it.
+        DataError: all examples of train have one label.
 
     Source: Tunstall et al. 2022 (efficient few-shot learning without prompts), section 3.
     Note: all pairs of a batch count, pairs of one label as much as all others; SetFit draws pairs.
@@ -88,6 +89,12 @@ class FewShotTrainer(Trainer):
                 "expected one, since each batch gives pairs; start one process."
             )
         (self.item,) = tasks
+        if len(np.unique(_list_labels(self.item))) < 2:
+            raise DataError(
+                f"{self.item.task.name}: split train: found one label, expected two or more, since "
+                "few-shot training compares them; raise training.train_share or choose another "
+                "seed."
+            )
         self.order = PairOrder(self.tasks, recipe, seed)
         self.objectives = {self.item.task.name: PairObjective(self.item.trained_model)}
         self.validate_every = math.ceil(self.num_steps / VALIDATIONS)

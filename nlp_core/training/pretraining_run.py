@@ -128,8 +128,10 @@ class Pretraining:
             def show(step: int, before: int = done) -> None:
                 on_step(before + step)
 
-            progress = trainer.run(show).progress
-            yield from ({**event, "step": event["step"] + done} for event in progress.events)
+            trained = trainer.run(show)
+            self.model.model.load_state_dict(trained.states[HONEST])  # an average, if there is one
+            events = trained.progress.events
+            yield from ({**event, "step": event["step"] + done} for event in events)
             done += phase.steps
         yield from self._measure_all(AFTER, train, done)
 

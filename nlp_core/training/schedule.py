@@ -25,6 +25,7 @@ from nlp_core.config.schedule import (
     WarmupInverseSqrtSchedule,
     WarmupPolynomialSchedule,
 )
+from nlp_core.errors import ConfigError
 
 Scores = Sequence[float]
 Curve = Callable[[int, Scores], float]
@@ -165,6 +166,11 @@ def _cycle(rates: LearningRate, schedule: CyclicSchedule) -> Curve:
 
 
 def _cycle_once(rates: LearningRate, schedule: OneCycleSchedule) -> Curve:
+    if schedule.rise * max(rates.num_steps, 2) <= 1:
+        raise ConfigError(
+            f"schedule.rise: found {schedule.rise:g} of {rates.num_steps} steps, expected more "
+            "than one step; train longer or raise it."
+        )
     optimizer = _stand_in(rates)
     one_cycle = OneCycleLR(
         optimizer,

@@ -5,7 +5,6 @@ seeded from the seed of the search and the trial's number, so that one process d
 whether or not it was killed in between. A trial that a killed process left is resumed.
 """
 
-import fcntl
 import json
 import logging
 import shutil
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
+from filelock import FileLock
 from optuna.trial import Trial, TrialState
 
 from nlp_core.config.space import Aim, DimensionConfig, Outcome, SpaceConfig
@@ -130,8 +130,7 @@ class Search:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Wait until no other process takes a trial."""
-        with (self.output / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with FileLock(self.output / "lock"):
             yield
 
     def _take(self, study: optuna.Study, trials: int, held: ExitStack) -> _Taken | None:
