@@ -159,4 +159,4 @@ def _take_part(
     """
     inputs = read_inputs(options, where, lambda _: model)
     training = _Training(options, inputs, RunControl(deadline=deadline))
-    train_user_run(training.make(output, seed, cut))
+    train_user_run(training.make(output, seed, cut), training.control)
