@@ -97,3 +97,23 @@ def test_what_few_shot_training_cannot_use_is_an_error(
     assert "without hidden_dims" in fail(capsys, "train", "a.tsv", *few, *hidden)
     parts = ["--set", "training.shards=2"]
     assert "found shards with few_shot" in fail(capsys, "train", "a.tsv", *few, *parts)
+    often = ["--set", "training.validations_per_epoch=2"]
+    assert "found validations_per_epoch" in fail(capsys, "train", "a.tsv", *few, *often)
+    single = ["--set", "training.batch_size=1"]
+    assert "batch_size: found 1" in fail(capsys, "train", "a.tsv", *few, *single)
+
+
+@pytest.mark.slow
+def test_a_search_tries_few_shot_training(place: Path) -> None:
+    """With and without it, the same values end with other scores."""
+    encoder = write_encoder(place)
+    write_rows(place / "a.jsonl", "classification")
+    main(["train", "a.jsonl", "--init", str(encoder), "--epochs", "0", "-o", "out"])
+    values = {"training.few_shot": {"choices": [False, True]}}
+    (place / "space.yaml").write_text(json.dumps({"values": values}))
+    files = ["--train", "a.jsonl", "--init", str(encoder), "--epochs", "3", "--lr", "0.003"]
+    main(["search", "out/model.json", *files, "--space", "space.yaml", "--trials", "4", "-o", "x"])
+    trials = json.loads((place / "x/search.json").read_text())["trials"]
+    scores = {item["values"]["training.few_shot"]: item["score"] for item in trials}
+    assert len(scores) == 2
+    assert scores[True] != scores[False]

@@ -22,7 +22,6 @@ from nlp_core.config.base import check_known, read_config, read_mapping
 from nlp_core.config.model import format_model, parse_model
 from nlp_core.config.params import read_params
 from nlp_core.config.space import Outcome, SpaceConfig
-from nlp_core.config.user_data import TrainingConfig
 from nlp_core.errors import UsageError
 from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
 from nlp_core.report.search import draw_search
@@ -30,7 +29,7 @@ from nlp_core.training.run import Run
 from nlp_core.training.searched import WINNER, Document, Searched, read_metrics, search_cell
 from nlp_core.training.study import Search, Watch
 from nlp_core.training.trial import find_aim, train_trial, train_winner
-from nlp_core.training.user_model import check_model, read_user_run
+from nlp_core.training.user_model import check_model, read_training, read_user_run
 
 DEFAULT_FOLDER = Path("artifacts/search")
 STARTED, RESULT, BEST = "started.json", "search.json", "best"
@@ -126,9 +125,7 @@ def _read_searched(options: argparse.Namespace) -> Searched:
     def build(document: Document) -> Run:
         config = parse_model(document, where)
         plan = check_model(config, where, inputs.init, inputs.start)
-        recipe = config.training or TrainingConfig()
-        steps = recipe.max_steps
-        return replace(base, plan=plan, recipe=recipe, model=document, max_steps=steps)
+        return replace(base, plan=plan, model=document, **read_training(config))
 
     return Searched(
         *(where, base.model, base.key, base.seed),

@@ -337,6 +337,8 @@ NOT_FEW = (
     "batch_tokens",
     "batch_growth",
     "buckets",
+    "bucket_batches",
+    "validations_per_epoch",
 )
 """Fields that few-shot training does not use."""
 
@@ -366,6 +368,12 @@ class TrainingConfig(RecipeConfig):
                 f"found {found[0]}, which is for cells of grid/ with several tasks or a teacher; "
                 "remove it."
             )
-        if self.few_shot and (found := [name for name in NOT_FEW if getattr(self, name)]):
-            raise ValueError(f"found {found[0]} with few_shot, which does not use it; remove one.")
+        usual = type(self).model_fields
+        changed = [name for name in NOT_FEW if getattr(self, name) != usual[name].default]
+        if self.few_shot and changed:
+            raise ValueError(f"found {changed[0]} with few_shot, which ignores it; remove one.")
+        if self.few_shot and self.batch_size < 2:
+            raise ValueError(
+                "batch_size: found 1 with few_shot, which learns from pairs of a batch."
+            )
         return self

@@ -52,18 +52,14 @@ def read_user_run(
     task = read_user_task(files, config.data, pieces, name=output.name, cut=cut or Cut(seed))
     where = f"{name}: data.metrics"
     check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
-    training = config.training or TrainingConfig()
     vectors = start.init if start else init
     return UserRun(
         name=output.name,
         plan=plan,
-        recipe=training,
+        **read_training(config),
         tasks=[task],
         init=vectors or Path(VECTORS),
         start=start,
-        max_steps=training.max_steps,
-        trainer=FewShotTrainer if training.few_shot else None,
-        is_calibrated=training.calibration is not None,
         model=model,
         files=files,
         output=output,
@@ -72,6 +68,17 @@ def read_user_run(
         seed=seed,
         cut=cut,
     )
+
+
+def read_training(config: ModelConfig) -> dict[str, Any]:
+    """Return the fields of a run that come from a model's `training` section."""
+    training = config.training or TrainingConfig()
+    return {
+        "recipe": training,
+        "max_steps": training.max_steps,
+        "trainer": FewShotTrainer if training.few_shot else None,
+        "is_calibrated": training.calibration is not None,
+    }
 
 
 def check_model(
