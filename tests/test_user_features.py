@@ -207,6 +207,9 @@ PAIR = TEXT | {"kind": "pair_classification", "texts": ["a", "b"]}
         (TEXT | {"features": {"pos": "p"}, "max_tokens": 3}, "max_tokens: found with features.pos"),
         (NAMES | {"dense": {"votes": "5"}}, "dense: .*use token_dense"),
         (TEXT | {"features": {"Pos": "p"}}, "features"),
+        (TEXT | {"comments": True}, "comments: found with tsv, expected conll"),
+        (TEXT | {"format": "jsonl", "quoted": True}, "quoted: found with jsonl, expected tsv or"),
+        (TEXT | {"format": "parquet", "header": False}, "header: found with parquet"),
         (NAMES | {"scheme": "plain", "learnt_scheme": "BIO"}, "learnt_scheme: found with scheme"),
     ],
 )

@@ -24,6 +24,15 @@ CHOICE_METRICS = ["accuracy", "mrr"]
 """Of questions with one right candidate."""
 
 
+FORMAT_KEYS = {
+    "header": ("tsv", "csv"),
+    "separator": ("tsv", "csv", "conll"),
+    "quoted": ("tsv", "csv"),
+    "comments": ("conll",),
+}
+"""The formats that read a key."""
+
+
 class DataConfig(ClosedModel):
     """How files are read as examples: the `data` section of a model file."""
 
@@ -117,6 +126,12 @@ class DataConfig(ClosedModel):
                 f"format: found {self.format} with kind {self.kind}, expected "
                 f"{' or '.join(usual.formats)}."
             )
+        for key, formats in FORMAT_KEYS.items():
+            is_set = getattr(self, key) != DataConfig.model_fields[key].default
+            if is_set and self.format not in formats:
+                raise ValueError(
+                    f"{key}: found with {self.format}, expected {' or '.join(formats)}; remove it."
+                )
         if self.format == "squad" and (*self.texts, self.label) != (*usual.texts, usual.label):
             raise ValueError(
                 f"texts, label: found {self.texts} and {self.label}, expected {[*usual.texts]} "
