@@ -12,6 +12,7 @@ from nlp_core.cli import main
 from nlp_core.config.dataset import Kind
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import Guess, count_rows, guess_data, guess_texts
+from nlp_core.data.readers.json_array import read_array
 from nlp_core.data.readers.user import UserExample, read_examples
 from nlp_core.errors import DataError
 from nlp_core.kinds import KINDS, LABEL, LABELS, TAGS
@@ -113,6 +114,19 @@ def make_task(*answers: dict[str, object], **more: object) -> dict[str, object]:
     return {"id": 1, "data": {"text": TEXT}, "annotations": [annotation | more], "predictions": []}
 
 
+STARS = {"type": "rating", "from_name": "stars", "value": {"rating": 4}}
+
+
+def test_choices_of_one_control_are_joined(tmp_path: Path) -> None:
+    """Label Studio writes a result for each region that an annotator marked."""
+    moods = [
+        {"type": "choices", "from_name": "mood", "value": {"choices": [mood]}}
+        for mood in ("calm", "sad")
+    ]
+    ((_, columns),) = read_array(dump(tmp_path / "a.json", [make_task(*moods)]))
+    assert columns["mood"] == ["calm", "sad"]
+
+
 def test_tasks_of_label_studio(tmp_path: Path) -> None:
     places = [
         {"type": "labels", "value": {"start": s, "end": e, "text": TEXT[s:e], "labels": [x]}}
@@ -120,7 +134,7 @@ def test_tasks_of_label_studio(tmp_path: Path) -> None:
     ]
     relation = {"type": "relation", "from_id": "x", "to_id": "y", "from_name": None}
     mood = {"type": "choices", "from_name": "mood", "value": {"choices": ["calm"]}}
-    stars = {"type": "rating", "from_name": "stars", "value": {"rating": 4}}
+    stars = STARS
     full, none = make_task(*places, relation, mood, stars), make_task(mood, stars)
     none["annotations"][0]["ground_truth"] = True  # type: ignore[index]
     none["annotations"] = [*full["annotations"], *none["annotations"]]  # type: ignore[misc]
@@ -157,6 +171,7 @@ def test_json_min_of_label_studio_and_a_plain_array(tmp_path: Path) -> None:
         ([make_task({"value": 3})], "task 1: found the result"),
         ([make_task(), {"data": {}, "annotations": [1]}], "task 2: found the annotation 1"),
         ([make_task(result="x")], "task 1: found 'x' in 'result'"),
+        ([make_task(STARS, STARS)], "task 1: found two answers in 'stars'"),
     ],
 )
 def test_other_json_is_an_error(tmp_path: Path, value: object, wanted: str) -> None:

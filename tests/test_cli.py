@@ -66,6 +66,15 @@ def test_a_wrong_registry_is_one_paragraph_and_exit_2(
     assert message.count("\n") == 1
 
 
+def test_a_registry_that_is_not_there_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["data", "list", "--sources-dir", str(tmp_path / "sorces")])
+    assert caught.value.code == 2
+    assert "sorces: found no such folder" in capsys.readouterr().err
+
+
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--help"])

@@ -9,7 +9,13 @@ import pytest
 from nlp_core.errors import ConfigError, TimeLimitError, UsageError
 from nlp_core.files import digest_file
 from nlp_core.training.cell_run import train_cell, train_seed
-from nlp_core.training.control import PROFILE, RunControl, add_control, read_control
+from nlp_core.training.control import (
+    PROFILE,
+    RunControl,
+    add_control,
+    profile_steps,
+    read_control,
+)
 from nlp_core.training.optimizer import freeze_weights
 from nlp_core.training.run import prepare_tasks
 from tests.test_training import make_cell, project
@@ -98,6 +104,15 @@ def test_options_are_read_and_checked() -> None:
     assert 100 < control.deadline - time.monotonic() <= 120
     with pytest.raises(UsageError, match="--time-limit: found -1, expected minutes above 0"):
         read_control(parser.parse_args(["--time-limit", "-1"]))
+
+
+def test_a_run_too_short_for_a_profile_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with profile_steps(tmp_path / "profile") as after_step:
+        after_step()
+    assert "no profile, since it starts after 5 steps" in caplog.text
+    assert not (tmp_path / "profile").exists()
 
 
 @pytest.mark.slow

@@ -43,8 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reglue data audit`."""
     add = parser.add_argument
     add("names", nargs="+", metavar="FILE|TASK", help="data files, train first; or processed tasks")
-    add("--kind", choices=list(TEMPLATES), help="what the files are for, as in `reglue new`")
-    add("--model", type=Path, metavar="FILE.json", help="read the files as this model file says")
+    reading = parser.add_mutually_exclusive_group()
+    reading.add_argument(
+        "--kind", choices=list(TEMPLATES), help="what the files are for, as in `reglue new`"
+    )
+    reading.add_argument(
+        "--model", type=Path, metavar="FILE.json", help="read the files as this model file says"
+    )
     add("--shown", type=int, default=3, help="examples shown of each fault")
     add(
         "--keep",

@@ -19,6 +19,7 @@ from nlp_core.cli.output import open_console, print_json
 from nlp_core.cli.program import add_action
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_dataset, read_registry
 from nlp_core.data.source import Places
+from nlp_core.errors import UsageError
 from nlp_core.files import write_text
 
 GROUP = "look things up"
@@ -71,7 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    datasets = read_registry(options.sources_dir)
+    folder = options.sources_dir
+    if not folder.is_dir():
+        raise UsageError(f"--sources-dir: {folder}: found no such folder; start in the project.")
+    datasets = read_registry(folder)
     rows = [describe(name, item, options.data_dir) for name, item in datasets.items()]
     if options.json:
         print_json(rows)

@@ -1,7 +1,7 @@
 """Metrics of a task that ranks the candidate answers of each question.
 
-Ties never help: of candidates with one score, the wrong ones rank first, so equal scores get no
-credit for the order of the file.
+The order of the file never helps where scores tie: reciprocal rank and accuracy put the wrong
+candidates first, average precision puts all of them at the last of their ranks.
 """
 
 from collections.abc import Iterator

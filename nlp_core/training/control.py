@@ -1,6 +1,7 @@
 """How a command runs a training, which never changes the result: time limit, profile, curves."""
 
 import argparse
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from torch.profiler import ProfilerActivity, profile, schedule
 from nlp_core.errors import UsageError
 from nlp_core.files import write_text
 from nlp_core.training.board import Event, check_board, show_events
+
+log = logging.getLogger(__name__)
 
 WAIT, WARM_UP, MEASURED = 2, 3, 20
 """Steps that a profile leaves out, those in which the profiler starts, and those it measures."""
@@ -111,7 +114,11 @@ def profile_steps(folder: Path | None) -> Iterator[Callable[[], None]]:
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
 
+    is_written = False
+
     def write(timed: profile) -> None:
+        nonlocal is_written
+        is_written = True
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / PROFILE, format_profile(timed))
         timed.export_chrome_trace(str(folder / TRACE))
@@ -119,6 +126,8 @@ def profile_steps(folder: Path | None) -> Iterator[Callable[[], None]]:
     steps = schedule(wait=WAIT, warmup=WARM_UP, active=MEASURED, repeat=1)
     with profile(activities=activities, schedule=steps, on_trace_ready=write) as timed:
         yield timed.step
+    if not is_written:
+        log.warning("%s: no profile, since it starts after %d steps", folder, WAIT + WARM_UP)
 
 
 def format_profile(timed: profile) -> str:

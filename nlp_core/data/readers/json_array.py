@@ -122,7 +122,13 @@ class _Task:
         else:
             kind = result.get("type")
             other = value.get(kind) if isinstance(kind, str) else None
-            self.answers[name] = value.get(CHOICES, other)
+            answer, known = value.get(CHOICES, other), self.answers.get(name)
+            if known is None:
+                self.answers[name] = answer
+            elif _is_list(known) and _is_list(answer):
+                known.extend(answer)
+            else:
+                raise self._refuse(f"found two answers in '{name}'")
 
     def _refuse(self, found: str) -> DataError:
         return DataError(
