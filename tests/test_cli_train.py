@@ -378,6 +378,18 @@ def test_predict_answers_each_line_of_a_pipe(
     assert found == {"prediction": "price", "confidence": float(shown[1][1])}
 
 
+def test_a_pipe_is_read_as_utf_8(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "the bill\n".encode("utf-8-sig")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text), encoding="ascii"))
+    main(["predict", str(trained / "out")])
+    assert capsys.readouterr().out.startswith("price")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n")))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "standard input: found bytes that are not UTF-8" in message
+
+
 def test_a_line_of_a_pipe_that_is_no_input_is_named(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,9 +6,10 @@ Examples:
 """
 
 import argparse
+import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -92,7 +93,7 @@ def _read_lines(predictor: Predictor, confidence_of: list[str], *, as_json: bool
     """
     places = predictor.find_places(confidence_of)
     names = _name_texts(predictor)
-    for number, line in enumerate(sys.stdin, start=1):
+    for number, line in enumerate(_read_standard_input(), start=1):
         texts = line.rstrip("\n").split("\t") if len(names) > 1 else [line.rstrip("\n")]
         where = f"standard input, line {number}"
         if len(texts) != len(names):
@@ -109,6 +110,18 @@ def _read_lines(predictor: Predictor, confidence_of: list[str], *, as_json: bool
             print(json.dumps(columns, ensure_ascii=False), flush=True)
         else:
             print(*map(_format_cell, columns.values()), sep="\t", flush=True)
+
+
+def _read_standard_input() -> Iterator[str]:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
+    try:
+        yield from sys.stdin
+    except UnicodeDecodeError as err:
+        raise UsageError(
+            f"standard input: found bytes that are not UTF-8 ({err.reason}); convert the text, for "
+            "example with `iconv -f latin1 -t utf-8`."
+        ) from err
 
 
 def _join(texts: Sequence[str]) -> str | Sequence[str]:
