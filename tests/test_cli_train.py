@@ -1,7 +1,6 @@
 """`reglue new`, `train`, `test` and `predict` on the user's files, as a user would run them."""
 
 import csv
-import io
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +14,7 @@ from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import Cut, read_user_task
-from nlp_core.errors import ConfigError, DataError
+from nlp_core.errors import DataError
 from nlp_core.files import digest_file
 from nlp_core.prediction.file_prediction import ROWS_A_CHUNK, _write_parquet
 from nlp_core.prediction.predictor import Predictor
@@ -193,24 +192,6 @@ def test_an_unknown_tagging_scheme_is_found_and_learnt(place: Path, scheme: str)
         assert len(new.split()) - len(old.split()) == (2 if is_token else 0)
 
 
-def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
-    predictor = Predictor(TrainedModel.open(trained / "out"))
-    texts = ["the soup", "", "a very very polite waiter and it was", "zzz", "Money !"]
-    together = predictor.predict(texts)
-    alone = [predictor.predict([text])[0] for text in texts]
-    assert [item.prediction for item in together] == [item.prediction for item in alone]
-    for one, other in zip(together, alone, strict=True):
-        assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
-        assert one.probability is not None
-        assert one.probability.sum() == pytest.approx(1, abs=1e-5)
-    assert predictor.predict([]) == []
-
-
-def test_a_text_alone_is_not_taken_for_a_list_of_letters(trained: Path) -> None:
-    with pytest.raises(ConfigError, match="found a text, expected a list"):
-        Predictor(TrainedModel.open(trained / "out")).predict("soup")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
@@ -330,84 +311,6 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
     assert "start afresh" in capsys.readouterr().err
     lines = (place / "other/history.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 5
-
-
-class Typed:
-    """Standard input from a person."""
-
-    def __init__(self, *lines: str) -> None:
-        self.lines = [f"{line}\n" for line in lines]
-
-    def isatty(self) -> bool:
-        return True
-
-    def readline(self, size: int = -1) -> str:
-        return self.lines.pop(0) if self.lines else ""
-
-    def fileno(self) -> int:
-        raise OSError("not a file")
-
-
-@pytest.mark.parametrize("end", [["exit", "the soup"], []])
-def test_a_terminal_is_asked_until_exit_or_its_end(
-    trained: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    end: list[str],
-) -> None:
-    monkeypatch.setattr("sys.stdin", Typed("a polite waiter", "the bill", *end))
-    main(["predict", str(trained / "out"), "--confidence-of", "staff"])
-    shown = capsys.readouterr().out
-    assert shown.count("prediction: ") == 2
-    assert "prediction: staff" in shown
-    assert "prediction: price" in shown
-    assert shown.count("confidence_of_staff: ") == 2
-
-
-def test_predict_answers_each_line_of_a_pipe(
-    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("a polite waiter\nthe bill\n"))
-    main(["predict", str(trained / "out"), "--confidence-of", "staff"])
-    shown = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in shown] == ["staff", "price"]
-    assert [len(line) for line in shown] == [3, 3]
-    monkeypatch.setattr("sys.stdin", io.StringIO("the bill"))
-    main(["predict", str(trained / "out"), "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert found == {"prediction": "price", "confidence": float(shown[1][1])}
-
-
-def test_a_pipe_is_read_as_utf_8(
-    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = "the bill\n".encode("utf-8-sig")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text), encoding="ascii"))
-    main(["predict", str(trained / "out")])
-    assert capsys.readouterr().out.startswith("price")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n")))
-    message = fail(capsys, "predict", str(trained / "out"))
-    assert "standard input: found bytes that are not UTF-8" in message
-
-
-def test_a_line_of_a_pipe_that_is_no_input_is_named(
-    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(self: Predictor, inputs: list[Any]) -> None:
-        raise ConfigError(f"found {inputs}, expected another input.")
-
-    monkeypatch.setattr(Predictor, "predict", refuse)
-    monkeypatch.setattr("sys.stdin", io.StringIO("the bill\n"))
-    message = fail(capsys, "predict", str(trained / "out"))
-    assert "standard input, line 1: found ['the bill'], expected another input." in message
-    names = property(lambda self: ["text_a", "text_b"])
-    monkeypatch.setattr(DataConfig, "input_columns", names)
-    monkeypatch.setattr("sys.stdin", io.StringIO("the bill\tthe soup\nthe soup\n"))
-    message = fail(capsys, "predict", str(trained / "out"))
-    assert "line 1: found [['the bill', 'the soup']], expected" in message
-    monkeypatch.setattr("sys.stdin", io.StringIO("the soup\n"))
-    message = fail(capsys, "predict", str(trained / "out"))
-    assert "line 1: expected 2 texts separated by a tab (text_a, text_b), found 1." in message
 
 
 TRAIN = ["train", "{model}", "--train", "{train}", "-o", "o"]

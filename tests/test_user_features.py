@@ -13,7 +13,8 @@ from nlp_core.config.dataset import read_dataset
 from nlp_core.config.user_data import DataConfig, describe_files
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from tests.test_cli_train import Typed, fail, read_rows
+from tests.test_cli_predict import Typed
+from tests.test_cli_train import fail, read_rows
 from tests.tiny_glue import ROOT
 
 pytestmark = pytest.mark.usefixtures("place")

@@ -19,7 +19,7 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.kinds import SPAN
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from tests.test_cli_train import Typed
+from tests.test_cli_predict import Typed
 from tests.tiny_encoder import write_encoder
 
 ANIMALS = ["cat", "dog", "owl", "fox"]

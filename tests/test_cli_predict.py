@@ -1,0 +1,114 @@
+"""`reglue predict` of a list, of a terminal and of a pipe."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nlp_core.cli import main
+from nlp_core.config.user_data import DataConfig
+from nlp_core.errors import ConfigError
+from nlp_core.prediction.predictor import Predictor
+from nlp_core.prediction.trained_model import TrainedModel
+from tests.test_cli_train import fail, trained
+
+__all__ = ["trained"]
+pytestmark = pytest.mark.usefixtures("place")
+
+
+def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
+    predictor = Predictor(TrainedModel.open(trained / "out"))
+    texts = ["the soup", "", "a very very polite waiter and it was", "zzz", "Money !"]
+    together = predictor.predict(texts)
+    alone = [predictor.predict([text])[0] for text in texts]
+    assert [item.prediction for item in together] == [item.prediction for item in alone]
+    for one, other in zip(together, alone, strict=True):
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
+        assert one.probability is not None
+        assert one.probability.sum() == pytest.approx(1, abs=1e-5)
+    assert predictor.predict([]) == []
+
+
+def test_a_text_alone_is_not_taken_for_a_list_of_letters(trained: Path) -> None:
+    with pytest.raises(ConfigError, match="found a text, expected a list"):
+        Predictor(TrainedModel.open(trained / "out")).predict("soup")
+
+
+class Typed:
+    """Standard input from a person."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = [f"{line}\n" for line in lines]
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int = -1) -> str:
+        return self.lines.pop(0) if self.lines else ""
+
+    def fileno(self) -> int:
+        raise OSError("not a file")
+
+
+@pytest.mark.parametrize("end", [["exit", "the soup"], []])
+def test_a_terminal_is_asked_until_exit_or_its_end(
+    trained: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    end: list[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", Typed("a polite waiter", "the bill", *end))
+    main(["predict", str(trained / "out"), "--confidence-of", "staff"])
+    shown = capsys.readouterr().out
+    assert shown.count("prediction: ") == 2
+    assert "prediction: staff" in shown
+    assert "prediction: price" in shown
+    assert shown.count("confidence_of_staff: ") == 2
+
+
+def test_predict_answers_each_line_of_a_pipe(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("a polite waiter\nthe bill\n"))
+    main(["predict", str(trained / "out"), "--confidence-of", "staff"])
+    shown = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in shown] == ["staff", "price"]
+    assert [len(line) for line in shown] == [3, 3]
+    monkeypatch.setattr("sys.stdin", io.StringIO("the bill"))
+    main(["predict", str(trained / "out"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"prediction": "price", "confidence": float(shown[1][1])}
+
+
+def test_a_pipe_is_read_as_utf_8(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "the bill\n".encode("utf-8-sig")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text), encoding="ascii"))
+    main(["predict", str(trained / "out")])
+    assert capsys.readouterr().out.startswith("price")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n")))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "standard input: found bytes that are not UTF-8" in message
+
+
+def test_a_line_of_a_pipe_that_is_no_input_is_named(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(self: Predictor, inputs: list[Any]) -> None:
+        raise ConfigError(f"found {inputs}, expected another input.")
+
+    monkeypatch.setattr(Predictor, "predict", refuse)
+    monkeypatch.setattr("sys.stdin", io.StringIO("the bill\n"))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "standard input, line 1: found ['the bill'], expected another input." in message
+    names = property(lambda self: ["text_a", "text_b"])
+    monkeypatch.setattr(DataConfig, "input_columns", names)
+    monkeypatch.setattr("sys.stdin", io.StringIO("the bill\tthe soup\nthe soup\n"))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "line 1: found [['the bill', 'the soup']], expected" in message
+    monkeypatch.setattr("sys.stdin", io.StringIO("the soup\n"))
+    message = fail(capsys, "predict", str(trained / "out"))
+    assert "line 1: expected 2 texts separated by a tab (text_a, text_b), found 1." in message
