@@ -246,3 +246,18 @@ def test_a_learning_rate_for_each_layer_is_an_error() -> None:
 def test_a_folder_says_whether_it_has_a_decoder(folder: Path) -> None:
     assert isinstance(read_size(folder), EncoderDecoderSize)
     assert read_size(folder).dim == 32
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"eos_token_id": None}, "eos_token_id: found None"),
+        ({"eos_token_id": [1, 2]}, r"eos_token_id: found \[1, 2\]"),
+        ({"pad_token_id": None, "decoder_start_token_id": None}, "pad_token_id: found None"),
+    ],
+)
+def test_a_decoder_that_cannot_start_or_end_is_an_error(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"init: {message} in config.json"):
+        PretrainedEncoderDecoder({**TINY_T5, "vocab_size": 9, **change}, dim=32)

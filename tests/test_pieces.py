@@ -131,6 +131,18 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
         PieceVocabulary.learn([], {}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "{}", '{"model_type": "bert", "max_position_embeddings": "x"}'],
+)
+def test_a_broken_configuration_is_named(tmp_path: Path, content: str) -> None:
+    for name in ("tokenizer.json", "model.safetensors"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(DataError, match=r"config.json: found no configuration of an encoder"):
+        PieceVocabulary.learn([], {}, tmp_path)
+
+
 def test_what_is_stored_restores_the_vocabulary() -> None:
     vocabulary = make_vocabulary()
     options = {"max_length": 16, "stride": 4}

@@ -13,7 +13,13 @@ from transformers import AutoModel
 from nlp_core.config.optimizer import OptimizerConfig
 from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.split_column import RawText
-from nlp_core.encoders.pretrained import LoraConfig, PretrainedEncoder, _set_dropout, build_encoder
+from nlp_core.encoders.pretrained import (
+    LoraConfig,
+    PretrainedEncoder,
+    _check,
+    _set_dropout,
+    build_encoder,
+)
 from nlp_core.errors import ConfigError
 from nlp_core.training.optimizer import build_optimizer
 from tests.tiny_encoder import TINY_ENCODER, write_encoder
@@ -217,3 +223,29 @@ def test_a_block_without_weights_starts_at_random() -> None:
     second = PretrainedEncoder(TINY_ENCODER, dim=8)
     name = "encoder.embeddings.word_embeddings.weight"
     assert not torch.equal(first.state_dict()[name], second.state_dict()[name])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_size": "abc"}, "expected int, got str"),
+        ({"num_attention_heads": 3}, "not a multiple of the number of attention heads"),
+        ({"hidden_act": "none_such"}, "none_such"),
+        ({"model_type": "none_such"}, "type none_such"),
+    ],
+)
+def test_a_wrong_configuration_is_an_error(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"init: found a config.json .*{message}"):
+        PretrainedEncoder(TINY_ENCODER | change, dim=8)
+
+
+def test_what_is_not_an_encoder_of_texts_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="found a model of type bert, which generates text"):
+        PretrainedEncoder(TINY_ENCODER | {"is_decoder": True}, dim=8)
+    with pytest.raises(ConfigError, match="found a model of type clip, which has no hidden_size"):
+        _check(SimpleNamespace(model_type="clip"), 8, None)
+
+
+def test_additions_to_an_encoder_that_is_all_frozen_are_an_error(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="lora: found with frozen: everything"):
+        start(folder, frozen="everything", lora=LoraConfig(rank=2, alpha=4))

@@ -230,6 +230,20 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
         read_size(find_encoder(str(tmp_path)))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"hidden_size": "abc"}, {"hidden_size": None}, {"model_type": ["bert"]}],
+    ids=str,
+)
+def test_a_configuration_with_a_value_of_another_type(
+    encoder: Path, change: dict[str, object]
+) -> None:
+    path = encoder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(DataError, match="found no configuration of an encoder"):
+        read_size(encoder)
+
+
 def test_a_name_on_the_hub_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,3 +41,13 @@ def test_a_model_is_where_its_other_weights_are(tmp_path: Path) -> None:
     moved = model.to("meta")
     assert moved.device.type == "meta"
     assert [item.device.type for item in moved.blocks["word"].parameters()] == ["cpu"]
+
+
+def test_a_word_with_a_vector_is_never_taken_for_a_rare_one() -> None:
+    block = WordEmbedding(4, dim=2, rare_unknown_prob=0.9)
+    block.load_vectors(torch.ones(3, 2), torch.full((4,), -1))
+    block.rare = torch.tensor([False, False, False, True])  # the last word of the vocabulary
+    ids_BT = torch.tensor([[3] * 50 + [6] * 50])
+    found = block(ids_BT, torch.ones_like(ids_BT, dtype=torch.bool))[0]
+    assert (found[:50] == block.weight[1]).all(1).any()
+    assert torch.equal(found[50:], torch.ones(50, 2))

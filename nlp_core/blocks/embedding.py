@@ -125,7 +125,9 @@ class WordEmbedding(Block):
     def forward(self, ids_BT: Int[Tensor, "B T"], mask_BT: Mask) -> Tokens:
         ids_BT = ids_BT.to(self.weight.device)
         if self.training and self.rare_unknown_prob > 0:
-            rare_BT = self.rare[ids_BT.clamp(max=len(self.rare) - 1)]
+            # a word outside the vocabulary has a vector, so it is not rare
+            inside_BT = ids_BT < len(self.rare)
+            rare_BT = self.rare[ids_BT.clamp(max=len(self.rare) - 1)] & inside_BT
             drop_BT = torch.rand(ids_BT.shape, device=ids_BT.device) < self.rare_unknown_prob
             ids_BT = torch.where(rare_BT & drop_BT, UNKNOWN, ids_BT)
         num_words = len(self.weight)

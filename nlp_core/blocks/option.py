@@ -80,5 +80,5 @@ def options_model(owner: type) -> type[BaseModel]:
         name: (item.annotation, ... if item.default is item.empty else item.default)
         for name, item in list_options(owner).items()
     }
-    config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     return create_model(f"{owner.__name__}Options", __config__=config, **fields)

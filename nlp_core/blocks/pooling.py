@@ -209,7 +209,8 @@ class Pooling1D(Block):
     """Pool windows of a sequence: y_n = max or mean of x_t, n stride <= t < n stride + window.
 
     The last window that reaches the end has the real tokens that are left. So L tokens have
-    1 + ceil((L - window) / stride) windows, and at least one.
+    1 + ceil((L - step) / stride) windows, and at least one; step is the larger of window and
+    stride.
 
     Args:
         window: tokens of a window.

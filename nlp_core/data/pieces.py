@@ -112,7 +112,15 @@ class PieceVocabulary:
                     "data/processed/minilm, in 'init'."
                 )
         tokenizer = (init / "tokenizer.json").read_text(encoding="utf-8")
-        config = json.loads((init / "config.json").read_text(encoding="utf-8"))
+        path = init / "config.json"
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+            count_positions(config)
+        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            raise DataError(
+                f"{path}: found no configuration of an encoder ({type(err).__name__}: {err}); copy "
+                "it again."
+            ) from err
         return cls._build(tokenizer, config, options, init)
 
     @classmethod

@@ -15,7 +15,8 @@ from nlp_core.blocks.base import BLOCKS
 from nlp_core.blocks.masking import Mask, Tokens
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.data.pieces import MAX_LENGTH
-from nlp_core.encoders.pretrained import PretrainedEncoder, load_module, read_config
+from nlp_core.encoders.loading import load_module
+from nlp_core.encoders.pretrained import PretrainedEncoder, read_config
 from nlp_core.errors import ConfigError
 
 
@@ -31,7 +32,8 @@ class PretrainedEncoderDecoder(PretrainedEncoder):
     Shape: ids, segments and mask of windows [W, L], places [B, T] and mask [B, T] to [B, T, D].
 
     Raises:
-        ConfigError: it has another width, or has no decoder that generates text.
+        ConfigError: it has another width, has no decoder that generates text, or lacks the id
+            of the piece that ends a text or of the one that starts it.
 
     Source: Raffel et al. 2020 (T5), section 2.1.
     """
@@ -47,10 +49,12 @@ class PretrainedEncoderDecoder(PretrainedEncoder):
     ) -> None:
         super().__init__(config, weights, dim=dim, max_length=max_length, dropout=dropout)
         found = self.encoder.config
-        self.end = int(found.eos_token_id)
+        self.end = _require_id(found, "eos_token_id")
         # as T5, whose texts start with padding
         start = getattr(found, "decoder_start_token_id", None)
-        self.first = int(found.pad_token_id if start is None else start)
+        self.first = _require_id(
+            found, "pad_token_id" if start is None else "decoder_start_token_id"
+        )
         self.register_state_dict_post_hook(_leave_out_copies)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_add_copies)  # type: ignore[no-untyped-call]
 
@@ -104,6 +108,15 @@ class PretrainedEncoderDecoder(PretrainedEncoder):
         )
         log_BSV: Tensor = found.logits.log_softmax(-1)
         return log_BSV
+
+
+def _require_id(config: Any, name: str) -> int:  # Any: any encoder-decoder's class
+    found = getattr(config, name, None)
+    if not isinstance(found, int):
+        raise ConfigError(
+            f"init: {name}: found {found} in config.json, expected the id of one piece; set it."
+        )
+    return found
 
 
 def _leave_out_copies(

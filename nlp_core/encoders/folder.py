@@ -105,13 +105,19 @@ def read_size(folder: Path) -> EncoderSize:
     Raises:
         DataError: the library transformers does not know its configuration.
     """
+    # a large library that only models with a pretrained encoder need
+    from huggingface_hub.errors import StrictDataclassError
+
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         found = _read_config(config)
         size = EncoderDecoderSize if found.is_encoder_decoder else EncoderSize
         return size(int(found.hidden_size), count_positions(config))
-    except (ValueError, KeyError, AttributeError, OSError) as err:
+    except (
+        *(ValueError, TypeError, KeyError, AttributeError, OSError),
+        StrictDataclassError,
+    ) as err:
         raise DataError(
             f"{path}: found no configuration of an encoder that the library transformers has "
             f"({type(err).__name__}); name the folder of another encoder."

@@ -10,17 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from nlp_core import arithmetic
 from nlp_core.blocks.base import BLOCKS, PIECES, SEQUENCE, Block
 from nlp_core.blocks.masking import Mask, Tokens, zero_padding
 from nlp_core.blocks.option import PositiveInt, Probability
 from nlp_core.config.base import ClosedModel
 from nlp_core.data.pieces import MAX_LENGTH, PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
+from nlp_core.encoders.loading import describe_misfit, load_module, silence
 from nlp_core.encoders.recording import Recorded, record_attention, use_recorded_attention
 from nlp_core.errors import ConfigError
 
@@ -119,6 +118,11 @@ class PretrainedEncoder(Block):
             words = getattr(self.encoder, "embeddings", self.encoder.get_input_embeddings())
             part = self.encoder if frozen == "everything" else words
             part.requires_grad_(False)
+        if lora is not None and frozen == "everything":
+            raise ConfigError(
+                "lora: found with frozen: everything, which leaves no layer to add to. Leave out "
+                "frozen: lora already freezes the weights of the encoder."
+            )
         if lora is not None:
             _add_lora(self.encoder, lora)
         if frozen_layers is not None:
@@ -253,7 +257,8 @@ def build_encoder(
     The arguments are those of `PretrainedEncoder`.
 
     Raises:
-        ConfigError: it is a decoder, or has no dropout to set.
+        ConfigError: it is a decoder, has no dropout to set, or its configuration is wrong.
+        DataError: the weights are damaged, or those of another model.
     """
     # a large library that only models with a pretrained encoder need
     from transformers import AutoModel
@@ -270,24 +275,22 @@ def build_encoder(
 
 
 def read_config(config: Mapping[str, Any], dropout: float | None) -> Any:  # Any: of its class
-    """Return a configuration of transformers, with another dropout if one is given."""
+    """Return a configuration of transformers, with another dropout if one is given.
+
+    Raises:
+        ConfigError: the library does not know its type or one of its values.
+    """
+    from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig
 
     kept = {key: value for key, value in config.items() if key not in ("model_type", "dtype")}
-    found = AutoConfig.for_model(config["model_type"], **kept)
+    try:
+        found = AutoConfig.for_model(config["model_type"], **kept)
+    except (ValueError, TypeError, KeyError, StrictDataclassError) as err:
+        raise describe_misfit(config.get("model_type"), err) from err
     if dropout is not None:
         _set_dropout(found, dropout)
     return found
-
-
-def load_module(auto: Any, config: Any, weights: Path | None) -> Any:  # Any: classes of the library
-    """Return the module of a configuration in float32; without weights, a random one."""
-    arithmetic.install()  # here too, since an encoder is also used without a graph
-    if weights is None:
-        return auto.from_config(config)
-    # it would warn of the layers that the model file leaves out
-    with _quiet():
-        return auto.from_pretrained(weights, config=config, dtype=torch.float32)
 
 
 def _check_direction(config: Any) -> None:  # Any: any encoder's class
@@ -301,7 +304,7 @@ def _check_direction(config: Any) -> None:  # Any: any encoder's class
         and model_type not in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES
         and model_type not in TWO_WAY
     )
-    if is_causal or config.is_encoder_decoder:
+    if is_causal or config.is_encoder_decoder or getattr(config, "is_decoder", False):
         raise ConfigError(
             f"init: found a model of type {model_type}, which generates text, expected an encoder, "
             "whose pieces see the whole text, such as BERT, RoBERTa, MPNet, ELECTRA or DeBERTa."
@@ -334,27 +337,21 @@ def _add_lora(encoder: nn.Module, config: LoraConfig) -> None:
 
 def save_encoder(encoder: Any, folder: Path) -> None:  # Any: any encoder's class
     """Write the config.json and model.safetensors that `build_encoder` reads."""
-    with _quiet():
+    with silence():
         encoder.save_pretrained(folder)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    from transformers.utils import logging
-
-    level = logging.get_verbosity()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    yield
-    logging.set_verbosity(level)
-    logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
 def _check(config: Any, dim: int, num_layers: int | None) -> None:  # Any: any encoder's class
-    if config.hidden_size != dim:
+    width = getattr(config, "hidden_size", None)
+    if width is None:
         raise ConfigError(
-            f"dim: found {dim}, expected {config.hidden_size}, the width of the encoder in the "
-            "experiment's init."
+            f"init: found a model of type {config.model_type}, which has no hidden_size, expected "
+            "an encoder that reads only text, such as BERT, RoBERTa, MPNet, ELECTRA or DeBERTa."
+        )
+    if width != dim:
+        raise ConfigError(
+            f"dim: found {dim}, expected {width}, the width of the encoder in the experiment's "
+            "init."
         )
     if num_layers is not None and config.num_hidden_layers != num_layers:
         raise ConfigError(
