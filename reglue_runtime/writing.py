@@ -197,6 +197,7 @@ class TextRules:
         log_RA[:, UNKNOWN] = -np.inf
         if self._steps + 1 == self.max_steps:
             log_RA[:, END + 1 :] = -np.inf
+            log_RA[:, END] = 0.0  # certain, even if its probability is 0 in 32 bits
         return log_RA
 
     def advance(self, parent_R: np.ndarray, choice_R: np.ndarray) -> np.ndarray:

@@ -58,6 +58,28 @@ def test_a_schedule_free_average_leaves_the_weights_to_the_bit() -> None:
     torch.testing.assert_close(0.1 * z + 0.9 * found, before)
 
 
+def test_a_restored_mean_follows_the_weights_to_their_device() -> None:
+    layer = nn.Linear(1, 1)
+    average, resumed = StochasticAverage(start=0, every=1), StochasticAverage(start=0, every=1)
+    average.update(layer, 1)
+    resumed.restore(average.state)  # on the CPU, as a checkpoint is
+    resumed.update(layer.to("meta"), 2)  # which stands for a GPU
+    assert {value.device.type for value in resumed.weights.values()} == {"meta"}
+
+
+def test_statistics_of_frozen_normalisations_stay() -> None:
+    frozen, trained = MaskedBatchNorm(2), MaskedBatchNorm(2)
+    frozen.requires_grad_(False)
+    nn.init.constant_(frozen.running_mean, 7.0)
+    before = {name: value.clone() for name, value in frozen.state_dict().items()}
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    passes = [lambda: trained(frozen(x, None), None)]
+    measure_statistics(nn.ModuleList([frozen, trained]), passes, seed=1)
+    assert all(torch.equal(value, before[name]) for name, value in frozen.state_dict().items())
+    assert trained.running_mean is not None
+    assert trained.running_mean.tolist() == pytest.approx([2 - 7, 3 - 7], abs=1e-3)  # eps
+
+
 def test_statistics_are_the_means_over_all_batches() -> None:
     norm = MaskedBatchNorm(2)
     nn.init.constant_(norm.running_mean, 7.0)

@@ -152,3 +152,18 @@ def write_alone(place: Path) -> Path:
     path = place / "c.jsonl"
     path.write_text('{"tokens": "make it two"}\n')
     return path
+
+
+def test_a_head_cannot_tag_the_earlier_turns(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_turns(place / "a.jsonl")
+    main(["new", "dialogue", "--train", "a.jsonl", "-o", "m.json"])
+    model = json.loads((place / "m.json").read_text())
+    (name,) = (key for key, column in model["inputs"].items() if column == "tokens_history")
+    word = {"name": "early", "block": "word_embedding", "inputs": [name], "dim": 4}
+    model["layers"].append(word)
+    model["heads"]["tags"]["inputs"] = ["early"]
+    (place / "m.json").write_text(json.dumps(model))
+    found = fail(capsys, "train", "m.json", "--train", "a.jsonl", "-o", "out")
+    assert "head 'tags': inputs: found a layer over tokens_history, expected one" in found

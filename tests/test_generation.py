@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nlp_core.blocks.option import check_options
 from nlp_core.data.formats.squad import mark_answer
 from nlp_core.data.readers.example import Passage, Question
 from nlp_core.data.split_column import LabelColumn, TextColumn
@@ -18,6 +19,7 @@ from reglue_runtime.writing import (
     UNKNOWN,
     Decoder,
     RuntimeWriter,
+    TextRules,
     choose_nucleus,
     draw_number,
     number_copies,
@@ -162,3 +164,22 @@ def test_an_answer_is_marked_in_its_part_of_the_passage() -> None:
     question = Question("q", "which ?", Passage(1, 1, text, starts, ends), ("three",), 3, 3)
     assert mark_answer(question, 2) == "two, \u00ab three \u00bb four five"
     assert mark_answer(question._replace(first=0, last=5), 9) == f"\u00ab {text} \u00bb"
+
+
+def test_a_text_ends_even_if_its_end_is_impossible() -> None:
+    torch.manual_seed(1)
+    head = SequenceHead(4, 3, hidden_dim=6, symbol_dim=3, max_words=3).eval()
+    with torch.no_grad():
+        head.decoders[0].out.bias[END] = -300.0  # its probability is 0 in 32 bits
+    mask, copies = torch.ones(1, 2, dtype=torch.bool), torch.tensor([[2, 3]])
+    found = head.decode(head(torch.randn(1, 2, 4), mask, copies), mask)
+    assert found.probability is not None
+    assert found.probability.isfinite().all()
+    assert found.prediction[0, -1] == END
+    rules = TextRules(np.array([2]), max_words=1)
+    assert rules.restrict(np.full((1, 4), -np.inf, np.float32))[0, END] == 0.0
+
+
+def test_an_infinite_temperature_is_refused() -> None:
+    with pytest.raises(ConfigError, match="here: temperature"):
+        check_options(SequenceHead, {"temperature": float("inf")}, where="here")

@@ -12,6 +12,7 @@ from nlp_core.kinds import GENERATION
 from reglue_runtime import load
 from reglue_runtime.service.schema import Response
 from tests.test_cli_train import fail, learn, read_rows
+from tests.tiny_encoder import write_encoder
 from tests.user_files import QUICK
 
 TINY = [*QUICK, "--set", "heads.text.hidden_dim=24", "--set", "heads.text.dropout=0.0"]
@@ -93,3 +94,18 @@ def test_a_whole_text_has_one_confidence(place: Path, capsys: pytest.CaptureFixt
     main(["train", "m.json", "--train", "a.jsonl", "-o", "out", *small])
     arguments = ["predict", "out", "--data", "a.jsonl", "-o", "p.jsonl"]
     assert "whole tree or text" in fail(capsys, *arguments, "--confidence-of", "call")
+
+
+def test_a_head_that_copies_words_cannot_read_pieces(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_requests(place / "a.jsonl")
+    folder = write_encoder(place)
+    main(["new", "generation", "--train", "a.jsonl", "-o", "m.json"])
+    model = json.loads((place / "m.json").read_text())
+    encoder = {"name": "encoder", "block": "pretrained_encoder", "inputs": ["texts"]}
+    model |= {"inputs": {"texts": "texts"}, "layers": [encoder | {"dim": 8, "max_length": 16}]}
+    model["heads"]["text"]["inputs"] = ["encoder"]
+    (place / "m.json").write_text(json.dumps(model))
+    command = ["train", "m.json", "--train", "a.jsonl", "-o", "out", "--init", str(folder)]
+    assert "found a layer over texts, expected one over tokens" in fail(capsys, *command)

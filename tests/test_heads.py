@@ -365,6 +365,21 @@ def test_every_parameter_gets_a_gradient(row: Row) -> None:
 
 
 @each_row
+def test_a_head_trains_and_predicts_in_16_bits_on_a_cpu(row: Row) -> None:
+    head = build(row).float()
+    batch = make_batch(head)
+    target = batch.target.float() if batch.target.is_floating_point() else batch.target
+    batch = batch._replace(x=batch.x.detach().float().requires_grad_(), target=target)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = score(head, batch)
+        loss = head.loss(scores, target, head.select_where(batch.mask, batch.group))
+        loss.backward()
+        with torch.no_grad():
+            decode(head.eval(), scores.detach(), batch)
+    assert loss.isfinite()
+
+
+@each_row
 def test_same_seed_gives_same_bits(row: Row) -> None:
     first, second = run(build(row)), run(build(row))
     torch.testing.assert_close(first._asdict(), second._asdict(), rtol=0, atol=0)

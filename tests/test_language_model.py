@@ -212,6 +212,12 @@ def replace_lstm(**options: object) -> Change:
     return change
 
 
+def predict_other_words(graph: dict[str, Any]) -> None:
+    """Predict the words of a layer that only another task's head would read."""
+    graph["layers"].append({**graph["layers"][0], "name": "other"})
+    graph["heads"]["next"]["vocabulary"] = "other"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -225,6 +231,7 @@ def replace_lstm(**options: object) -> Change:
         (lambda g: g["layers"][1].update(hidden_dim=6), "tied: found an input of width 6"),
         (lambda g: g["heads"]["next"].update(vocabulary="lstm"), "found 'lstm', expected the name"),
         (lambda g: g["heads"]["next"].update(vocabulary="wordy"), "Did you mean 'word'"),
+        (predict_other_words, "found 'other', expected .* layer below the head"),
         (lambda g: g["heads"]["next"].pop("vocabulary"), "vocabulary: this key is missing"),
     ],
 )

@@ -128,3 +128,12 @@ def test_the_order_of_a_decoders_weights_is_kept() -> None:
         ).named_children()
     ]
     assert names == ["symbol", "copied", "first", "lstm", "query", "mix", "gate", "out"]
+
+
+def test_a_plan_makes_nothing_on_the_default_device() -> None:
+    head = make_head().eval()
+    (decoder,) = head.experts
+    assert isinstance(decoder, ParallelDecoder)
+    x, mask = torch.randn(2, 3, 4), torch.tensor([[True] * 3, [True, False, False]])
+    with torch.device("meta"), torch.no_grad():
+        assert decoder.plan(x, mask).device.type == "cpu"

@@ -16,7 +16,7 @@ from torch.nn import functional
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.data.masked_text import RULE
 from nlp_core.data.preprocess import gather_tasks
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.language_model import MaskedLanguageModelHead
 from nlp_core.metrics import Predictions, measure
 from nlp_core.models.batch import IGNORED
@@ -252,3 +252,20 @@ def test_other_splits_are_encoded_as_ever(project: Path) -> None:
     found = encode_split(featurizers[TASK], split)
     assert not isinstance(found, MaskedSplit)
     assert found.draw(1, 2) is found
+
+
+def test_a_head_that_does_not_fit_the_pretrained_one_is_an_error(project: Path) -> None:
+    model, _, _ = prepare_tasks(make_cell())
+    path = project / "data/processed/tiny_encoder" / HEADS
+    save_tensors(path, model.heads["piece"].state_dict())
+    graph = copy.deepcopy(MODEL)
+    graph["layers"].append(
+        {"name": "narrow", "block": "linear", "inputs": ["encoder"], "hidden_dim": 6}
+    )
+    graph["heads"]["piece"]["inputs"] = ["narrow"]
+    (project / "zoo/both.json").write_text(json.dumps(graph))
+    with pytest.raises(ConfigError, match=r"head 'piece': piece.dense.weight: found \[8, 8\]"):
+        prepare_tasks(make_cell())
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match="found a broken file"):
+        prepare_tasks(make_cell())

@@ -12,6 +12,7 @@ from torch import nn
 
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.optimizer import OptimizerConfig, OptimizerName
+from nlp_core.errors import ConfigError
 from nlp_core.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from nlp_core.training.optimizer import (
     OPTIMIZERS,
@@ -31,6 +32,19 @@ def test_embeddings_have_their_own_rate_and_frozen_weights_none() -> None:
     assert rates[id(model[0].weight)] == pytest.approx(0.02)
     assert rates[id(model[2].weight)] == pytest.approx(0.1)
     assert id(frozen.weight) not in rates
+
+
+def test_a_model_without_a_weight_to_train_is_an_error() -> None:
+    frozen = WordEmbedding(5, dim=2, trainable=False)
+    with pytest.raises(ConfigError, match="found a model without a weight to train"):
+        build_optimizer(OptimizerConfig(name="adam", lr=0.1), nn.ModuleList([frozen]))
+
+
+@pytest.mark.parametrize("key", ["encoder_lr_scale", "layer_decay"])
+def test_rates_of_an_encoder_that_is_not_there_are_an_error(key: str) -> None:
+    config = OptimizerConfig.model_validate({"name": "adam", "lr": 0.1, key: 0.5})
+    with pytest.raises(ConfigError, match=f"recipe.optimizer.{key}: found 0.5 for a model without"):
+        build_optimizer(config, nn.Linear(2, 2))
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

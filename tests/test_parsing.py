@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nlp_core.config.model import parse_model
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.errors import ConfigError
 from nlp_core.heads.grammar import Derivation, Grammar, trace
@@ -13,6 +14,9 @@ from nlp_core.heads.pointer import PointerDecoder
 from nlp_core.heads.rnng import TreeNetwork
 from nlp_core.heads.search import STAY, search
 from nlp_core.metrics import Predictions, measure
+from nlp_core.models.batch import Batch
+from nlp_core.models.graph import GraphModel
+from nlp_core.models.plan import plan_model
 from reglue_runtime.tree import (
     TreeError,
     is_tree,
@@ -193,3 +197,21 @@ def test_a_network_needs_only_the_parts_it_reads() -> None:
     options = {"hidden_dim": 5, "action_dim": 2, "composition": "sum", "dropout": 0.0}
     network = TreeNetwork(4, 3, parts=["buffer"], **options)  # type: ignore[arg-type]
     assert not hasattr(network, "past")
+
+
+def test_a_process_remembers_the_labels_of_all_parts() -> None:
+    graph = {
+        "description": "a test",
+        "source": "a test",
+        "inputs": {"words": "tokens"},
+        "layers": [{"name": "word", "block": "word_embedding", "inputs": ["words"], "dim": 4}],
+        "heads": {"tree": {"head": "rnng", "inputs": ["word"]}},
+    }
+    head, mask = RNNGHead(4, 3), torch.ones(1, 1, dtype=torch.bool)
+    model = GraphModel(plan_model(parse_model(graph, "here"), where="here"), {}, {"tree": head})
+    trees = [torch.tensor([[2, 0, 1]]), torch.tensor([[3, 4, 0, 1, 1]])]
+    batches = [Batch({}, {"words": mask}, {"tree": tree}, np.arange(1)) for tree in trees]
+    model.eval().share_terms(batches)
+    assert not head.grammar.seen.any()
+    model.train().share_terms(batches)
+    assert head.grammar.seen.nonzero().tolist() == [[1, 2], [3, 0], [3, 1]]

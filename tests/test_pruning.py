@@ -6,6 +6,7 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
+from nlp_core.blocks.dialogue import HistoryEncoder
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.pruning import PruningConfig
 from nlp_core.training.optimizer import list_matrices, prune_weights
@@ -34,6 +35,16 @@ def test_the_smallest_weights_of_each_matrix_become_zero() -> None:
     prune_weights(model, None, 1.0)
     found = model.state_dict()
     assert [name for name in before if not found[name].equal(before[name])] == ["0.weight"]
+
+
+def test_word_vectors_of_a_history_are_not_pruned() -> None:
+    block = HistoryEncoder(9, dim=2, hidden_dim=2)
+    names = {id(item): name for name, item in block.named_parameters()}
+    found = [names[id(item)] for item in list_matrices(block)]
+    assert found == [
+        "score.weight",
+        *(f"lstm.forward_lstm.weight_{name}_l0" for name in ("ih", "hh")),
+    ]
 
 
 def test_a_trained_model_has_its_zeros(project: Path) -> None:

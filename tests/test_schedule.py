@@ -153,6 +153,16 @@ def test_the_rate_of_an_average_is_that_of_torch() -> None:
     assert [rates.at(step) for step in range(5, 10)] == pytest.approx(theirs[1:])
 
 
+def test_a_mean_of_weights_that_no_step_reaches_is_an_error() -> None:
+    constant = ConstantSchedule(name="constant")
+    LearningRate(constant, 0.3, steps_per_epoch=50, epochs=2, swa=SwaConfig(start=0.9, every=10))
+    swa = SwaConfig(start=0.9, every=11)
+    with pytest.raises(ConfigError, match=r"start 0.9 and every 11 of 100 steps, so no weights"):
+        LearningRate(constant, 0.3, steps_per_epoch=50, epochs=2, swa=swa)
+    # a model that is only measured has no steps
+    LearningRate(constant, 0.3, steps_per_epoch=50, epochs=0, swa=swa)
+
+
 def test_batches_grow_by_hand() -> None:
     linear = BatchGrowthConfig(name="linear", last=40, epochs=3)
     found = [8 * linear.find_factor(8, epoch) for epoch in range(1, 6)]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from nlp_core.data.task import Split
 from nlp_core.errors import ConfigError
 from nlp_core.heads.stochastic_answer import SANClassificationHead, SANRegressionHead, choose_steps
 from nlp_core.kinds import PAIR_CLASSIFICATION
+from nlp_core.models.ensemble import MemberModel, join_members
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.models.plan import plan_model
@@ -169,3 +171,14 @@ def test_a_layer_that_is_not_over_texts_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(graph))
     with pytest.raises(ConfigError, match=r"head 'label': inputs: found a layer over tokens_b"):
         plan_model(read_config(path, ModelConfig), where="a test")
+
+
+def test_members_that_cut_texts_differently_are_not_averaged(tmp_path: Path) -> None:
+    model, featurizer, _ = build_pair_model(tmp_path)
+    encoder = featurizer.vocabularies["encoder"]
+    assert isinstance(encoder, PieceVocabulary)
+    shorter = replace(featurizer, vocabularies={"encoder": replace(encoder, max_length=12)})
+    members = [MemberModel("a", model, featurizer), MemberModel("b", model, shorter)]
+    join_members([members[0]] * 2, "probabilities", where="here")
+    with pytest.raises(ConfigError, match="here: b: found another tokenizer or max_length"):
+        join_members(members, "probabilities", where="here")

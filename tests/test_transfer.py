@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from nlp_core.config.params import Params
 from nlp_core.data.preprocess import gather_tasks
 from nlp_core.errors import ConfigError, DataError
+from nlp_core.models.saving import read_vocabularies, save_model, transfer_weights
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
@@ -231,3 +232,18 @@ def test_a_circle_of_cells_is_an_error() -> None:
     values["experiments"]["all"]["init"] = "artifacts/cells/sample/one"
     with pytest.raises(ValueError, match="found a circle: all from one from all"):
         Params.model_validate(values)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"layers'])
+def test_a_damaged_file_to_start_from_is_an_error(project: Path, name: str, content: bytes) -> None:
+    model, featurizers, _ = prepare_tasks(read_cell("all", make_params()))
+    save_model(project, model.state_dict(), featurizers)
+    (project / name).write_bytes(content)
+
+    def start(folder: Path) -> None:
+        read_vocabularies(folder, model.plan, folder)
+        transfer_weights(model, folder, keep_heads=True)
+
+    with pytest.raises(DataError, match=f"{name}: found a broken file"):
+        start(project)

@@ -41,7 +41,8 @@ SCHEDULE_FREE = "adamw_schedule_free"
 class OptimizerConfig(ClosedModel):
     name: OptimizerName
     lr: Positive
-    """Highest learning rate of the schedule."""
+    """Highest learning rate of the schedule. rprop starts from the rate of the first step and
+    adapts it without the schedule."""
     momentum: Share = 0.0
     """Of sgd, rmsprop and madgrad; the others have none."""
     weight_decay: NonNegative = 0.0

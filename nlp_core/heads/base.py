@@ -81,6 +81,9 @@ class Head(nn.Module):
     reads_texts: ClassVar[bool] = False
     """Whether its layer must be over whole texts, in the pieces of a pretrained encoder."""
 
+    reads_parts: ClassVar[bool] = False
+    """Whether it reads which text of a pair each piece is of, `HeadBatch.parts`."""
+
     writes_pieces: ClassVar[bool] = False
     """Whether it writes with the decoder of its layer, a `PieceDecoder`, its last input."""
 
@@ -140,6 +143,9 @@ class Head(nn.Module):
     def count_rows(self, target: Tensor, where: Tensor | None) -> Tensor:
         """Return the number of rows of `outputs`, times a constant."""
         return torch.tensor(float(len(target)))
+
+    def remember(self, target: Tensor) -> None:
+        """Keep what predictions need of the right answers of a step, even of other processes."""
 
     def soften(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """Return the scores of each label by itself, as a teacher gives them to students."""

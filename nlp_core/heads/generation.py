@@ -54,6 +54,7 @@ class TextWriter:
         log_RA[:, UNKNOWN] = -torch.inf
         if self._steps + 1 == self._options.max_words:
             log_RA[:, END + 1 :] = -torch.inf
+            log_RA[:, END] = 0.0  # certain, even if its probability is 0 in 32 bits
         return (log_RA / self._options.temperature).log_softmax(-1)
 
     def advance(self, parent_R: Tensor, choice_R: Tensor) -> None:

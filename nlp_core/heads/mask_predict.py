@@ -171,7 +171,8 @@ class ParallelDecoder(Pointer):
         odds_RSA = mask_predict(predict, inside_RS, self.iterations)
         last_R = (size_R - 1).clamp(min=0)
         # what follows the planned end is as likely as at the end
-        place_RS = torch.minimum(torch.arange(odds_RSA.shape[1]), last_R.unsqueeze(1))
+        place_S = torch.arange(odds_RSA.shape[1], device=last_R.device)
+        place_RS = torch.minimum(place_S, last_R.unsqueeze(1))
         return take_rows(odds_RSA, place_RS)
 
 

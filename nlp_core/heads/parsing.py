@@ -210,6 +210,9 @@ class ParsingHead(ExpertHead):
             joined.grammar.seen |= head.grammar.seen
         return joined
 
+    def remember(self, target: Tensor) -> None:
+        self.grammar.learn(trace(target).edges)
+
     @abstractmethod
     def start(self, expert: nn.Module, x_RTD: Tensor, mask_RT: Tensor, max_steps: int) -> Scorer:
         """Return the scorer of an expert."""
@@ -227,7 +230,7 @@ class ParsingHead(ExpertHead):
         if target_BS is None:
             return self.write(x_BTD, mask_BT, (), right=False)
         if self.training:
-            self.grammar.learn(trace(target_BS).edges)
+            self.remember(target_BS)
         return self.write(x_BTD, mask_BT, (target_BS,), right=True)
 
     def find(

@@ -154,7 +154,7 @@ class TreeNetwork(nn.Module):
         start = self.action.num_embeddings - 1
         before_BS = functional.pad(target_BS[:, :-1], (1, 0), value=start)
         x_BSE = self.drop(self.action(before_BS.clamp(min=0)))
-        states_SBH: Tensor = self.past(x_BSE.transpose(0, 1))[0]
+        states_SBH, _ = read_lstm(self.past, x_BSE.transpose(0, 1))
         return states_SBH.transpose(0, 1)
 
 
@@ -169,6 +169,22 @@ def _step(gates: Tensor, memory: Tensor) -> StackState:
     read, keep, write, show = gates.chunk(4, -1)
     memory = torch.sigmoid(keep) * memory + torch.sigmoid(read) * torch.tanh(write)
     return StackState(torch.sigmoid(show) * torch.tanh(memory), memory)
+
+
+def read_lstm(
+    lstm: nn.LSTM, x_SBE: Tensor, state: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Return the states of an LSTM and its last one, in 32 bits on a CPU even under autocast.
+
+    There an LSTM of 16 bits needs more instructions than those that determinism pins.
+    """
+    if x_SBE.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        with torch.autocast("cpu", enabled=False):
+            first = None if state is None else (state[0].float(), state[1].float())
+            states_SBH, last = lstm(x_SBE.float(), first)
+    else:
+        states_SBH, last = lstm(x_SBE, state)
+    return states_SBH, last
 
 
 def take_flat(x: Tensor, places: Tensor) -> Tensor:
@@ -252,7 +268,8 @@ class TreeScorer:
         token_RH = self._tokens[every, read_R.clamp(max=last_token)]
         pushed_RH = torch.where((action_R == SHIFT).unsqueeze(1), token_RH, pushed_RH)
         if closed:
-            pushed_RH[[row for row, _ in closed]] = self._close([item for _, item in closed])
+            closed_NH = self._close([item for _, item in closed])
+            pushed_RH[[row for row, _ in closed]] = closed_NH.to(pushed_RH.dtype)
         places = torch.tensor(below, device=pushed_RH.device)
         state = network.push(pushed_RH, StackState(self._hidden[places], self._memory[places]))
         self._pushed[first : first + rows] = pushed_RH
@@ -277,5 +294,5 @@ class TreeScorer:
 
     def _remember(self, action_R: Tensor) -> None:
         x_1RE = self._network.action(action_R).unsqueeze(0)
-        states, self._past = self._network.past(x_1RE, self._past)
+        states, self._past = read_lstm(self._network.past, x_1RE, self._past)
         self._state_R = states[0]

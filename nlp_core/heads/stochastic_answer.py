@@ -87,6 +87,7 @@ class StochasticAnswerHead(Head):
     """
 
     reads_texts = True
+    reads_parts = True
     ranks = ((SEQUENCE,),)
 
     def __init__(

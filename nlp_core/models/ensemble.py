@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nlp_core.blocks.base import Block
 from nlp_core.config.ensemble import Combination
+from nlp_core.data.pieces import PieceVocabulary
 from nlp_core.data.vocabulary import Vocabulary
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.heads.base import Head
@@ -137,7 +138,7 @@ def join_members(
 
     Raises:
         ConfigError: a head predicts what cannot be averaged, or not in that way, or two members
-            decode differently.
+            decode differently or cut texts differently where a head reads the pieces' texts.
         DataError: two members have other labels.
     """
     _check(members, combination, where)
@@ -226,6 +227,26 @@ def _check(members: Sequence[MemberModel], combination: Combination, where: str)
                 f"{where}: {member.name}: found heads that predict {found}, expected "
                 f"{expected}, as those of {first.name}; average models with heads of one sort."
             )
+    _check_pieces(members, where)
+
+
+def _check_pieces(members: Sequence[MemberModel], where: str) -> None:
+    """Raise if a head reads which text a piece is of, and the members cut texts differently."""
+    heads = [plan.head for item in members for plan in item.model.plan.heads.values()]
+    if not any(head.reads_parts for head in heads):
+        return
+    seen: dict[tuple[str, int, int], str] = {}
+    for member in members:
+        for item in member.featurizer.vocabularies.values():
+            if isinstance(item, PieceVocabulary):
+                seen.setdefault((item.tokenizer, item.max_length, item.stride), member.name)
+    if len(seen) > 1:
+        first, other, *_ = seen.values()
+        raise ConfigError(
+            f"{where}: {other}: found another tokenizer or max_length than that of {first}, "
+            "expected the same, since a head reads which text each piece is of; leave "
+            "this member out."
+        )
 
 
 def _describe_forms(model: GraphModel) -> str:

@@ -18,7 +18,7 @@ from nlp_core.errors import ConfigError, suggest
 from nlp_core.heads.base import Decoded, Head
 from nlp_core.heads.language_model import LanguageModelHead, MaskedLanguageModelHead
 from nlp_core.heads.piece_writing import LabelTextHead
-from nlp_core.kinds import LABEL, SENTENCES, Kind
+from nlp_core.kinds import HISTORY, LABEL, SENTENCES, Kind
 from nlp_core.models.batch import Batch, Shares
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import HeadPlan, LayerPlan, ModelPlan
@@ -139,8 +139,12 @@ class GraphModel(nn.Module):
     def share_terms(self, batches: Sequence[Batch]) -> list[Batch]:
         """Return the parts of a step's batch, each with its share of the whole.
 
-        The losses of the parts, and their gradients, then add up to those of the whole batch.
+        The losses of the parts, and their gradients, then add up to those of the whole batch. In
+        training the heads take in all parts, of which this process may compute only some.
         """
+        for head in map(self._head, self.heads):
+            for batch in batches if head.training else ():
+                head.remember(batch.targets[head.target])
         terms = find_shares([self.count_terms(batch) for batch in batches])
         rows = find_shares([self.count_rows(batch) for batch in batches])
         shares = [Shares(*pair) for pair in zip(terms, rows, strict=True)]
@@ -292,6 +296,12 @@ def _build_head(
         raise ConfigError(
             f"{place}: inputs: found a layer over {' and '.join(head.axes)}, expected one over "
             f"{SENTENCES}, such as a sentence_encoder."
+        )
+    copies_pieces = kind.writes_text and head.axes == (TEXTS,) and not head.head.reads_texts
+    if head.axes == (HISTORY,) or copies_pieces:
+        raise ConfigError(
+            f"{place}: inputs: found a layer over {head.axes[0]}, expected one over tokens or "
+            "tokens.pieces, whose words the head labels or copies."
         )
     sizes = [shape.dim for shape in head.shapes]
     try:

@@ -326,10 +326,11 @@ def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) ->
         seen.add(name)
         waiting += layer.inputs
     name = head.options["vocabulary"]
-    tables = {key: plan for key, plan in plans.items() if issubclass(plan.block, WordEmbedding)}
+    tables = {key: plans[key] for key in seen if issubclass(plans[key].block, WordEmbedding)}
     if name not in tables:
         raise ConfigError(
-            f"{where}: vocabulary: found '{name}', expected the name of a word_embedding layer. "
+            f"{where}: vocabulary: found '{name}', expected the name of a word_embedding layer "
+            f"below the head. "
             f"{suggest(name, tables)}"
         )
     width, (read,) = tables[name].shape.dim, head.shapes

@@ -76,7 +76,7 @@ def _describe_targets(featurizer: Featurizer) -> dict[str, list[str]]:
 
 def has_same_targets(folder: Path, featurizer: Featurizer) -> bool:
     """Return whether a trained model of one task has the labels of another one."""
-    note = _read_whole(folder / VOCABULARY, _read_json)
+    note = _read_whole(folder / VOCABULARY, _read_note)
     del note["layers"]
     return bool(note == _describe_targets(featurizer))
 
@@ -100,7 +100,7 @@ def load_model(
     for name in (WEIGHTS, VOCABULARY):
         if not (folder / name).exists():
             raise DataError(f"{folder / name}: no such file; train the cell first.")
-    note = _read_whole(folder / VOCABULARY, _read_json)
+    note = _read_whole(folder / VOCABULARY, _read_note)
     owners = {layer.name: layer for layer in plan.raw_layers if layer.is_owner}
     if set(owners) == set(note["layers"]):
         vocabularies = {
@@ -127,8 +127,11 @@ def load_model(
     )
 
 
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_bytes())
+def _read_note(path: Path) -> Any:  # Any: JSON
+    note = json.loads(path.read_bytes())
+    if not isinstance(note, dict) or not isinstance(note.get("layers"), dict):
+        raise ValueError("'layers' is missing")
+    return note
 
 
 def _read_whole(path: Path, read: Callable[[Path], Any]) -> Any:  # Any: weights or JSON
@@ -160,7 +163,7 @@ def check_transfer(plan: ModelPlan, trained: ModelPlan) -> None:
 
 def read_vocabularies(folder: Path, plan: ModelPlan, init: Path) -> dict[str, Vocabulary]:
     """Return the vocabularies of those layers of a model that a trained one has too."""
-    notes = _read_json(folder / VOCABULARY)["layers"]
+    notes = _read_whole(folder / VOCABULARY, _read_note)["layers"]
     return {
         layer.name: choose_vocabulary(layer).from_note(notes[layer.name], layer.options, init)
         for layer in plan.raw_layers
@@ -180,7 +183,7 @@ def transfer_weights(model: GraphModel, folder: Path, *, keep_heads: bool) -> li
         DataError: a layer of the trained model has other shapes.
     """
     path = folder / WEIGHTS
-    trained, own = load_file(path), model.state_dict()
+    trained, own = _read_whole(path, load_file), model.state_dict()
     taken: dict[str, Tensor] = {}
     for name in model.blocks:
         if _select(trained, f"blocks.{name}."):
@@ -218,10 +221,24 @@ def _check_shapes(
 
 
 def load_pretrained_head(model: GraphModel, init: Path) -> None:
-    """Give heads of masked pieces the weights of an encoder that was pretrained here."""
-    if not (init / HEADS).exists():
+    """Give heads of masked pieces the weights of an encoder that was pretrained here.
+
+    Raises:
+        ConfigError: such a head has other shapes.
+        DataError: the file is broken.
+    """
+    path = init / HEADS
+    if not path.exists():
         return
-    kept = load_file(init / HEADS)
-    for head in model.heads.values():
-        if isinstance(head, MaskedLanguageModelHead):
-            head.load_state_dict({key: kept[key] for key in head.state_dict()})
+    kept = _read_whole(path, load_file)
+    for name, head in model.heads.items():
+        if not isinstance(head, MaskedLanguageModelHead):
+            continue
+        for key, value in head.state_dict().items():
+            found = list(kept[key].shape) if key in kept else "nothing"
+            if found != list(value.shape):
+                raise ConfigError(
+                    f"{model.plan.where}: head '{name}': {key}: found {found} in {path}, expected "
+                    f"{list(value.shape)}; let the head read the encoder's layer itself."
+                )
+        head.load_state_dict({key: kept[key] for key in head.state_dict()})

@@ -5,12 +5,14 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 from torch.optim.swa_utils import get_swa_multi_avg_fn, update_bn
 
 from nlp_core.blocks.random_state import get_random_state, set_random_state
 from nlp_core.config.optimizer import SCHEDULE_FREE
 from nlp_core.config.recipe import RecipeConfig
+from nlp_core.training.optimizer import hold_frozen_statistics
 
 NUMBER = "num_averaged"
 """The key of a plain mean's number of weights, in a checkpoint."""
@@ -96,7 +98,10 @@ class StochasticAverage:
             self.weights = {name: value.clone() for name, value in current.items()}
         else:
             add = get_swa_multi_avg_fn()  # type: ignore[no-untyped-call]
-            # a checkpoint has the names in another order
+            # a checkpoint has the names in another order, and its tensors are on the CPU
+            self.weights = {
+                name: value.to(current[name].device) for name, value in self.weights.items()
+            }
             add(list(self.weights.values()), [current[name] for name in self.weights], self.number)
         self.number += 1
 
@@ -152,22 +157,31 @@ def build_average(
 def measure_statistics(model: nn.Module, passes: Iterable[Callable[[], object]], seed: int) -> None:
     """Compute the statistics of batch normalisation for the present weights.
 
+    Batch normalisations with frozen weights keep theirs.
+
     Args:
         passes: calls that pass batches through the model.
         seed: of the dropout of the passes; torch's global generator is left as it was.
     """
     random_state = get_random_state()
     torch.manual_seed(seed)
+    model.train()
+    hold_frozen_statistics(model)
     update_bn(passes, _Caller(model))
     set_random_state(random_state)
 
 
 class _Caller(nn.Module):
-    """What torch calls with each batch: it makes the call that it gets."""
+    """What torch calls with each batch: it makes the call that it gets.
+
+    Its parts are the batch normalisations that are not held, since torch resets all parts.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model = model
+        self.norms = nn.ModuleList(
+            item for item in model.modules() if isinstance(item, _BatchNorm) and item.training
+        )
 
     @torch.no_grad()
     def forward(self, call: Callable[[], object]) -> None:

@@ -25,6 +25,7 @@ from torch.optim import (
     Rprop,
 )
 
+from nlp_core.blocks.dialogue import HistoryEncoder
 from nlp_core.blocks.embedding import CategoryEmbedding, GazetteerEmbedding, WordEmbedding
 from nlp_core.config.optimizer import MOMENTA, OPTIONS, OptimizerConfig, OptimizerName
 from nlp_core.config.pruning import PruningConfig
@@ -34,7 +35,7 @@ from nlp_core.models.graph import GraphModel
 
 Groups = list[dict[str, Any]]  # Any: weights and their options, as torch has it
 BLOCKS = "blocks."
-TABLES = (nn.Embedding, WordEmbedding, CategoryEmbedding, GazetteerEmbedding)
+TABLES = (nn.Embedding, WordEmbedding, CategoryEmbedding, GazetteerEmbedding, HistoryEncoder)
 """Modules whose own weights are vectors of words or symbols, which pruning leaves as they are."""
 FIRST_DECAY, SECOND_DECAY, LION_DECAY = 0.9, 0.999, 0.99
 
@@ -54,12 +55,21 @@ def build_optimizer(config: OptimizerConfig, model: nn.Module) -> Optimizer:
     """Build the optimiser over the trained weights, in groups that are trained alike.
 
     Each group carries `scale`, its factor on the learning rate.
+
+    Raises:
+        ConfigError: the model has no weight to train, or no pretrained encoder whose learning
+            rates the recipe sets.
     """
+    _check_encoder(config, model)
     build = OPTIMIZERS[config.name]
     options = _list_options(config)
-    return build(
-        _group_weights(config, model), lr=config.lr, weight_decay=config.weight_decay, **options
-    )
+    groups = _group_weights(config, model)
+    if not groups:
+        raise ConfigError(
+            "recipe.optimizer: found a model without a weight to train, expected at least one; "
+            "freeze less of it, or add a layer such as linear."
+        )
+    return build(groups, lr=config.lr, weight_decay=config.weight_decay, **options)
 
 
 def _list_options(config: OptimizerConfig) -> dict[str, Any]:
@@ -106,6 +116,16 @@ def _build_schedule_free(groups: Groups, **options: Any) -> Optimizer:  # Any: o
     built = _build_further("ScheduleFreeAdamW", groups, **options)
     built.train()  # type: ignore[attr-defined]
     return built
+
+
+def _check_encoder(config: OptimizerConfig, model: nn.Module) -> None:
+    for key in ("encoder_lr_scale", "layer_decay"):
+        has_encoder = any(isinstance(item, PretrainedEncoder) for item in model.modules())
+        if getattr(config, key) is not None and not has_encoder:
+            raise ConfigError(
+                f"recipe.optimizer.{key}: found {getattr(config, key)} for a model without a layer "
+                "pretrained_encoder, whose learning rate it sets; remove it."
+            )
 
 
 def _group_weights(config: OptimizerConfig, model: nn.Module) -> Groups:

@@ -40,6 +40,9 @@ class LearningRate:
     Attributes:
         steps_per_epoch: the same number for each epoch, or one for each of them.
         swa: averaging of weights, which may set the rate of the last steps.
+
+    Raises:
+        ConfigError: no step counts in the average of weights.
     """
 
     schedule: Schedule
@@ -48,6 +51,14 @@ class LearningRate:
     epochs: int
     max_steps: int | None = None
     swa: SwaConfig | None = None
+
+    def __post_init__(self) -> None:
+        if self.swa is not None and 0 < self.num_steps < self.swa_start + self.swa.every:
+            raise ConfigError(
+                f"recipe.swa: found start {self.swa.start} and every {self.swa.every} of "
+                f"{self.num_steps} steps, so no weights count in the mean; expected a smaller "
+                "start or every, or a longer training."
+            )
 
     @property
     def num_steps(self) -> int:
