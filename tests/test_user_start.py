@@ -203,3 +203,15 @@ def test_what_a_training_starts_from_is_a_part_of_its_name(trained: Path) -> Non
     path.write_text(path.read_text().replace("tasty", "nasty"))
     assert found.digest(1) != before
     assert find_start("sentence-transformers/all-MiniLM-L6-v2", []) is None
+
+
+def test_a_changed_weight_to_start_from_is_noticed(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trained / "old/model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    train = ["train", "old/model.json", "--train", "a.tsv", "-o", "new", "--init", "old"]
+    assert "model.safetensors: found other bytes than were recorded" in fail(capsys, *train)
+    assert not (trained / "new").exists()

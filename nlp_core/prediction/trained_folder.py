@@ -77,8 +77,7 @@ class TrainedFolder(NamedTuple):
             where = str(self.weights)
             ensemble, featurizer = join_members(models, self.combination, where=where)
             return ensemble, {None: featurizer}
-        for name, digest in self.digests.items():
-            check_digest(self.weights / name, digest, remedy="train the model or copy it again")
+        self.check_digests()
         kinds: dict[str | None, Kind] = {
             name if self.plan.tasks else None: KINDS.get(note["kind"])
             for name, note in self.tasks.items()
@@ -86,6 +85,11 @@ class TrainedFolder(NamedTuple):
         if self.data is not None:
             kinds = {None: self.data.kind}
         return load_model(self.weights, self.plan, kinds=kinds, init=self.init)
+
+    def check_digests(self) -> None:
+        """Raise DataError if a file has other bytes than training wrote."""
+        for name, digest in self.digests.items():
+            check_digest(self.weights / name, digest, remedy="train the model or copy it again")
 
     def _load_task(self, task: str) -> MemberModel:
         """Return the part of the model that serves one of its tasks."""

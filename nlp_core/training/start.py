@@ -124,7 +124,7 @@ def find_start(name: str, plugins: Sequence[Path]) -> Start | None:
 
     Raises:
         ConfigError: a plug-in is missing.
-        DataError: the folder is incomplete.
+        DataError: the folder is incomplete or damaged.
     """
     folder = Path(name).expanduser()
     if not is_trained(folder):
@@ -135,6 +135,7 @@ def find_start(name: str, plugins: Sequence[Path]) -> Start | None:
             f"{folder}: found an ensemble, expected one trained model; start from one of its "
             f"members: {', '.join(member.name for member in found.members)}."
         )
+    found.check_digests()
     return Start(found.weights, found.init, found.plan)
 
 
