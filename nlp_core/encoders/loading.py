@@ -20,7 +20,7 @@ def load_module(auto: Any, config: Any, weights: Path | None) -> Any:  # Any: cl
     """Return the module of a configuration in float32; without weights, a random one.
 
     Raises:
-        ConfigError: the library builds no model with such values.
+        ConfigError: the library cannot build a model with these values.
         DataError: the weights are damaged, or those of another model.
     """
     arithmetic.install()  # here too, since an encoder is also used without a graph
@@ -57,8 +57,8 @@ def load_module(auto: Any, config: Any, weights: Path | None) -> Any:  # Any: cl
 def describe_misfit(model_type: object, err: Exception) -> ConfigError:
     reason = " ".join(str(err).split())[:200]
     return ConfigError(
-        f"init: found a config.json of type {model_type} that the library transformers builds no "
-        f"model of ({reason}); correct the value, or name the folder of another encoder."
+        f"init: found a config.json of type {model_type} from which transformers cannot build a "
+        f"model ({reason}); correct the value, or name the folder of another encoder."
     )
 
 

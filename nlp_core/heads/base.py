@@ -82,7 +82,7 @@ class Head(nn.Module):
     """Whether its layer must be over whole texts, in the pieces of a pretrained encoder."""
 
     reads_parts: ClassVar[bool] = False
-    """Whether it reads which text of a pair each piece is of, `HeadBatch.parts`."""
+    """Whether it reads which text of a pair each piece belongs to, `HeadBatch.parts`."""
 
     writes_pieces: ClassVar[bool] = False
     """Whether it writes with the decoder of its layer, a `PieceDecoder`, its last input."""

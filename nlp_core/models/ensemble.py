@@ -231,7 +231,7 @@ def _check(members: Sequence[MemberModel], combination: Combination, where: str)
 
 
 def _check_pieces(members: Sequence[MemberModel], where: str) -> None:
-    """Raise if a head reads which text a piece is of, and the members cut texts differently."""
+    """Raise if the members cut texts differently and a head reads to which text a piece belongs."""
     heads = [plan.head for item in members for plan in item.model.plan.heads.values()]
     if not any(head.reads_parts for head in heads):
         return
@@ -244,7 +244,7 @@ def _check_pieces(members: Sequence[MemberModel], where: str) -> None:
         first, other, *_ = seen.values()
         raise ConfigError(
             f"{where}: {other}: found another tokenizer or max_length than that of {first}, "
-            "expected the same, since a head reads which text each piece is of; leave "
+            "expected the same, since a head reads to which text each piece belongs; leave "
             "this member out."
         )
 
