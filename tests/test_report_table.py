@@ -57,9 +57,18 @@ def test_the_report_says_how_cells_were_made(root: Path) -> None:
     assert "alpha `abababababab`, beta `abababababab`, gamma `abababababab`, words `cdcd" in text
     assert "- words.txt: a part of the official file" in text
     assert "Fingerprint of all cells: device cpu, isa avx2, torch 2.13.0; numerics 1." in text
+    assert "No cell ran on a GPU." in text
     assert "`dvc repro finetune@alpha report@trial`" in text
     assert "snakemake --cores 2 reports/trial.md" in text
     assert "- First et al. 2000: A paper, Table 1. <https://example.org>" in text
+
+
+def test_a_table_with_a_cell_of_a_gpu_names_it(root: Path) -> None:
+    path = root / "results" / "trial.json"
+    path.write_text(path.read_text().replace('"device": "cpu"', '"device": "NVIDIA X"', 1))
+    text = "\n".join(write(root))
+    assert "device NVIDIA X" in text
+    assert "No cell ran on a GPU" not in text
 
 
 def test_the_summary_counts_each_way_of_choosing_apart(root: Path) -> None:

@@ -12,7 +12,7 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, read_comparison
-from nlp_core.report.cost import measure_costs, read_costs, render_cost
+from nlp_core.report.cost import CPU, measure_costs, read_costs, render_cost
 from nlp_core.report.data_audit import render_audits
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import (
@@ -178,12 +178,15 @@ def _render_machines(cells: Mapping[str, CellResult]) -> str:
     newest = max(cell.numerics for cell in cells.values())
     older = [name for name, cell in cells.items() if cell.numerics < newest]
     if len(machines) == 1:
-        return f"Fingerprint of all cells: {next(iter(machines))}."
-    lines = [
-        "Fingerprints:",
-        "",
-        *(f"- {facts}: {', '.join(names)}" for facts, names in machines.items()),
-    ]
+        lines = [f"Fingerprint of all cells: {next(iter(machines))}."]
+    else:
+        lines = [
+            "Fingerprints:",
+            "",
+            *(f"- {facts}: {', '.join(names)}" for facts, names in machines.items()),
+        ]
+    if all(cell.fingerprint["device"] == CPU for cell in cells.values()):
+        lines += ["", "No cell ran on a GPU."]
     if older:
         lines += ["", f"Trained by code before numerics {newest}: {', '.join(older)}."]
     return "\n".join(lines)
