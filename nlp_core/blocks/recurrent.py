@@ -58,12 +58,15 @@ class RecurrentLayer(nn.Module):
         start_B = torch.arange(batch, device=x_BTD.device) * time
         rows = (reverse_BT.t() + start_B).reshape(-1)
         reversed_TBD = x_BTD.reshape(-1, dim).index_select(0, rows).view(time, batch, dim)
-        return _read(forward, x_BTD.transpose(0, 1)), _read(backward, reversed_TBD)
+        forward_TBH, _ = read_states(forward, x_BTD.transpose(0, 1))
+        backward_TBH, _ = read_states(backward, reversed_TBD)
+        return forward_TBH, backward_TBH
 
     def forward(self, x_BTD: Tokens, mask_BT: Mask) -> Float[Tensor, "B T E"]:
         forward, backward = self.readers()
         if backward is None:
-            return zero_padding(_read(forward, x_BTD.transpose(0, 1)).transpose(0, 1), mask_BT)
+            states_TBH, _ = read_states(forward, x_BTD.transpose(0, 1))
+            return zero_padding(states_TBH.transpose(0, 1), mask_BT)
         reverse_BT = reverse_index(mask_BT)
         forward_TBH, backward_TBH = self.run(x_BTD, reverse_BT)
         time, batch, width = backward_TBH.shape
@@ -82,17 +85,22 @@ class RecurrentLayer(nn.Module):
         return zero_padding(torch.cat(ends, -1), mask_BT.any(1))
 
 
-def _read(reader: nn.Module, x_TBD: Float[Tensor, "T B D"]) -> Float[Tensor, "T B H"]:
-    """Return a reader's states, in 32 bits on a CPU even under autocast.
+def read_states(
+    reader: nn.Module,
+    x_TBD: Float[Tensor, "T B D"],
+    state: Any = None,  # Any: as of the reader
+) -> tuple[Float[Tensor, "T B H"], Any]:
+    """Return a reader's states and its last one, in 32 bits on a CPU even under autocast.
 
     With 16 bits an LSTM or a GRU needs more instructions than those that determinism pins.
     """
     if x_TBD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        first = () if state is None else (tuple(part.float() for part in state),)
         with torch.autocast("cpu", enabled=False):
-            states_TBH: Tensor = reader(x_TBD.float())[0]
-            return states_TBH
-    states_TBH = reader(x_TBD)[0]
-    return states_TBH
+            states_TBH, last = reader(x_TBD.float(), *first)
+    else:
+        states_TBH, last = reader(x_TBD, *(() if state is None else (state,)))
+    return states_TBH, last
 
 
 class RecurrentBlock(Block):

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.masking import zero_padding
+from nlp_core.blocks.recurrent import read_states
 from nlp_core.heads.base import hide_classes
-from nlp_core.heads.rnng import read_lstm, take_rows
+from nlp_core.heads.rnng import take_rows
 
 State = tuple[Tensor, Tensor]
 """State of the LSTM, [1, B, H] each."""
@@ -126,7 +127,7 @@ class PointerDecoder(Pointer):
     def read(self, before_BS: Tensor, x_BTD: Tensor, state: State) -> tuple[Tensor, State]:
         """Return the states [B, S, H] after ids were read, -1 for the start, and the last one."""
         x_BSE = self.embed(before_BS, x_BTD)
-        states_SBH, state = read_lstm(self.lstm, self._drop(x_BSE).transpose(0, 1), state)
+        states_SBH, state = read_states(self.lstm, self._drop(x_BSE).transpose(0, 1), state)
         return states_SBH.transpose(0, 1), state
 
     def forward(

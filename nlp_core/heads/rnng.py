@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlp_core.blocks.masking import zero_padding
-from nlp_core.blocks.recurrent import RecurrentLayer
+from nlp_core.blocks.recurrent import RecurrentLayer, read_states
 from nlp_core.heads.grammar import Level, trace
 from nlp_core.heads.search import STAY
 from reglue_runtime.tree import OPEN, REDUCE, SHIFT
@@ -154,7 +154,7 @@ class TreeNetwork(nn.Module):
         start = self.action.num_embeddings - 1
         before_BS = functional.pad(target_BS[:, :-1], (1, 0), value=start)
         x_BSE = self.drop(self.action(before_BS.clamp(min=0)))
-        states_SBH, _ = read_lstm(self.past, x_BSE.transpose(0, 1))
+        states_SBH, _ = read_states(self.past, x_BSE.transpose(0, 1))
         return states_SBH.transpose(0, 1)
 
 
@@ -169,22 +169,6 @@ def _step(gates: Tensor, memory: Tensor) -> StackState:
     read, keep, write, show = gates.chunk(4, -1)
     memory = torch.sigmoid(keep) * memory + torch.sigmoid(read) * torch.tanh(write)
     return StackState(torch.sigmoid(show) * torch.tanh(memory), memory)
-
-
-def read_lstm(
-    lstm: nn.LSTM, x_SBE: Tensor, state: tuple[Tensor, Tensor] | None = None
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Return the states of an LSTM and its last one, in 32 bits on a CPU even under autocast.
-
-    There an LSTM of 16 bits needs more instructions than those that determinism pins.
-    """
-    if x_SBE.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-        with torch.autocast("cpu", enabled=False):
-            first = None if state is None else (state[0].float(), state[1].float())
-            states_SBH, last = lstm(x_SBE.float(), first)
-    else:
-        states_SBH, last = lstm(x_SBE, state)
-    return states_SBH, last
 
 
 def take_flat(x: Tensor, places: Tensor) -> Tensor:
@@ -294,5 +278,5 @@ class TreeScorer:
 
     def _remember(self, action_R: Tensor) -> None:
         x_1RE = self._network.action(action_R).unsqueeze(0)
-        states, self._past = read_lstm(self._network.past, x_1RE, self._past)
+        states, self._past = read_states(self._network.past, x_1RE, self._past)
         self._state_R = states[0]
