@@ -1,6 +1,7 @@
 """What a processed task predicts, and how answers and footnotes are put together."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,15 @@ def test_split_holds_each_target(tmp_path: Path) -> None:
     assert list(split.targets) == list(task.targets) == ["label", "tags"]
     assert task.labels == ["0", "1"]
     assert split.target[0] == {"label": split.targets["label"][0], "tags": split.targets["tags"][0]}
+
+
+def test_a_task_whose_folder_was_removed_is_to_be_processed(tmp_path: Path) -> None:
+    task = read_task(write_task(tmp_path, "intent_slots"))
+    with pytest.raises(DataError, match="found no split 'tset'. Did you mean 'test'"):
+        task.read_split("tset")
+    shutil.rmtree(task.folder)
+    with pytest.raises(DataError, match="is not processed yet; run `dvc repro preprocess@"):
+        task.read_split("dev")
 
 
 def test_digest_covers_the_tags(tmp_path: Path) -> None:

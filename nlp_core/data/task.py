@@ -232,6 +232,7 @@ class Task:
         """Read one split; raise DataError if the task has none of that name."""
         path = self.folder / f"{name}.parquet"
         if not path.exists():
+            _check_processed(self.folder)
             splits = [item.stem for item in self.folder.glob("*.parquet")]
             raise DataError(f"{self.folder}: found no split '{name}'. {suggest(name, splits)}")
         manifest = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
@@ -310,18 +311,24 @@ def join_answers(answers: Mapping[str, list[Any]]) -> list[Any]:
     return [dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True)]
 
 
+def _check_processed(folder: Path) -> Path:
+    """Return the path of a task's manifest."""
+    path = folder / MANIFEST
+    if not path.exists():
+        raise DataError(
+            f"{path}: no such file, so task '{folder.name}' is not processed yet; run "
+            f"`dvc repro preprocess@{folder.name}`, or `teach@{folder.name}` for a taught task."
+        )
+    return path
+
+
 def read_task(folder: Path) -> Task:
     """Read the manifest of a processed task.
 
     Raises:
         DataError: the task has not been processed, or is not a task with examples.
     """
-    path = folder / "manifest.json"
-    if not path.exists():
-        raise DataError(
-            f"{path}: no such file, so task '{folder.name}' is not processed yet; run "
-            f"`dvc repro preprocess@{folder.name}`, or `teach@{folder.name}` for a taught task."
-        )
+    path = _check_processed(folder)
     manifest = json.loads(path.read_text(encoding="utf-8"))
     if manifest["kind"] in NO_EXAMPLES:
         raise DataError(
