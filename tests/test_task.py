@@ -60,7 +60,7 @@ def test_split_holds_each_target(tmp_path: Path) -> None:
 
 def test_a_task_whose_folder_was_removed_is_to_be_processed(tmp_path: Path) -> None:
     task = read_task(write_task(tmp_path, "intent_slots"))
-    with pytest.raises(DataError, match="found no split 'tset'. Did you mean 'test'"):
+    with pytest.raises(DataError, match=r"found no split 'tset'\. Did you mean 'test'"):
         task.read_split("tset")
     shutil.rmtree(task.folder)
     with pytest.raises(DataError, match="is not processed yet; run `dvc repro preprocess@"):
