@@ -70,9 +70,9 @@ def test_a_registry_that_is_not_there_is_an_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["data", "list", "--sources-dir", str(tmp_path / "sorces")])
+        main(["data", "list", "--sources-dir", str(tmp_path / "elsewhere")])
     assert caught.value.code == 2
-    assert "sorces: found no such folder" in capsys.readouterr().err
+    assert "elsewhere: found no such folder" in capsys.readouterr().err
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
