@@ -330,8 +330,7 @@ def _check_causal(head: HeadPlan, plans: Mapping[str, LayerPlan], where: str) ->
     if name not in tables:
         raise ConfigError(
             f"{where}: vocabulary: found '{name}', expected the name of a word_embedding layer "
-            f"below the head. "
-            f"{suggest(name, tables)}"
+            f"below the head. {suggest(name, tables)}"
         )
     width, (read,) = tables[name].shape.dim, head.shapes
     if head.options.get("tied", True) and width != read.dim:

@@ -119,11 +119,13 @@ def _build_schedule_free(groups: Groups, **options: Any) -> Optimizer:  # Any: o
 
 
 def _check_encoder(config: OptimizerConfig, model: nn.Module) -> None:
+    if any(isinstance(item, PretrainedEncoder) for item in model.modules()):
+        return
     for key in ("encoder_lr_scale", "layer_decay"):
-        has_encoder = any(isinstance(item, PretrainedEncoder) for item in model.modules())
-        if getattr(config, key) is not None and not has_encoder:
+        value = getattr(config, key)
+        if value is not None:
             raise ConfigError(
-                f"recipe.optimizer.{key}: found {getattr(config, key)} for a model without a layer "
+                f"recipe.optimizer.{key}: found {value} for a model without a layer "
                 "pretrained_encoder, whose learning rate it sets; remove it."
             )
 
