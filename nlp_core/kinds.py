@@ -21,7 +21,6 @@ HISTORY = "tokens_history"
 SENTENCES = "sentences"
 Form = Literal["count", "flag", "number", "text", "texts", "places"]
 """An integer, yes or no, a number, a text, several texts, several small integers."""
-ROW_CUTS = ("row",)
 TABLES = ("tsv", "csv", "jsonl", "json", "parquet", "arrow", "spacy")
 
 
@@ -186,9 +185,7 @@ class Kind:
     @property
     def unit(self) -> str:
         """What is drawn to measure the chance of a split, in the plural."""
-        if self.is_searched:
-            return "queries"
-        return "questions" if self.is_grouped else "examples"
+        return "queries" if self.is_searched else "questions" if self.is_grouped else "examples"
 
 
 KINDS: Registry[Kind] = Registry("kind")
@@ -283,7 +280,7 @@ TAGGING = register(
         name="tagging",
         columns=(Column("id", "count"), Column("tokens", "texts"), Column(TAGS, "texts")),
         targets=(Target(TAGS, "texts", "texts"),),
-        cuts=ROW_CUTS,
+        cuts=("row",),
         user_file=UserFile(
             ("f1", "accuracy"),
             texts=("tokens",),
@@ -295,16 +292,11 @@ TAGGING = register(
 )
 
 INTENT_SLOTS = register(
-    Kind(
+    replace(
+        TAGGING,
         name="intent_slots",
-        columns=(
-            Column("id", "count"),
-            Column("tokens", "texts"),
-            Column(TAGS, "texts"),
-            Column(LABEL, "text"),
-        ),
+        columns=(*TAGGING.columns, Column(LABEL, "text")),
         targets=(Target(LABEL, "text", "text"), Target(TAGS, "texts", "texts", source="tags")),
-        cuts=ROW_CUTS,
         user_file=UserFile(
             ("frame_accuracy", "intent_accuracy", "slot_f1"),
             texts=("tokens",),
@@ -335,11 +327,11 @@ DOCUMENT = register(
 """Sentences in their order. `tokens` are those of all sentences, `sentences` the tokens of each."""
 
 PARSING = register(
-    Kind(
+    replace(
+        TAGGING,
         name="parsing",
-        columns=(Column("id", "count"), Column("tokens", "texts"), Column(TREE, "texts")),
+        columns=(*TAGGING.columns[:2], Column(TREE, "texts")),
         targets=(Target(TREE, "texts", "texts"),),
-        cuts=ROW_CUTS,
         user_file=UserFile(
             ("exact_match", "bracket_f1", "validity"), texts=("tokens",), label=TREE
         ),

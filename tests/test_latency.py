@@ -19,7 +19,7 @@ from nlp_core.export.grid import make_texts
 from nlp_core.export.latency import Timing
 from nlp_core.files import write_json
 from nlp_core.processor import measure_peak
-from nlp_core.report.evaluation import evaluate_table, measure_export
+from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.results import read_results
 from nlp_core.report.table import write_report
 from tests.fabricated import make_project
@@ -66,14 +66,19 @@ def make_timing(name: str, milliseconds: float, rate: float) -> Timing:
 
 
 @pytest.fixture
-def timed() -> timing.TimedExport:
+def runs() -> list[list[Timing]]:
     runs = [
         [make_timing("eager", 4.0, 100), make_timing("float32", 2.0, 200)],
         [make_timing("eager", 6.0, 100), make_timing("float32", 2.0, 400)],
     ]
     for run in runs:
         run.append(make_timing("int8", 1.0, 800))
-    return timing.TimedExport("a quick processor, 1 thread", runs)
+    return runs
+
+
+@pytest.fixture
+def timed(runs: list[list[Timing]]) -> timing.TimedExport:
+    return timing.TimedExport("a quick processor, 1 thread", timing.measure_ways(runs))
 
 
 @pytest.fixture
@@ -93,32 +98,38 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_ratios_are_taken_within_a_run(timed: timing.TimedExport) -> None:
-    metrics = measure_export(timed.runs, BUNDLES)
+def test_ratios_are_taken_within_a_run(runs: list[list[Timing]]) -> None:
+    metrics = timing.measure_ways(runs)
     assert list(metrics) == ["eager", "float32", "int8"]
     exact, small = metrics["float32"], metrics["int8"]
-    assert exact["ratio.p50"].values == [2.0, 3.0]
-    assert exact["ratio.p99"].mean == pytest.approx(2.5)
-    assert exact["ratio.per_second"].values == [2.0, 4.0]
-    assert exact["latency.p90"].values == [3.6, 3.6]
-    assert exact["latency.whole_p50"].mean == 3.0
-    assert small["gain.per_second"].values == [4.0, 2.0]
-    assert small["size.megabytes"].values == [1.0]
-    assert [metrics[way]["score.first"].mean for way in ("eager", "int8")] == [90.0, 89.5]
-    assert "score.first" not in exact
-    assert "size.megabytes" not in metrics["eager"]
+    assert exact["ratio.p50"] == [2.0, 3.0]
+    assert exact["ratio.p99"] == pytest.approx([2.0, 3.0])
+    assert exact["ratio.per_second"] == [2.0, 4.0]
+    assert exact["latency.p90"] == [3.6, 3.6]
+    assert exact["latency.whole_p50"] == [3.0, 3.0]
+    assert small["gain.per_second"] == [4.0, 2.0]
     assert "lead.per_second" not in exact
-    assert metrics["eager"]["ratio.p50"].mean == 1.0
+    assert metrics["eager"]["ratio.p50"] == [1.0, 1.0]
 
 
-def test_a_student_is_compared_with_its_teacher_within_a_run(timed: timing.TimedExport) -> None:
-    for run, rate in zip(timed.runs, (20.0, 50.0), strict=True):
+def test_a_student_is_compared_with_its_teacher_within_a_run(runs: list[list[Timing]]) -> None:
+    for run, rate in zip(runs, (20.0, 50.0), strict=True):
         run.append(make_timing("teacher", 16.0, rate))
-    metrics = measure_export(timed.runs, BUNDLES)
+    metrics = timing.measure_ways(runs)
     assert list(metrics) == ["eager", "float32", "int8"]
-    assert metrics["float32"]["lead.per_second"].values == [10.0, 8.0]
-    assert metrics["int8"]["lead.p50"].values == [16.0, 16.0]
-    assert metrics["eager"]["lead.per_second"].values == [5.0, 2.0]
+    assert metrics["float32"]["lead.per_second"] == [10.0, 8.0]
+    assert metrics["int8"]["lead.p50"] == [16.0, 16.0]
+    assert metrics["eager"]["lead.per_second"] == [5.0, 2.0]
+
+
+def test_sizes_and_scores_come_from_the_bundles(root: Path, timed: timing.TimedExport) -> None:
+    evaluate_table("times", root, time_export=lambda *_: timed)
+    cells = read_results("times", root).cells
+    assert cells["beta_int8"].metrics["size.megabytes"].values == [1.0]
+    assert "size.megabytes" not in cells["beta_eager"].metrics
+    scores = [cells[f"beta_{way}"].metrics["score.first"].mean for way in ("eager", "int8")]
+    assert scores == [90.0, 89.5]
+    assert "score.first" not in cells["beta_float32"].metrics
 
 
 def test_the_report_has_runs_and_machine_and_is_the_same_again(
@@ -193,17 +204,22 @@ def test_bundles_are_timed_beside_the_model_they_were_made_of(
     values |= {"timing": {"times": CONFIG}, "exports": {"beta": entry, "young": entry}}
     values["exports"]["young"] = {**entry, "teacher": "beta"}
     params = Params.model_validate(values)
-    runs = timing.time_export("beta", params, tmp_path).runs
-    assert [[item.name for item in run] for run in runs] == [["eager", "float32"]] * 2
-    for item in (item for run in runs for item in run):
-        assert 0 < item.model[50] <= item.model[90] <= item.model[99]
-        assert item.whole[50] > item.model[50]
-        assert item.model_rate > item.whole_rate > 0
+    found = timing.time_export("beta", params, tmp_path).metrics
+    assert list(found) == ["eager", "float32"]
+    for metrics in found.values():
+        assert {len(values) for values in metrics.values()} == {CONFIG["runs"]}
+        for run in range(CONFIG["runs"]):
+            of_run = {key: values[run] for key, values in metrics.items()}
+            assert 0 < of_run["latency.p50"] <= of_run["latency.p90"] <= of_run["latency.p99"]
+            assert of_run["latency.whole_p50"] > of_run["latency.p50"]
+            assert of_run["speed.per_second"] > of_run["speed.whole_per_second"] > 0
+        assert not [key for key in metrics if key.startswith("lead.")]
     with pytest.raises(DataError, match="float32"):
         timing.time_export("young", params, tmp_path)
     shutil.copytree(bundle.parent, bundle.parent.with_name("young"))
-    beside = timing.time_export("young", params, tmp_path).runs
-    assert [[item.name for item in run] for run in beside] == [["eager", "float32", "teacher"]] * 2
+    beside = timing.time_export("young", params, tmp_path).metrics
+    assert list(beside) == ["eager", "float32"]
+    assert all(value > 0 for value in beside["float32"]["lead.per_second"])
 
 
 @pytest.mark.usefixtures("_unchecked_shapes")

@@ -360,8 +360,7 @@ class SubwordVocabulary:
 
     @classmethod
     def learn(cls, columns: Sequence[Column], options: Options, init: Path) -> Self:
-        # A compiled library that only models with this block need.
-        from tokenizers import Tokenizer, models, trainers
+        from tokenizers import Tokenizer, models, trainers  # slow to import, rarely needed
 
         tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN]))
         trainer = trainers.BpeTrainer(

@@ -24,6 +24,7 @@ from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError
 
 COMPILED = "compiled"
+FLOAT32 = "float32"
 
 
 class TorchSubject:
@@ -96,10 +97,10 @@ def list_all_examples(trained: TrainedModel, file: Path | None = None) -> Sequen
 
 
 class TimedExport(NamedTuple):
-    """The times of an export: on what hardware, and in each run those of all models."""
+    """The times of an export: on what hardware, and the metrics of `measure_ways`."""
 
     hardware: str
-    runs: list[list[Timing]]
+    metrics: dict[str, dict[str, list[float]]]
 
 
 def time_export(name: str, params: Params, root: Path) -> TimedExport:
@@ -114,7 +115,7 @@ def time_export(name: str, params: Params, root: Path) -> TimedExport:
     subjects = build_subjects(trained, threads=config.threads, compiled=config.compiled)
     bundles: dict[str, Path] = {variant: folder / variant for variant in export.variants}
     if export.teacher is not None:
-        bundles[TEACHER] = folder.with_name(export.teacher) / "float32"
+        bundles[TEACHER] = folder.with_name(export.teacher) / FLOAT32
     for way, path in bundles.items():
         try:
             subjects[way] = load_any(path, num_threads=config.threads)
@@ -122,4 +123,37 @@ def time_export(name: str, params: Params, root: Path) -> TimedExport:
             raise DataError(str(err)) from err
     examples = list_all_examples(trained)
     runs = [time_models(subjects, examples, config, seed=run) for run in range(1, config.runs + 1)]
-    return TimedExport(describe_hardware(config.threads), runs)
+    return TimedExport(describe_hardware(config.threads), measure_ways(runs))
+
+
+def measure_ways(runs: Sequence[Sequence[Timing]]) -> dict[str, dict[str, list[float]]]:
+    """Return the metrics of each way of running a model, over the runs.
+
+    `ratio` compares it with the eager model, `gain` with the float32 bundle and `lead` with the
+    teacher's float32 bundle, all within a run; above 1 it is faster.
+
+    Args:
+        runs: the times of each way, for each run.
+    """
+    found = {}
+    for timing in runs[0]:
+        if timing.name != TEACHER:
+            values = [_measure_run(timing.name, {item.name: item for item in run}) for run in runs]
+            found[timing.name] = {key: [run[key] for run in values] for key in values[0]}
+    return found
+
+
+def _measure_run(way: str, timings: Mapping[str, Timing]) -> dict[str, float]:
+    own, eager = timings[way], timings[EAGER]
+    exact, teacher = timings.get(FLOAT32), timings.get(TEACHER)
+    values = {f"latency.p{rank}": ms for rank, ms in own.model.items()}
+    values |= {f"latency.whole_p{rank}": ms for rank, ms in own.whole.items()}
+    values |= {"speed.per_second": own.model_rate, "speed.whole_per_second": own.whole_rate}
+    values |= {f"ratio.p{rank}": eager.model[rank] / ms for rank, ms in own.model.items()}
+    values["ratio.per_second"] = own.model_rate / eager.model_rate
+    if exact is not None:
+        values["gain.per_second"] = own.model_rate / exact.model_rate
+    if teacher is not None:
+        values["lead.per_second"] = own.model_rate / teacher.model_rate
+        values |= {f"lead.p{rank}": teacher.model[rank] / ms for rank, ms in own.model.items()}
+    return values

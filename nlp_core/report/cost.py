@@ -86,6 +86,16 @@ class CellCost:
         return max(peaks, default=None)
 
     @property
+    def span(self) -> tuple[float, float] | None:
+        """When the first run began and the last one ended, in seconds since the epoch, if known."""
+        spans = [
+            (run.started, run.started + run.seconds)
+            for run in self.runs.values()
+            if run.started is not None
+        ]
+        return (min(spans)[0], max(end for _, end in spans)) if spans else None
+
+    @property
     def watt_hours(self) -> float | None:
         """The estimate of energy; None where a GPU trained, which it does not cover."""
         if any(run.device != CPU for run in self.runs.values()):

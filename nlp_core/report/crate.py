@@ -42,6 +42,7 @@ FORMATS = {
     ".yaml": "application/yaml",
     ".yml": "application/yaml",
 }
+TIMES = ("startTime", "endTime")
 Entity = dict[str, Any]  # Any: JSON-LD holds texts, numbers, references and lists of these
 
 
@@ -346,7 +347,7 @@ class _Crate:
             result=[*({"@id": path} for path in self.files if path == predictions), *weights],
             agent=self._agent,
             resourceUsage=self._add_usage(name, cost) if cost.runs else [],
-            **_list_times(cost),
+            **{name: _format_time(at) for name, at in zip(TIMES, cost.span or (), strict=False)},
         )
 
     def _add_usage(self, name: str, cost: CellCost) -> list[Entity]:
@@ -385,15 +386,6 @@ def _list_digests(config: DatasetConfig) -> Iterator[tuple[str, str, str | None]
         yield from ((file.name, item.digest, item.label) for item in file.sha256)
         for member in file.members:
             yield from ((member.name, item.digest, item.label) for item in member.sha256)
-
-
-def _list_times(cost: CellCost) -> Mapping[str, str]:
-    """Return when the first seed of a cell began and the last one ended, as far as it is known."""
-    spans = [(run.started, run.seconds) for run in cost.runs.values() if run.started is not None]
-    if not spans:
-        return {}
-    start, end = min(spans)[0], max(started + seconds for started, seconds in spans)
-    return {"startTime": _format_time(start), "endTime": _format_time(end)}
 
 
 def _format_time(seconds: float) -> str:

@@ -15,7 +15,6 @@ from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import (
     EAGER,
     GRID,
-    TEACHER,
     CellConfig,
     ExperimentConfig,
     ExportConfig,
@@ -50,41 +49,24 @@ from nlp_core.report.results import (
 log = logging.getLogger(__name__)
 
 Metrics = dict[str, float]
-EXACT = "float32"
 MEGABYTE = 1e6
 
 
-class Times(Protocol):
-    """What a run measured for one runtime of a model; `whole` includes featurising.
+class TimedExport(Protocol):
+    """The times of an export: on what hardware, and each metric over the runs, by way of running.
 
-    Times are milliseconds a sentence at batch 1 by percentile; rates are sentences a second in
-    batches.
+    The ways are the trained model and its bundles; see `measure_ways` of export/timing.py.
     """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def model(self) -> Mapping[int, float]: ...
-    @property
-    def whole(self) -> Mapping[int, float]: ...
-    @property
-    def model_rate(self) -> float: ...
-    @property
-    def whole_rate(self) -> float: ...
-
-
-class Timings(Protocol):
-    """What was measured of an export: by run, the times of each way and of the teacher."""
 
     @property
     def hardware(self) -> str: ...
     @property
-    def runs(self) -> Sequence[Sequence[Times]]: ...
+    def metrics(self) -> Mapping[str, Mapping[str, Sequence[float]]]: ...
 
 
 Curves = dict[str, list[tuple[int, float]]]
 """Lines of step and value, by name."""
-TimeExport = Callable[[str, Params, Path], Timings]
+TimeExport = Callable[[str, Params, Path], TimedExport]
 """Times an export of the grid; exports are on the same floor as reports."""
 
 
@@ -201,10 +183,25 @@ def _time(
     found = time_export(name, params, root)
     fingerprint = {**cell.fingerprint, "processor": found.hardware}
     cell = cell.model_copy(update={"fingerprint": fingerprint, "runs": {}})
-    return {
-        f"{name}_{way}": _build_result(cell, metrics)
-        for way, metrics in measure_export(found.runs, cell.bundles).items()
-    }
+    cells = {}
+    for way, values in found.metrics.items():
+        metrics = {key: summarise(of_runs) for key, of_runs in sorted(values.items())}
+        metrics |= _describe_bundle(way, cell.bundles)
+        cells[f"{name}_{way}"] = _build_result(cell, metrics)
+    return cells
+
+
+def _describe_bundle(way: str, bundles: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
+    """Return the size of a bundle and the first metric of its task, as far as they are known."""
+    found = {}
+    if way in bundles:
+        found["size.megabytes"] = bundles[way]["bytes"] / MEGABYTE
+        if "exported" in bundles[way]:
+            found["score.first"] = bundles[way]["exported"]
+    elif way == EAGER:
+        trained = [note["trained"] for note in bundles.values() if "trained" in note]
+        found |= {"score.first": trained[0]} if trained else {}
+    return {key: summarise([value]) for key, value in found.items()}
 
 
 def _read_perplexity(folder: Path) -> Curves:
@@ -362,52 +359,3 @@ def _average(metrics: Metrics, splits: Sequence[str]) -> Metrics:
         if split in splits:
             values.setdefault(f"{MEAN_SPLIT}.{name}", []).append(value)
     return {key: statistics.fmean(found) for key, found in values.items()}
-
-
-def measure_export(
-    timed: Sequence[Sequence[Times]], bundles: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Score]]:
-    """Return the metrics of each way of running a model, over the runs.
-
-    `ratio` compares it with the eager model, `gain` with the float32 bundle and `lead` with the
-    teacher's float32 bundle, all within a run; above 1 it is faster.
-
-    Args:
-        timed: the times of each way, for each run.
-        bundles: by variant: what its export measured, and its bytes.
-    """
-    metrics: dict[str, dict[str, Score]] = {}
-    for idx, way in enumerate(timing.name for timing in timed[0]):
-        if way == TEACHER:
-            continue
-        runs = [_measure_run(timings, idx) for timings in timed]
-        values = {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
-        if way in bundles:
-            values["size.megabytes"] = summarise([bundles[way]["bytes"] / MEGABYTE])
-        values |= _find_scores(way, bundles)
-        metrics[way] = values
-    return metrics
-
-
-def _measure_run(timings: Sequence[Times], idx: int) -> dict[str, float]:
-    own, by_way = timings[idx], {timing.name: timing for timing in timings}
-    eager, exact, teacher = by_way[EAGER], by_way.get(EXACT), by_way.get(TEACHER)
-    values = {f"latency.p{rank}": ms for rank, ms in own.model.items()}
-    values |= {f"latency.whole_p{rank}": ms for rank, ms in own.whole.items()}
-    values |= {"speed.per_second": own.model_rate, "speed.whole_per_second": own.whole_rate}
-    values |= {f"ratio.p{rank}": eager.model[rank] / ms for rank, ms in own.model.items()}
-    values["ratio.per_second"] = own.model_rate / eager.model_rate
-    if exact is not None:
-        values["gain.per_second"] = own.model_rate / exact.model_rate
-    if teacher is not None:
-        values["lead.per_second"] = own.model_rate / teacher.model_rate
-        values |= {f"lead.p{rank}": teacher.model[rank] / ms for rank, ms in own.model.items()}
-    return values
-
-
-def _find_scores(way: str, parities: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
-    """Return the first metric of the task, where an export measured it."""
-    if way in parities and "exported" in parities[way]:
-        return {"score.first": summarise([parities[way]["exported"]])}
-    trained = [note["trained"] for note in parities.values() if "trained" in note]
-    return {"score.first": summarise(trained[:1])} if way == EAGER and trained else {}
