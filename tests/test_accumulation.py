@@ -13,7 +13,7 @@ from nlp_core.models.batch import Batch
 from nlp_core.training.loop import Trainer
 from tests.test_adversarial import METHODS
 from tests.test_grouped_training import HEADS, use
-from tests.test_training import (
+from tests.tiny_training import (
     MODELS,
     KilledError,
     find_train,

@@ -25,7 +25,8 @@ from nlp_core.training.cell import Cell
 from nlp_core.training.loop import Trainer
 from tests import test_span
 from tests.test_grouped_training import use
-from tests.test_training import (
+from tests.tiny import make_recipe
+from tests.tiny_training import (
     MODELS,
     check_resume,
     find_objective,
@@ -35,7 +36,6 @@ from tests.test_training import (
     project,
     take_step,
 )
-from tests.tiny import make_recipe
 
 __all__ = ["project"]
 

@@ -12,7 +12,7 @@ from nlp_core.training import board
 from nlp_core.training.board import check_board, list_values, show_events
 from nlp_core.training.cell_run import train_seed
 from nlp_core.training.control import RunControl
-from tests.test_training import make_cell, project
+from tests.tiny_training import make_cell, project
 
 __all__ = ["project"]
 Curves = dict[str, list[tuple[int, float]]]

@@ -17,7 +17,7 @@ from nlp_core.training.determinism import (
     find_first_difference,
 )
 from tests.test_adversarial import METHODS
-from tests.test_training import MODELS, find_objective, find_train, make_cell, make_trainer, project
+from tests.tiny_training import MODELS, find_objective, find_train, make_cell, make_trainer, project
 
 __all__ = ["project"]
 

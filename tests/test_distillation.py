@@ -28,9 +28,9 @@ from nlp_core.training.loop import Trainer
 from nlp_core.training.processes import start_processes
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach
-from tests.test_training import MODELS, KilledError, digests, layer, model
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_teaching import KL, ask, make_grid
+from tests.tiny_training import MODELS, KilledError, digests, layer, model
 
 DATA = "tiny_classification"
 SMART = {

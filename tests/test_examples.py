@@ -18,8 +18,8 @@ from nlp_core.report.results import CellResult, read_results
 from nlp_core.statistics import build_score, resample
 from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
-from tests.test_training import make_params, project
 from tests.tiny import make_recipe, write_task
+from tests.tiny_training import make_params, project
 
 __all__ = ["project"]
 ROOT = Path(__file__).resolve().parent.parent

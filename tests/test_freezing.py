@@ -18,7 +18,7 @@ from nlp_core.training.control import (
 )
 from nlp_core.training.optimizer import freeze_weights
 from nlp_core.training.run import prepare_tasks
-from tests.test_training import make_cell, project
+from tests.tiny_training import make_cell, project
 
 __all__ = ["project"]
 

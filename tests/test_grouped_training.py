@@ -10,7 +10,7 @@ import pytest
 
 from nlp_core.training.cell_run import train_cell
 from nlp_core.training.loop import Trainer
-from tests.test_training import check_resume, digests, find_train, make_cell, make_trainer, project
+from tests.tiny_training import check_resume, digests, find_train, make_cell, make_trainer, project
 
 __all__ = ["project"]
 

@@ -28,10 +28,10 @@ from nlp_core.training.cell_run import train_cell
 from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
 from tests.test_multitask import SMART
-from tests.test_training import check_resume
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import write_corpus
 from tests.tiny_encoder import PIECES, write_encoder
+from tests.tiny_training import check_resume
 
 TASK, CORPUS = "tiny_classification", "tiny_corpus"
 MASK = PIECES.index("[MASK]")

@@ -32,10 +32,10 @@ from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
 from stages.finetune import main
 from tests.test_distillation import SMART
-from tests.test_training import check_resume, layer, model
 from tests.tiny import make_recipe, write_task
 from tests.tiny_encoder import TINY_ENCODER, write_encoder
 from tests.tiny_teaching import KL, ask, make_grid
+from tests.tiny_training import check_resume, layer, model
 
 MATCHING: dict[str, Any] = {"layer": "encoder", "hidden": {0: 0, 1: 2}, "attention": {1: 1}}
 BOTH: dict[str, Any] = {**MATCHING, "hidden": {0: 0, 1: 1, 2: 2}, "attention": {1: 1, 2: 2}}

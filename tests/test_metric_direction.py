@@ -13,7 +13,7 @@ from nlp_core.report.comparison import compare, judge
 from nlp_core.report.markdown import render_report
 from nlp_core.report.results import CellResult, Results, summarise
 from nlp_core.training import loop
-from tests.test_training import make_cell, make_trainer, project
+from tests.tiny_training import make_cell, make_trainer, project
 
 __all__ = ["project"]
 

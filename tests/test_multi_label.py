@@ -30,7 +30,7 @@ from nlp_core.prediction.split_prediction import (
 from nlp_core.report.cell import CellTask, read_predictions
 from tests.test_accumulation import compare, set_heads
 from tests.test_preprocess import build, put
-from tests.test_training import project
+from tests.tiny_training import project
 
 __all__ = ["project"]
 SCORES = torch.tensor([[0.0, math.log(3.0)], [-math.log(3.0), 0.0]], dtype=torch.float64)

@@ -21,12 +21,10 @@ from nlp_core.prediction.split_prediction import predict
 from nlp_core.report.evaluation import evaluate_cell
 from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.cell_run import train_cell
-from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
-from tests.test_training import check_resume, digests
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder
+from tests.tiny_training import check_resume, digests, make_trainer
 
 KINDS = ["classification", "tagging", "pair_regression"]
 NAMES = [f"tiny_{kind}" for kind in KINDS]
@@ -127,12 +125,6 @@ def make_params(model: str = "words", **recipe: Any) -> Params:
 
 def make_cell(model: str = "words", **recipe: Any) -> Cell:
     return read_cell("tiny", make_params(model, **recipe))
-
-
-def make_trainer(cell: Cell, checkpoint: Path) -> Trainer:
-    seed_everything(7)
-    model, _, tasks = prepare_tasks(cell)
-    return Trainer(model, tasks, recipe=cell.recipe, seed=7, checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize("model", ["words", "encoder"])

@@ -14,7 +14,8 @@ from nlp_core.objectives.augmentation import Cutoff, Mixup
 from nlp_core.objectives.objective import Noise
 from nlp_core.training.run import prepare_tasks
 from tests.test_grouped_training import use
-from tests.test_training import (
+from tests.tiny import make_recipe
+from tests.tiny_training import (
     check_resume,
     find_train,
     make_cell,
@@ -22,7 +23,6 @@ from tests.test_training import (
     project,
     take_step,
 )
-from tests.tiny import make_recipe
 
 __all__ = ["project"]
 

@@ -22,9 +22,9 @@ from nlp_core.training.encoder_plan import EncoderPlan, read_encoder
 from nlp_core.training.loop import Trainer
 from nlp_core.training.pretraining import pretrain_encoder
 from nlp_core.training.pretraining_run import summarise_history
-from tests.test_training import KilledError
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan, write_project
+from tests.tiny_training import KilledError
 
 FURTHER: dict[str, Any] = {
     "init": "data/processed/tiny_encoder",

@@ -17,8 +17,8 @@ from nlp_core.cli import main
 from nlp_core.errors import TrainingError
 from nlp_core.files import digest_file
 from nlp_core.training.processes import Processes, find_processes, start_processes
-from tests.test_training import make_params, project
 from tests.tiny import make_recipe, write_task
+from tests.tiny_training import make_params, project
 from tests.user_files import SMALL, write_tsv
 
 __all__ = ["project"]

@@ -10,8 +10,8 @@ from nlp_core.blocks.dialogue import HistoryEncoder
 from nlp_core.blocks.embedding import WordEmbedding
 from nlp_core.config.pruning import PruningConfig
 from nlp_core.training.optimizer import list_matrices, prune_weights
-from tests.test_training import check_resume, make_cell, make_trainer, project
 from tests.tiny import make_recipe
+from tests.tiny_training import check_resume, make_cell, make_trainer, project
 
 __all__ = ["project"]
 PRUNED = {"pruning": {"share": 0.6}, "ema_decay": None, "kept_epoch": "last", "patience": None}

@@ -16,12 +16,14 @@ from torch import Tensor
 
 from nlp_core.errors import ConfigError
 from nlp_core.training.cell import Cell
+from nlp_core.training.determinism import seed_everything
 from nlp_core.training.loop import Trainer
 from nlp_core.training.processes import Processes
 from nlp_core.training.run import prepare_tasks
 from tests import test_adversarial, test_objective_augmentation
 from tests.test_processes import launch
-from tests.test_training import (
+from tests.tiny import make_recipe, write_task
+from tests.tiny_training import (
     MODELS,
     KilledError,
     digests,
@@ -29,10 +31,8 @@ from tests.test_training import (
     make_params,
     make_trainer,
     project,
-    seed_everything,
     take_step,
 )
-from tests.tiny import make_recipe, write_task
 
 __all__ = ["project"]
 WHOLE = np.arange(24)

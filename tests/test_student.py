@@ -24,7 +24,7 @@ from nlp_core.training.determinism import seed_everything
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
 from tests.test_accumulation import set_heads
-from tests.test_training import make_cell, project
+from tests.tiny_training import make_cell, project
 
 __all__ = ["project"]
 

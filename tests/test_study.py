@@ -15,7 +15,7 @@ from nlp_core.training.searched import search_cell
 from nlp_core.training.study import Search
 from nlp_core.training.task_run import TaskRun
 from nlp_core.training.trial import find_aim, train_trial
-from tests.test_training import KilledError, make_cell, make_params, project
+from tests.tiny_training import KilledError, make_cell, make_params, project
 
 __all__ = ["project"]
 LR, WIDTH = "training.optimizer.lr", "layers.lstm.hidden_dim"

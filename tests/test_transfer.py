@@ -18,9 +18,9 @@ from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
 from nlp_core.training.run import prepare_tasks
 from tests.test_multitask import ENCODER, NAMES, PROPORTIONAL, WORDS
-from tests.test_training import digests
 from tests.tiny import make_recipe, write_task, write_vectors
 from tests.tiny_encoder import write_encoder
+from tests.tiny_training import digests
 
 TASK = NAMES[0]
 LAYERS = {"words": ["word", "lstm", "one"], "encoder": ["encoder", "pooled"]}

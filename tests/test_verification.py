@@ -35,10 +35,10 @@ from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
 from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import pretrain_encoder
-from tests.test_training import make_params, project
 from tests.tiny import make_recipe, write_task
 from tests.tiny_corpus import make_params as make_encoder_params
 from tests.tiny_corpus import write_project
+from tests.tiny_training import make_params, project
 
 __all__ = ["project"]
 CELL = "tiny"
