@@ -20,7 +20,7 @@ from nlp_core.training.calibration import (
     fit_temperature,
 )
 from reglue_runtime import load
-from tests.test_cli_train import fail
+from tests.user_commands import fail
 from tests.user_files import QUICK, SMALL, write_conll, write_tsv
 
 

@@ -12,7 +12,7 @@ from nlp_core.config.user_data import DataConfig
 from nlp_core.errors import ConfigError
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from tests.test_cli_train import fail, trained
+from tests.user_commands import fail, trained
 
 __all__ = ["trained"]
 pytestmark = pytest.mark.usefixtures("place")

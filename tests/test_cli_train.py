@@ -1,6 +1,5 @@
 """`reglue new`, `train`, `test` and `predict` on the user's files, as a user would run them."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -11,87 +10,28 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.cli import main
-from nlp_core.config.user_data import DataConfig
 from nlp_core.data.readers.records import FileRecord
-from nlp_core.data.user_task import Cut, read_user_task
-from nlp_core.errors import DataError
 from nlp_core.files import digest_file
 from nlp_core.prediction.file_prediction import ROWS_A_CHUNK, _write_parquet
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training import loop
+from tests.user_commands import learn, trained
 from tests.user_files import (
     QUICK,
     SMALL,
     make_texts,
+    read_rows,
     write_conll,
     write_labels,
     write_pairs,
+    write_rows,
     write_slots,
     write_tsv,
 )
 
-ROOT = Path(__file__).resolve().parent.parent
+__all__ = ["trained"]
 pytestmark = pytest.mark.usefixtures("place")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of five labels, and the files it was made from."""
-    folder = tmp_path_factory.mktemp("trained")
-    train = write_tsv(folder / "train.tsv", rows=100, header="text\tlabel")
-    dev = write_tsv(folder / "dev.tsv", rows=30, seed=1, header="text\tlabel")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REGLUE_CACHE", str(folder / "cache"))
-        model = str(folder / "model.json")
-        main(["new", "classification", "--train", str(train), "-o", model])
-        files = ["--train", str(train), "--dev", str(dev)]
-        main(["train", model, *files, "-o", str(folder / "out"), *QUICK])
-    return folder
-
-
-def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run a command that must fail, and return its one paragraph."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    assert caught.value.code == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("error: ")
-    assert "Traceback" not in "".join(lines)
-    return lines[-1]
-
-
-def learn(template: str, path: Path, *options: str) -> dict[str, float]:
-    """Go from a file to its predictions, p.*, and return the metrics of the part held out."""
-    main(["new", template, "--train", path.name, "-o", "m.json"])
-    main(["train", "m.json", "--train", path.name, "-o", "out", *options])
-    main(["predict", "out", "--data", path.name, "-o", f"p{path.suffix}"])
-    metrics = json.loads(Path("out/metrics.json").read_text())["metrics"]["dev"]
-    return dict(metrics)
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file by their columns."""
-    if path.suffix == ".parquet":
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-        return rows
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """Write rows as a table in the form that the suffix names."""
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-        return path
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
 
 
 def test_five_labels_are_learnt_and_predicted_with_no_edit(
@@ -192,24 +132,6 @@ def test_an_unknown_tagging_scheme_is_found_and_learnt(place: Path, scheme: str)
         assert len(new.split()) - len(old.split()) == (2 if is_token else 0)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "wanted"),
-    [
-        ("model.safetensors", b"", "model.safetensors: found other bytes"),
-        ("vocabulary.json", b"{", "vocabulary.json: found other bytes"),
-        ("run.json", b"{}", "found the format None, expected 1"),
-        ("run.json", b'{"format": 99, "plugins": []}', "found the format 99, expected 1"),
-    ],
-)
-def test_a_damaged_folder_is_refused(
-    trained: Path, place: Path, name: str, content: bytes, wanted: str
-) -> None:
-    shutil.copytree(trained / "out", "damaged")
-    (place / "damaged" / name).write_bytes(content)
-    with pytest.raises(DataError, match=wanted):
-        Predictor(TrainedModel.open("damaged"))
-
-
 def test_confusions_are_counted_on_request(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,18 +167,6 @@ def test_test_measures_what_train_measured(
     found = json.loads(capsys.readouterr().out)
     wanted = json.loads((trained / "out/metrics.json").read_text())["metrics"]["dev"]
     assert found == pytest.approx(wanted, abs=1e-5)
-
-
-def test_a_finished_folder_is_not_replaced_unasked(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["train", str(trained / "model.json"), "--train", str(trained / "train.tsv")]
-    assert "--force" in fail(capsys, *arguments, "-o", str(trained / "out"))
-    other = fail(capsys, *arguments, "--force", "-o", str(trained))
-    assert "something other than a trained model" in other
-    assert (trained / "train.tsv").exists()
-    model = ["new", "classification", "--train", str(trained / "train.tsv")]
-    assert "the file exists" in fail(capsys, *model, "-o", str(trained / "model.json"))
 
 
 def test_without_dev_a_part_is_held_out_and_said_so(
@@ -313,84 +223,6 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(
     assert max(json.loads(line)["step"] for line in lines) == 5
 
 
-TRAIN = ["train", "{model}", "--train", "{train}", "-o", "o"]
-PREDICT = ["predict", "{out}", "-o", "p.tsv", "--data"]
-PAIRS = ["--set", "data.kind=pair_classification", "--set", 'data.texts=["text","label"]']
-PAIRS += ["--set", "data.label=other"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "wanted"),
-    [
-        (["tain", "{model}"], "unknown command 'tain'. Did you mean 'train'?"),
-        (["train", "{model}"], "add --train DATA"),
-        (["predict", "{out}", "--data", "{dev}"], "expected both"),
-        (["predict", "{out}", "--data", "{dev}", "-o", "{dev}"], "names the file that is read"),
-        ([*PREDICT, "gone.tsv"], "no such file"),
-        ([*PREDICT, "{latin}"], "line 2: not UTF-8 text"),
-        ([*PREDICT, "{ragged}"], "line 3: found 3 columns separated by '\\t', expected 2"),
-        ([*PREDICT, "{taken}"], "line 2: found a column 'prediction'"),
-        ([*PREDICT, "{dev}", "--confidence-of", "foot"], "Did you mean 'food'"),
-        (["predict", "{out}", "-o", "{dev}/x", "--data", "{dev}"], "File exists"),
-        (["predict", "gone", "--data", "{dev}", "-o", "p.tsv"], "found no trained model"),
-        (["test", "{out}", "--data", "{dev}", "--set", "layers.lstm.hidden_dim=3"], "is trained"),
-        ([*TRAIN, "--dev", "{empty}"], "the file is empty"),
-        ([*TRAIN, "--dev", "."], "found a folder"),
-        ([*TRAIN, "--seed", "-1"], "--seed: found -1"),
-        ([*TRAIN, "--max-vectors", "5"], "--max-vectors: found no file of vectors"),
-        ([*TRAIN, "--set", "data=null"], "data: found nothing"),
-        ([*PREDICT, "{dev}", *PAIRS], "found another kind of data than the model was trained for"),
-        ([*TRAIN, "--set", "x"], "expected a path"),
-        ([*TRAIN, "--set", "layers.lst.p=1"], "Did you mean 'lstm'"),
-        ([*TRAIN, "--set", "layers.lstm.hidden=1"], "Did you mean 'hidden_dim'"),
-        ([*TRAIN, "--set", "heads.labl.dropout=0.1"], "head 'labl'"),
-        ([*TRAIN, "--set", "trainings.epochs=1"], "Did you mean 'training'"),
-        ([*TRAIN, "--set", "training.epoch=1"], "Did you mean 'epochs'"),
-        ([*TRAIN, "--set", "training.epochs.x=1"], "training.epochs has no keys"),
-        ([*TRAIN, "--set", "data.texts.3=a"], "data.texts has none named '3'"),
-        ([*TRAIN, "--set", "data.label=labl"], "Did you mean 'label'"),
-        ([*TRAIN, "--set", "data.kind=regression"], "serves"),
-        ([*TRAIN, "--set", "data.kind=language_model"], "kind: found language_model, expected one"),
-        ([*TRAIN, "--set", "data.kind=span"], "format: found tsv with kind span, expected squad"),
-        (
-            ["train", "{words}", "--train", "{train}", "-o", "new"],
-            "found heads for language_model,",
-        ),
-        (["train", "{span}", "--train", "{train}", "-o", "new"], "found no JSON (Expecting value"),
-        ([*TRAIN, "--set", "data.tokens=word"], "Did you mean 'words'"),
-        ([*TRAIN, "--set", 'data.metrics=["f2"]'], "unknown metric 'f2'"),
-        ([*TRAIN, "--set", "layers.word.vectors=x"], "Give --vectors FILE"),
-        (["new", "regression", "--train", "{train}", "-o", "n.json"], "no column of numbers"),
-        (["new", "tagging", "--train", "gone.tsv", "-o", "n.json"], "no such file"),
-        (["new", "classification", "--train", "{twice}", "-o", "n.json"], "column 'text' twice"),
-    ],
-)
-def test_a_mistake_is_one_paragraph_and_leaves_nothing(
-    trained: Path,
-    place: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    wanted: str,
-) -> None:
-    files = {
-        "latin": "text\nol\xe9\n".encode("latin-1"),
-        "ragged": b"text\tlabel\na\tfood\nb\tfood\tc\n",
-        "taken": b"text\tprediction\na\tb\n",
-        "empty": b"",
-        "twice": b"text\ttext\nthe soup\tfood\n",
-    }
-    for name, content in files.items():
-        (trained / f"{name}.tsv").write_bytes(content)
-    names = {name: str(trained / f"{name}.tsv") for name in (*files, "train", "dev")}
-    names |= {"out": str(trained / "out"), "model": str(trained / "model.json")}
-    names["words"] = str(ROOT / "zoo/language_model/lstm.json")
-    names["span"] = str(ROOT / "zoo/squad/bidaf.json")
-    before = digest_file(trained / "dev.tsv")
-    assert wanted in fail(capsys, *(argument.format(**names) for argument in arguments))
-    assert [path.name for path in place.iterdir() if path.name != "cache"] == []
-    assert digest_file(trained / "dev.tsv") == before
-
-
 def test_set_changes_lists_items_and_what_was_not_there(trained: Path, place: Path) -> None:
     changes = ["heads.label.hidden_dims=[4]", "heads.label.dropout=0.0", 'data.texts=["label"]']
     changes += ["data.texts.0=text", "data.max_words=7", "layers.0.lowercase=false", "notes.0=1"]
@@ -406,44 +238,6 @@ def test_set_changes_lists_items_and_what_was_not_there(trained: Path, place: Pa
     assert len(vocabulary["layers"]["word"]["words"]) == 7 + 2
 
 
-def test_one_label_or_three_for_candidates_are_refused(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (place / "a.tsv").write_text("text\tlabel\n" + "good film\tyes\n" * 9, encoding="utf-8")
-    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
-    assert "NOT SURE" in capsys.readouterr().out
-    assert "only the label 'yes'" in fail(
-        capsys, "train", "m.json", "--train", "a.tsv", "-o", "out"
-    )
-    rows = [{"question": "who", "answer": text, "label": idx % 3} for idx, text in enumerate("abc")]
-    write_rows(place / "b.csv", rows)
-    main(["new", "ranking", "--train", "b.csv", "-o", "r.json"])
-    message = fail(capsys, "train", "r.json", "--train", "b.csv", "--dev", "b.csv", "-o", "out")
-    assert "the labels 0, 1, 2" in message
-
-
-@pytest.mark.parametrize(
-    ("names", "ordered"),
-    [(("correct", "incorrect"), ["incorrect", "correct"]), (("Yes", "No"), ["No", "Yes"])],
-)
-def test_the_right_candidate_is_known_by_its_label(
-    tmp_path: Path, names: tuple[str, str], ordered: list[str]
-) -> None:
-    rows = [
-        {"question": f"q{idx // 2}", "answer": "a", "label": names[idx % 2]} for idx in range(40)
-    ]
-    path = write_rows(tmp_path / "b.csv", rows)
-    section = {"kind": "ranking", "format": "csv", "texts": ["question", "answer"]}
-    config = DataConfig.model_validate({**section, "label": "label"})
-    task = read_user_task({"train": path}, config, [], name="a", cut=Cut(1))
-    assert task.targets == {"label": ordered}
-    for row, name in zip(rows, ["entailment", "not_entailment"] * 20, strict=True):
-        row["label"] = name
-    write_rows(path, rows)
-    with pytest.raises(DataError, match="expected 1 at a right candidate and 0 at a wrong one"):
-        read_user_task({"train": path}, config, [], name="a", cut=Cut(1))
-
-
 def test_labels_that_come_late_have_a_column_for_them(tmp_path: Path) -> None:
     source, size = tmp_path / "a.parquet", ROWS_A_CHUNK + 1
     pq.write_table(pa.table({"text": ["a"] * size}), source)
@@ -453,29 +247,6 @@ def test_labels_that_come_late_have_a_column_for_them(tmp_path: Path) -> None:
     found = pq.read_table(tmp_path / "p.parquet").to_pylist()
     assert found[0] == {"text": "a", "prediction": [], "confidence": []}
     assert found[-1] == {"text": "a", "prediction": ["x"], "confidence": [0.5]}
-
-
-def test_a_misspelt_layer_is_named_with_vectors_too(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_tsv(place / "a.tsv", header="text\tlabel")
-    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
-    text = (place / "m.json").read_text().replace('"block"', '"blocks"', 1)
-    (place / "m.json").write_text(text)
-    (place / "v.txt").write_text("the 1.0 2.0\nsoup 0.5 0.25\n")
-    message = fail(capsys, "train", "m.json", "--train", "a.tsv", "--vectors", "v.txt", "-o", "out")
-    assert "m.json: layer 'word': block: this key is missing" in message
-
-
-def test_few_tags_are_warned_of(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sentence = "Rome\tO\tO\nis\tO\tO\nbig\tO\tX\n\n"
-    (place / "a.conll").write_text(sentence * 6, encoding="utf-8")
-    main(["new", "tagging", "--train", "a.conll", "-o", "m.json"])
-    arguments = ["train", "m.json", "--train", "a.conll", *SMALL, "--epochs", "1"]
-    main([*arguments, "-o", "out"])
-    assert "found no other tags than O and X" in capsys.readouterr().err
-    message = fail(capsys, *arguments, "-o", "two", "--set", "data.label=2")
-    assert "only the label 'O'" in message
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from nlp_core.cli import default_model, main
 from nlp_core.cli.default_model import PIECES_A_SECOND
 from nlp_core.data.kind_guess import guess_kind
 from nlp_core.errors import DataError
-from tests.test_cli_train import fail
 from tests.tiny_encoder import write_encoder
+from tests.user_commands import fail
 from tests.user_files import SMALL, make_texts, write_conll, write_tsv
 
 pytestmark = pytest.mark.usefixtures("place")

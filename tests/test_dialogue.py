@@ -19,7 +19,8 @@ from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError, load
 from reglue_runtime.text import TURN, join_turns
-from tests.test_cli_train import fail, learn, read_rows
+from tests.user_commands import fail, learn
+from tests.user_files import read_rows
 
 TINY = ["--set", "layers.word.dim=16", "--set", "layers.past.dim=16", "--lr", "0.02"]
 TINY += ["--set", "layers.past.hidden_dim=16", "--set", "layers.lstm.hidden_dim=16"]

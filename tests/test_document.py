@@ -28,7 +28,8 @@ from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.statistics.score import _choose_summands
 from reglue_runtime import BundleError, load
 from reglue_runtime.text import TURN
-from tests.test_cli_train import fail, learn, read_rows
+from tests.user_commands import fail, learn
+from tests.user_files import read_rows
 
 TINY = ["--set", "layers.word.dim=12", "--set", "layers.sentence.hidden_dim=12", "--lr", "0.02"]
 TINY += ["--set", "layers.lstm.hidden_dim=12", "--set", "layers.drop.p=0.0"]

@@ -23,9 +23,9 @@ from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import read_plan
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import make_tokenizer, write_encoder
-from tests.user_files import QUICK, SMALL, write_pairs, write_slots, write_tsv
+from tests.user_commands import fail
+from tests.user_files import QUICK, SMALL, read_rows, write_pairs, write_slots, write_tsv
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = ["the good film", "a sad film", "great", "the bad films fine nice poor sad awful"]

@@ -26,8 +26,9 @@ from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
 from reglue_runtime.decoding import Span, find_spans
 from reglue_runtime.text import locate_plain_words
-from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder
+from tests.user_commands import fail
+from tests.user_files import read_rows
 
 pytestmark = pytest.mark.usefixtures("place")
 SMALL = ["--set", "layers.word.dim=16", "--set", "layers.lstm.hidden_dim=16"]

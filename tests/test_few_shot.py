@@ -15,9 +15,9 @@ from nlp_core.cli import main
 from nlp_core.files import digest_file
 from nlp_core.training import few_shot
 from nlp_core.training.few_shot import VALIDATIONS, compute_pair_loss, draw_batches
-from tests.test_cli_train import fail
 from tests.test_user_encoder import write_rows
 from tests.tiny_encoder import write_encoder
+from tests.user_commands import fail
 from tests.user_files import write_tsv
 
 

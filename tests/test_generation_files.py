@@ -11,9 +11,9 @@ from nlp_core.errors import DataError
 from nlp_core.kinds import GENERATION
 from reglue_runtime import load
 from reglue_runtime.service.schema import Response
-from tests.test_cli_train import fail, learn, read_rows
 from tests.tiny_encoder import write_encoder
-from tests.user_files import QUICK
+from tests.user_commands import fail, learn
+from tests.user_files import QUICK, read_rows
 
 TINY = [*QUICK, "--set", "heads.text.hidden_dim=24", "--set", "heads.text.dropout=0.0"]
 NAMES = ["Ada", "Bob", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hal"]

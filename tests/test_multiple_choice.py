@@ -16,8 +16,8 @@ from nlp_core.kinds import RANKING
 from nlp_core.metrics import Predictions, measure
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from tests.test_cli_train import learn, read_rows
-from tests.user_files import WORDS
+from tests.user_commands import learn
+from tests.user_files import WORDS, read_rows
 
 CHOICES = {"kind": "ranking", "format": "jsonl", "texts": ["premise"], "label": "label"}
 CHOICES |= {"choices": ["choice1", "choice2"]}

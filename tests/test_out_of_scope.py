@@ -12,8 +12,8 @@ from nlp_core.data.task import Split
 from nlp_core.prediction.split_prediction import SplitPredictions, measure_scope
 from nlp_core.training.calibration import choose_scope_threshold
 from reglue_runtime import BundleError, load
-from tests.test_cli_train import fail
 from tests.tiny_service import ask, get, running
+from tests.user_commands import fail
 from tests.user_files import QUICK, make_texts
 
 ODD = ["rain sun", "engine wheel", "paint brush", "song drum"]

@@ -29,8 +29,8 @@ from reglue_runtime.tree import (
     write_token,
     write_tree,
 )
-from tests.test_cli_train import fail, learn, read_rows
-from tests.user_files import QUICK
+from tests.user_commands import fail, learn
+from tests.user_files import QUICK, read_rows
 
 LABELS = ["IN:A", "IN:B", "SL:C"]
 TINY = [*QUICK, "--set", "heads.tree.hidden_dim=16", "--set", "heads.tree.dropout=0.0"]

@@ -14,8 +14,8 @@ from nlp_core.errors import DataError
 from nlp_core.models.plan import read_plan
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from tests.test_cli_train import read_rows
 from tests.tiny_encoder import write_encoder
+from tests.user_files import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "sources"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nlp_core.cli import main
 from nlp_core.data.perturbation import CHANGES, NAMES, change_pieces, change_texts
-from tests.test_cli_train import fail
+from tests.user_commands import fail
 from tests.user_files import QUICK, SMALL, write_conll, write_pairs, write_tsv
 
 

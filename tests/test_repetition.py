@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
-from tests.test_cli_train import fail
+from tests.user_commands import fail
 from tests.user_files import SMALL, write_tsv
 
 OPTIONS = [*SMALL, "--epochs", "1", "-o", "out"]

@@ -13,7 +13,7 @@ from nlp_core.errors import UsageError
 from nlp_core.metrics import Predictions
 from nlp_core.report.run_comparison import MeasuredRun, compare_runs
 from nlp_core.statistics import build_score
-from tests.test_cli_train import fail
+from tests.user_commands import fail
 from tests.user_files import QUICK, SMALL, write_conll, write_tsv
 
 RIGHT = ["yes", "no"] * 50

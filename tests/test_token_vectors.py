@@ -15,7 +15,8 @@ from nlp_core.data.user_file import read_user_file, write_user_file
 from nlp_core.errors import DataError
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError, load
-from tests.test_cli_train import fail, read_rows
+from tests.user_commands import fail
+from tests.user_files import read_rows
 
 WIDTH = 4
 NAME = "token_vectors.context"

@@ -17,9 +17,10 @@ from nlp_core.errors import DataError
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
-from tests.test_cli_train import fail, read_rows
 from tests.tiny import BAD, GOOD
 from tests.tiny_encoder import write_encoder
+from tests.user_commands import fail
+from tests.user_files import read_rows
 
 QUICK = ["--lr", "0.005", "--epochs", "10", "--batch-size", "8"]
 FILES = ["config.json", "model.safetensors", "tokenizer.json"]

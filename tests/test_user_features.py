@@ -14,8 +14,9 @@ from nlp_core.config.user_data import DataConfig, describe_files
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from tests.test_cli_predict import Typed
-from tests.test_cli_train import fail, read_rows
 from tests.tiny_glue import ROOT
+from tests.user_commands import fail
+from tests.user_files import read_rows
 
 pytestmark = pytest.mark.usefixtures("place")
 TRAINING = {"optimizer": {"name": "adam", "lr": 0.05}, "epochs": 8, "patience": None}

@@ -12,9 +12,9 @@ from nlp_core.cli import main
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.training.start import find_start
-from tests.test_cli_train import fail, read_rows
 from tests.tiny_encoder import write_encoder
-from tests.user_files import QUICK, make_texts, write_tsv
+from tests.user_commands import fail
+from tests.user_files import QUICK, make_texts, read_rows, write_tsv
 
 HARDLY = ["--lr", "1e-12", "--epochs", "1", "--set", "training.calibration=null"]
 """So small a rate that weights are those that a training started from."""

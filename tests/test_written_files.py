@@ -10,10 +10,9 @@ from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
 from reglue_runtime.service.schema import Response
-from tests.test_cli_train import read_rows
 from tests.test_generation_files import write_requests
 from tests.tiny_encoder_decoder import write_encoder_decoder
-from tests.user_files import make_texts
+from tests.user_files import make_texts, read_rows
 
 QUICK = ["--init", "t5", "--lr", "0.01", "--batch-size", "8"]
 pytestmark = pytest.mark.slow

@@ -1,8 +1,13 @@
 """Files as a user would have them, with a signal that is learnt in a few steps."""
 
+import csv
 import json
 import random
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 WORDS = {
     "food": ["tasty", "dish", "soup", "menu"],
@@ -96,4 +101,27 @@ def write_conll(path: Path, scheme: str = "BIO", rows: int = 40, seed: int = 0) 
         lines += [f"{token} x {tag}\n" for token, tag in zip(tokens, tags, strict=True)]
         lines.append("\n")
     path.write_text("-DOCSTART- -X- O\n\n" + "".join(lines), encoding="utf-8")
+    return path
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file by their columns."""
+    if path.suffix == ".parquet":
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        return rows
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows as a table in the form that the suffix names."""
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
     return path
