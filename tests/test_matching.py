@@ -1,9 +1,8 @@
-"""Hidden states and attention that a student learns from its teacher's: values, refusals, runs."""
+"""Hidden states and attention that a student learns from its teacher's: values and runs."""
 
 import argparse
 import copy
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,31 +14,28 @@ import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nlp_core.config.params import Params, read_params
+from nlp_core.config.params import read_params
 from nlp_core.config.recipe import KlConfig, MatchingConfig
 from nlp_core.data.task import read_task
 from nlp_core.encoders.pretrained import PretrainedEncoder
-from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.models.batch import Batch
 from nlp_core.objectives.distillation import Lesson, Student
 from nlp_core.objectives.matching import compare_attention, compare_hidden
-from nlp_core.training.cell import Cell, read_cell
 from nlp_core.training.cell_run import train_cell
 from nlp_core.training.determinism import seed_everything
-from nlp_core.training.loop import Trainer
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
 from stages.finetune import main
 from tests.test_distillation import SMART
-from tests.tiny import make_recipe, write_task
-from tests.tiny_encoder import TINY_ENCODER, write_encoder
-from tests.tiny_teaching import KL, ask, make_grid
-from tests.tiny_training import check_resume, layer, model
+from tests.tiny import make_recipe
+from tests.tiny_encoder import TINY_ENCODER
+from tests.tiny_matching import MATCHING, make_model, make_params, plain, project
+from tests.tiny_teaching import KL, ask
+from tests.tiny_training import check_resume, make_trainer
 
-MATCHING: dict[str, Any] = {"layer": "encoder", "hidden": {0: 0, 1: 2}, "attention": {1: 1}}
+__all__ = ["project"]
 BOTH: dict[str, Any] = {**MATCHING, "hidden": {0: 0, 1: 1, 2: 2}, "attention": {1: 1, 2: 2}}
-SMALL: dict[str, Any] = {"max_length": 8, "stride": 2}
 FREELB = {
     "name": "freelb",
     "steps": 2,
@@ -50,85 +46,12 @@ FREELB = {
 }
 
 
-NARROW: dict[str, Any] = {**TINY_ENCODER, "hidden_size": 4, "num_attention_heads": 1}
-
-
-def make_model(kind: str, **options: Any) -> dict[str, Any]:
-    """Return a model of one encoder: of whole texts, or of tokens in several windows."""
-    if kind == "tagging":
-        layers = [layer("encoder", "pretrained_encoder", "words", **{"dim": 8, **SMALL, **options})]
-        return model({"words": "tokens.pieces"}, layers, "tagging")
-    layers = [
-        layer("encoder", "pretrained_encoder", "texts", **{"dim": 8, "max_length": 16, **options}),
-        layer("top", "pooling", "encoder", pool="first"),
-        layer("drop", "dropout", "top", p=0.2),
-    ]
-    return model({"texts": "texts"}, layers, "classification")
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project with a tiny encoder and one task; the working folder of the test."""
-    monkeypatch.chdir(tmp_path)
-    write_encoder(tmp_path)
-    yield tmp_path
-    torch.set_deterministic_debug_mode("default")
-
-
-def make_params(
-    kind: str = "classification",
-    *,
-    matching: dict[str, Any] | None = MATCHING,
-    student: dict[str, Any] | None = None,
-    teacher: dict[str, Any] | None = None,
-    teachers: dict[str, dict[str, Any]] | None = None,
-    seeds: tuple[int, ...] = (1,),
-    **recipe: object,
-) -> Params:
-    """Return a grid of a teacher of two layers and a student of the first of them.
-
-    Args:
-        kind: of the task.
-        matching: of the student's recipe.
-        student: the student's model file.
-        teacher: the teacher's model file.
-        teachers: changes to entries of the one teacher's, by name.
-        seeds: that the teacher is trained with.
-        recipe: changes to both recipes.
-    """
-    data = f"tiny_{kind}"
-    if not Path("data/processed", data).exists():
-        write_task(Path(), kind)
-    files = {
-        "old": teacher or make_model(kind),
-        "young": student or make_model(kind, num_layers=1, dropout=0.1),
-    }
-    for name, graph in files.items():
-        write_json(Path(f"zoo/{name}.json"), {"description": name, "source": "a test", **graph})
-    alone = make_recipe(**{"epochs": 1, **recipe}).model_dump(mode="json")
-    taught = {**alone, "distillation": KL | {"matching": matching}}
-    return make_grid(
-        data,
-        "tiny_encoder",
-        models=("old", "young"),
-        recipes={"alone": alone, "taught": taught},
-        teachers=teachers,
-        seeds=seeds,
-    )
-
-
 def make_run(kind: str = "classification", **changes: Any) -> TaskRun:
     """Return the run of a student whose teacher is trained."""
     cell = ask(make_params(kind, **changes))
     seed_everything(3)
     _, _, (run,) = prepare_tasks(cell)
     return run
-
-
-def make_trainer(cell: Cell, checkpoint: Path) -> Trainer:
-    seed_everything(7)
-    model, _, tasks = prepare_tasks(cell)
-    return Trainer(model, tasks, recipe=cell.recipe, seed=7, checkpoint=checkpoint)
 
 
 def find_lesson(run: TaskRun) -> Lesson:
@@ -427,11 +350,6 @@ def test_student_is_trained_by_its_stage(project: Path, monkeypatch: pytest.Monk
     assert not [name for name in names if "layer.1." in name or "teacher" in name]
 
 
-def plain(params: Params) -> Any:
-    """Return a grid as YAML holds it, the layers' numbers as numbers."""
-    return params.model_dump(mode="python", exclude_none=True)
-
-
 def test_key_of_a_recipe_without_matching_stays() -> None:
     recipe = make_recipe(distillation=KL)
     assert recipe.describe()["distillation"] == KL | {"task_weights": None}
@@ -447,117 +365,3 @@ def test_key_of_a_matched_cell_is_that_of_its_teacher(project: Path) -> None:
     note["soft"]["teachers"][0][2] = "0" * 64
     write_json(path, note)
     assert replace(cell, tasks=[read_task(cell.task.folder)]).key != key
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"hidden": {}, "attention": {}}, "found no layer in hidden or attention"),
-        ({"attention": {0: 1}}, "greater than or equal to 1|found 0"),
-        ({"hidden": {-1: 1}}, "greater than or equal to 0|found -1"),
-        ({"hidden_weight": -1.0}, "hidden_weight"),
-        ({"layers": "encoder"}, "layers: unknown key. Did you mean 'layer'"),
-    ],
-)
-def test_wrong_matching_is_refused(project: Path, change: dict[str, Any], expected: str) -> None:
-    values = plain(make_params())
-    values["recipes"]["taught"]["distillation"]["matching"] |= change
-    (project / "params.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(ConfigError, match=expected):
-        read_params(project / "params.yaml")
-
-
-def test_group_of_tasks_is_refused(project: Path) -> None:
-    values = plain(make_params())
-    write_task(project, "tagging")
-    values["tasks"].append("tiny_tagging")
-    values["groups"] = {"both": ["one", "tiny_tagging"]}
-    values["experiments"]["young"]["data"] = "both"
-    values["recipes"]["taught"]["mixing"] = {"name": "proportional"}
-    (project / "params.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(ConfigError, match="found a matching and 'both', a group of tasks"):
-        read_params(project / "params.yaml")
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"matching": {**MATCHING, "layer": "encode"}}, r"found no 'encode', .* Did you mean"),
-        (
-            {"matching": {**MATCHING, "teacher_layer": "top"}},
-            "found Pooling, expected a pretrained",
-        ),
-        ({"matching": {**MATCHING, "hidden": {2: 1}}}, r"young\.json.* found 1 transformer layers"),
-        (
-            {"matching": {**MATCHING, "attention": {1: 3}}},
-            r"old\.json.* found 2 transformer layers",
-        ),
-        (
-            {"student": make_model("classification", max_length=12)},
-            "found max_length 12, expected 16",
-        ),
-        (
-            {"teachers": {"one": {"seeds": [1, 2]}}, "seeds": (1, 2)},
-            r"soft labels of 2 teachers .*/old seed 1, .*/old seed 2",
-        ),
-        (
-            {"teachers": {"one": {}, "two": {"seeds": [2]}}, "seeds": (1, 2)},
-            r"soft labels of 2 teachers",
-        ),
-    ],
-)
-def test_what_cannot_be_matched_is_refused(
-    project: Path, changes: dict[str, Any], expected: str
-) -> None:
-    cell = ask(make_params(**changes))
-    with pytest.raises((ConfigError, DataError), match=expected):
-        prepare_tasks(cell)
-
-
-def test_encoders_that_do_not_line_up_are_refused(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    params = make_params()
-    ask(params)
-    kept = project / "data/processed/tiny_encoder"
-    kept.rename(project / "kept")
-    monkeypatch.setattr("tests.tiny_encoder.TINY_ENCODER", NARROW)
-    other = write_encoder(project).rename(kept.with_name("other_encoder"))
-    (project / "kept").rename(kept)
-    student = make_model("classification", num_layers=1, dim=4)
-    with pytest.raises(ConfigError, match="found hidden states of width 4, expected 8"):
-        prepare_tasks(start_from_other(params, student))
-    attention = make_params(matching={**MATCHING, "hidden": {}})
-    with pytest.raises(ConfigError, match="found attention heads: 1, expected 2"):
-        prepare_tasks(start_from_other(attention, student))
-    path = other / "tokenizer.json"
-    path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
-    with pytest.raises(ConfigError, match=r"young\.json: .* found another tokenizer than that of"):
-        prepare_tasks(start_from_other(params, student))
-
-
-def start_from_other(params: Params, student: dict[str, Any]) -> Cell:
-    """Return the student, of another model file, that begins from the other encoder."""
-    graph = {"description": "young", "source": "a test", **student}
-    write_json(Path("zoo/young.json"), graph)
-    return replace(read_cell("young", params), init=Path("data/processed/other_encoder"))
-
-
-def test_attention_of_an_encoder_in_a_way_of_its_own_is_refused(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cell = ask(make_params())
-    monkeypatch.setattr(PretrainedEncoder, "allow_attention", lambda self: False)
-    with pytest.raises(ConfigError, match="type bert, whose attention cannot be read"):
-        prepare_tasks(cell)
-
-
-def test_teacher_that_is_gone_or_was_trained_anew_is_refused(project: Path) -> None:
-    cell = ask(make_params())
-    folder = project / "artifacts/cells/sample/old"
-    (folder / "seed-1/model.safetensors").write_bytes(b"")
-    with pytest.raises(DataError, match=r"found no weights, or others than cell\.json says"):
-        prepare_tasks(cell)
-    folder.rename(project / "gone")
-    with pytest.raises(DataError, match="the cell 'old' is not trained yet; run `dvc repro"):
-        prepare_tasks(cell)
