@@ -62,6 +62,16 @@ def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def deterministic() -> Iterator[None]:
+    """Let torch raise where an operation has no deterministic kernel."""
+    import torch
+
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working folder with a cache of its own; log handlers and registries are put back."""
     from nlp_core.models.plugin import REGISTRIES

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nlp_core.heads import Head
 from nlp_core.probe import digest_tensors, run_probe
-from tests import test_blocks, test_heads
+from tests import block_contract, head_contract, test_blocks, test_heads
 
 LR = 0.1
 
@@ -34,12 +34,12 @@ def step(module: nn.Module, outputs: Iterable[Tensor]) -> str:
     return digest_tensors([*outputs, *module.parameters()])
 
 
-def step_block(row: test_blocks.Row, dtype: torch.dtype) -> str:
+def step_block(row: block_contract.Row, dtype: torch.dtype) -> str:
     """Return the digest of a step of a block on the batch of its contract tests."""
-    block = test_blocks.build(row).to(dtype)
+    block = block_contract.build(row).to(dtype)
     fields = [
         x.to(dtype).requires_grad_() if x is not None and x.is_floating_point() else x
-        for x in test_blocks.make_fields(row)
+        for x in block_contract.make_fields(row)
     ]
     output: Tensor = block(*fields)
     weight = torch.randn(output.shape, generator=torch.Generator().manual_seed(3))
@@ -49,13 +49,13 @@ def step_block(row: test_blocks.Row, dtype: torch.dtype) -> str:
     return step(block, [output, *grads])
 
 
-def step_head(row: test_heads.Row, dtype: torch.dtype) -> str:
+def step_head(row: head_contract.Row, dtype: torch.dtype) -> str:
     """Return the digest of a step of a head on the batch of its contract tests."""
-    head: Head = test_heads.build(row).to(dtype)
-    batch = test_heads.make_batch(head)
+    head: Head = head_contract.build(row).to(dtype)
+    batch = head_contract.make_batch(head)
     target = batch.target.to(dtype) if batch.target.is_floating_point() else batch.target
     batch = batch._replace(x=batch.x.detach().to(dtype).requires_grad_(), target=target)
-    scores = test_heads.score(head, batch)
+    scores = head_contract.score(head, batch)
     loss = head.loss(scores, batch.target, head.select_where(batch.mask, batch.group))
     torch.autograd.backward(loss)
     return step(head, [scores, loss])
