@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jaxtyping
+import pytest
 import uvicorn
 
-from reglue_runtime import Bundle
+from benchmarks.bad_request import HUGE
+from reglue_runtime import Bundle, load
 from reglue_runtime.service.app import Service
 from reglue_runtime.service.server import Server, build_config, listen
 from reglue_runtime.service.settings import Settings
@@ -166,3 +168,26 @@ def running_process(
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return write_bundles(tmp_path_factory.mktemp("bundles"))
+
+
+@pytest.fixture
+def bundles(folders: dict[str, Path]) -> dict[str, Bundle]:
+    return {name: load(folder) for name, folder in folders.items()}
+
+
+@pytest.fixture(scope="module")
+def served(folders: dict[str, Path]) -> Iterator[Running]:
+    """A service of both bundles that refuses early."""
+    both = {name: load(folder) for name, folder in folders.items()}
+    with running(both, max_body=HUGE, max_text=1000, max_queue=64, max_wait_ms=1) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def document(served: Running) -> Any:
+    return get(served.port, "/openapi.json").body
