@@ -1,7 +1,6 @@
 """Pre-training: what is learnt, what is repeated, what comes out, and what is refused."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +12,28 @@ from safetensors.torch import load_file
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.encoders.folder import MODEL_TYPES
 from nlp_core.errors import ConfigError, DataError, TrainingError
-from nlp_core.files import digest_file, digest_json, write_json
+from nlp_core.files import digest_file, write_json
 from nlp_core.kinds import CLASSIFICATION
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model
 from nlp_core.training.cell import read_cell
-from nlp_core.training.encoder_plan import EncoderPlan, read_encoder
+from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.loop import Trainer
 from nlp_core.training.pretraining import pretrain_encoder
 from nlp_core.training.pretraining_run import summarise_history
 from tests.tiny import make_recipe, write_task
-from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan, write_project
-from tests.tiny_training import KilledError
+from tests.tiny_corpus import ARCHITECTURE, ENCODER, make_params, make_plan
+from tests.tiny_pretraining import (
+    FURTHER,
+    check_resume,
+    list_points,
+    project,
+    read_history,
+    read_note,
+    write_start,
+)
 
-FURTHER: dict[str, Any] = {
-    "init": "data/processed/tiny_encoder",
-    "tokenizer": None,
-    "head_start": {"steps": 4, "lr": 0.01},
-}
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_project(tmp_path)
-    return tmp_path
-
-
-def write_start(project: Path) -> None:
-    """Write an encoder without heads, as one that comes from elsewhere."""
-    folder = pretrain_encoder(make_plan(project, steps=1))
-    (folder / "lm_head.safetensors").unlink()
-    shutil.copytree(folder, project / "data/processed/tiny_encoder")
-
-
-def read_history(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
-
-
-def list_points(folder: Path) -> list[dict[str, Any]]:
-    return [event for event in read_history(folder) if event["event"] == "validate"]
-
-
-def read_note(folder: Path) -> dict[str, Any]:
-    note: dict[str, Any] = json.loads((folder / "cell.json").read_text())
-    return note
-
-
-def list_digests(folder: Path) -> dict[str, str]:
-    return {path.name: digest_file(path) for path in sorted(folder.iterdir())}
+__all__ = ["project"]
 
 
 @pytest.mark.slow
@@ -119,27 +91,6 @@ def test_a_killed_run_ends_with_the_same_bytes(
     ]
     plan = make_plan(project, phases=phases, pairs=pairs, short_prob=0.1, **changes)
     check_resume(plan, monkeypatch, [2, 7, 11])
-
-
-def check_resume(plan: EncoderPlan, monkeypatch: pytest.MonkeyPatch, kills: list[int]) -> None:
-    """Kill a run at some of all steps that it takes, and compare it with an undisturbed one."""
-    whole = list_digests(pretrain_encoder(plan))
-    original, taken, waiting = Trainer.step, 0, list(kills)
-
-    def step(self: Trainer, *given: Any) -> None:
-        nonlocal taken
-        if waiting and taken == waiting[0]:
-            waiting.pop(0)
-            raise KilledError
-        taken += 1
-        original(self, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "step", step)
-        for _ in kills:
-            with pytest.raises(KilledError):
-                pretrain_encoder(plan)
-        assert list_digests(pretrain_encoder(plan)) == whole
 
 
 def test_head_is_fitted_first_and_the_encoder_waits(
@@ -222,91 +173,6 @@ def test_weights_arrive_unchanged_in_a_cell(project: Path) -> None:
     cells["cell"]["init"] = "artifacts/cells/pretrain/tinny"
     with pytest.raises(ValueError, match="unknown cell 'tinny'"):
         Params.model_validate({**values, "experiments": cells})
-
-
-@pytest.mark.parametrize("method", [None, "smart", "vat", "freelb", "fgm"])
-def test_accumulated_parts_make_the_gradient_of_the_batch(
-    project: Path, monkeypatch: pytest.MonkeyPatch, method: str | None
-) -> None:
-    adversarial = next((item for item in METHODS if item["name"] == method), None)
-    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    write_json(project / "encoders/tiny.json", ARCHITECTURE | still)
-    gradients: dict[int, list[torch.Tensor]] = {}
-    for parts in (1, 4):
-        plan = make_plan(
-            project, accumulate=parts, pairs="next_sentence", steps=1, adversarial=adversarial
-        )
-
-        def keep(optimizer: torch.optim.Optimizer, parts: int = parts) -> None:
-            groups = optimizer.param_groups
-            gradients[parts] = [p.grad.clone() for g in groups for p in g["params"]]
-
-        with monkeypatch.context() as patch:
-            patch.setattr("nlp_core.training.loop.update_weights", keep)
-            pretrain_encoder(plan)
-    for one, many in zip(gradients[1], gradients[4], strict=True):
-        torch.testing.assert_close(one, many, rtol=1e-3, atol=1e-6)  # sums in another order
-
-
-SMART: dict[str, Any] = {
-    "name": "smart",
-    "weight": 1.0,
-    "steps": 1,
-    "step_size": 0.1,
-    "noise_std": 0.01,
-    "epsilon": 0.1,
-    "norm": "l2",
-    "level": "token",
-    "divergence": "symmetric_kl",
-}
-PROXIMAL = {"weight": 0.5, "early_momentum": 0.5, "momentum": 0.9, "early_share": 0.5}
-VAT = {"name": "vat", "weight": 1.0, "steps": 1, "probe": 0.1, "epsilon": 0.1, "level": "token"}
-FREELB = {"name": "freelb", "steps": 2, "step_size": 0.1, "epsilon": 0.1, "norm": "l2"}
-FREELB |= {"level": "token"}
-FGM = {"name": "fgm", "weight": 1.0, "epsilon": 0.1, "level": "token"}
-METHODS = [SMART | {"proximal": PROXIMAL}, VAT, FREELB, FGM]
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method["name"])
-def test_word_vectors_are_perturbed_and_a_killed_run_ends_with_the_same_bytes(
-    project: Path, monkeypatch: pytest.MonkeyPatch, method: dict[str, Any]
-) -> None:
-    write_start(project)
-    changes = FURTHER | {"steps": 8, "pairs": "sentence_order"}
-    plain = list_digests(pretrain_encoder(make_plan(project, **changes)))
-    plan = make_plan(project, **changes, adversarial=method)
-    assert digest_file(pretrain_encoder(plan) / "model.safetensors") != plain["model.safetensors"]
-    check_resume(plan, monkeypatch, [3, 5, 9])
-
-
-@pytest.mark.parametrize("method", [SMART | {"proximal": None}, VAT], ids=["smart", "vat"])
-def test_in_a_ball_of_no_size_an_encoder_is_trained_as_ever(
-    project: Path, method: dict[str, Any]
-) -> None:
-    plain = pretrain_encoder(make_plan(project, pairs="next_sentence"))
-    files, history = list_digests(plain), read_history(plain)
-    method = method | {"epsilon": 0.0}
-    plan = make_plan(project, pairs="next_sentence", adversarial=method)
-    folder = pretrain_encoder(plan)
-    assert read_history(folder) == history
-    changed = {name for name, digest in list_digests(folder).items() if digest != files[name]}
-    assert changed == {"cell.json"}
-
-
-def test_the_key_depends_on_the_perturbation(project: Path) -> None:
-    plan = make_plan(project)
-    digest = digest_json(plan.config.describe())
-    assert read_note(pretrain_encoder(plan))["recipe_digest"] == digest
-    assert make_plan(project, adversarial=FGM).key != plan.key
-
-
-def test_a_table_that_does_not_name_its_padding_is_refused(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = torch.nn.Embedding(9, 4)
-    monkeypatch.setattr("nlp_core.objectives.build.find_word_tables", lambda model: [table])
-    with pytest.raises(ConfigError, match=r"encoders\.tiny: layers: found a table .*padding_idx"):
-        pretrain_encoder(make_plan(project, adversarial=FGM))
 
 
 def test_decoder_is_the_table_of_embeddings(project: Path) -> None:

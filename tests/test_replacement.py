@@ -17,8 +17,8 @@ from nlp_core.training.encoder_plan import read_encoder
 from nlp_core.training.pretraining import _prepare_tokenizer, pretrain_encoder
 from nlp_core.training.pretraining_run import Pretraining
 from nlp_core.training.processes import Processes
-from tests.test_pretraining import check_resume, list_digests, read_note
 from tests.tiny_corpus import ARCHITECTURE, make_params, make_plan, write_project
+from tests.tiny_pretraining import check_resume, list_digests, read_note
 
 REPLACED: dict[str, Any] = {
     "replacement": {"weight": 50.0, "generator": 0.5},
