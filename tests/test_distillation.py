@@ -1,114 +1,44 @@
-"""Teachers, their soft labels and students: what is stored, what is refused, what is learnt."""
+"""Students of soft labels: what they learn, what is repeated, and what is an error."""
 
 import copy
 import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.config.params import Params, read_params
 from nlp_core.config.teaching import AlterationConfig
 from nlp_core.data.augmentation import alter_split
 from nlp_core.data.preprocess import gather_tasks
-from nlp_core.data.soft_labels import SoftLabels, read_soft_labels
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import digest_file, write_json
 from nlp_core.models.saving import load_model
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.training import teaching
-from nlp_core.training.cell import Cell, read_cell
+from nlp_core.training.cell import read_cell
 from nlp_core.training.cell_run import train_cell
 from nlp_core.training.loop import Trainer
-from nlp_core.training.processes import start_processes
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.teaching import read_teacher, teach
-from tests.tiny import make_recipe, write_task, write_vectors
-from tests.tiny_teaching import KL, ask, make_grid
-from tests.tiny_training import MODELS, KilledError, digests, layer, model
-
-DATA = "tiny_classification"
-SMART = {
-    "name": "smart",
-    "weight": 1.0,
-    "steps": 1,
-    "step_size": 0.01,
-    "noise_std": 0.01,
-    "epsilon": 0.02,
-    "norm": "inf",
-    "level": "token",
-    "divergence": "symmetric_kl",
-    "proximal": {"weight": 1.0, "early_momentum": 0.9, "momentum": 0.99, "early_share": 0.1},
-}
-ALTERATION = {"copies": 2, "mask_prob": 0.2, "replace_prob": 0.2, "cut_prob": 0.2, "seed": 1}
-JOINT = model(
-    {"words": "tokens"},
-    [
-        layer("word", "word_embedding", "words", dim=8, vectors="8d"),
-        layer("lstm", "bilstm", "word", hidden_dim=6),
-        layer("top", "pooling", "lstm", pool="max"),
-    ],
-    "classification",
+from tests.tiny import make_recipe, write_task
+from tests.tiny_teaching import (
+    ALTERATION,
+    DATA,
+    GRAPHS,
+    JOINT,
+    KL,
+    SMART,
+    ask,
+    make_params,
+    project,
+    read_soft,
 )
-JOINT["heads"] = {
-    "label": {"head": "classification", "inputs": ["top"]},
-    "tags": {"head": "tagging", "inputs": ["lstm"]},
-}
-SOFTMAX = {**MODELS["tagging"], "heads": {"out": {"head": "tagging", "inputs": ["lstm"]}}}
-PAIRWISE = {**MODELS["ranking"], "heads": {"out": {"head": "pairwise_ranking", "inputs": ["pair"]}}}
-GRAPHS = {**MODELS, "intent_slots": JOINT, "softmax": SOFTMAX, "pairwise": PAIRWISE}
-KINDS = {"softmax": "tagging", "pairwise": "ranking"}
+from tests.tiny_training import KilledError, digests
 
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with word vectors and no task; the working folder of the test."""
-    monkeypatch.chdir(tmp_path)
-    write_vectors(tmp_path)
-    (tmp_path / "zoo").mkdir()
-    for name, graph in GRAPHS.items():
-        write_json(
-            tmp_path / f"zoo/{name}.json", {"description": name, "source": "a test", **graph}
-        )
-    return tmp_path
-
-
-def make_params(
-    kind: str,
-    *,
-    teacher: str | None = None,
-    distillation: dict[str, Any] | None = None,
-    teachers: dict[str, dict[str, Any]] | None = None,
-    seeds: tuple[int, ...] = (1,),
-    **recipe: object,
-) -> Params:
-    """Return a grid of a teacher and a student of one kind of task, which is made where missing.
-
-    Args:
-        kind: the student's model, and where it is one the kind.
-        teacher: the teacher's model; None: the student's.
-        distillation: of the student's recipe.
-        teachers: changes to entries of the one teacher's, by name.
-        seeds: that the teacher is trained with.
-        recipe: changes to both recipes.
-    """
-    data = f"tiny_{KINDS.get(kind, kind)}"
-    if not Path("data/processed", data).exists():
-        write_task(Path(), KINDS.get(kind, kind))
-    alone = make_recipe(**recipe).model_dump(mode="json")
-    return make_grid(
-        data,
-        "tiny_vectors",
-        models=(teacher or kind, kind),
-        recipes={"alone": alone, "taught": {**alone, "distillation": distillation or KL}},
-        teachers=teachers,
-        seeds=seeds,
-    )
+__all__ = ["project"]
 
 
 @pytest.mark.parametrize("kind", sorted(GRAPHS))
@@ -127,41 +57,6 @@ def test_field_and_softmax_teach_each_other(project: Path, teacher: str, student
     cell = ask(params)
     assert read_soft(cell).marginals is (teacher == "tagging")
     assert (train_cell(cell) / "seed-1/model.safetensors").exists()
-
-
-def read_soft(cell: Cell) -> SoftLabels:
-    """Return what a student's one task has of soft labels."""
-    soft = read_soft_labels(cell.task.folder)
-    assert soft is not None
-    return soft
-
-
-def test_soft_labels_are_what_the_teacher_predicts(project: Path) -> None:
-    teachers = {"one": {"seeds": [2], "further": "dev"}}
-    params = make_params("classification", teachers=teachers, seeds=(1, 2), epochs=1)
-    cell = ask(params)
-    soft = read_soft(cell)
-    ((_, seed, _),) = soft.teachers
-    assert seed == 2
-    rows = pq.read_table(cell.task.folder / "train.parquet").to_pylist()[soft.num_labelled :]
-    assert {row["label"] for row in rows} == {None}
-    logits = np.array([row["soft.0.label"] for row in rows])
-    said = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    path = "artifacts/cells/sample/old/seed-2/predictions/tiny_classification.parquet"
-    own = [row for row in pq.read_table(path).to_pylist() if row["split"] == "dev"]
-    assert [row["id"] for row in rows] == [row["id"] for row in own]
-    np.testing.assert_allclose(said, [row["score"] for row in own], rtol=1e-5)
-
-
-def test_a_taught_task_is_the_task_with_soft_labels(project: Path) -> None:
-    cell = ask(make_params("classification", epochs=1))
-    plain, taught = (read_task(Path("data/processed", name)) for name in (DATA, "one"))
-    assert replace(taught, folder=plain.folder, digest=plain.digest) == plain
-    assert taught.digest != plain.digest
-    for name in ("dev", "test"):
-        files = [task.folder / f"{name}.parquet" for task in (plain, taught)]
-        assert digest_file(files[0]) == digest_file(files[1])
-    assert cell.task.read_split("train").target == plain.read_split("train").target
 
 
 def test_no_share_of_the_teacher_is_training_without_it_to_the_bit(project: Path) -> None:
@@ -197,70 +92,6 @@ def test_killed_student_ends_with_the_bytes_of_an_undisturbed_one(
     assert next(steps) < 30
 
 
-def test_killed_teacher_keeps_its_finished_seeds_and_writes_the_same_bytes(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    teachers = {"one": {"seeds": [1, 2]}}
-    params = make_params("classification", teachers=teachers, seeds=(1, 2), epochs=1)
-    train_cell(read_cell("old", params))
-    teacher = read_teacher("one", params)
-    whole = digests(teach(teacher))
-    for name in ("data/processed/one", "artifacts/work/taught"):
-        (project / name).rename(project / name.replace("/", "-"))
-    asked: list[int] = []
-    score = teaching.score_split
-
-    def kill(*arguments: Any, **options: Any) -> dict[str, list[np.ndarray]]:
-        asked.append(len(asked))
-        if len(asked) == 2:
-            raise KilledError
-        return score(*arguments, **options)
-
-    monkeypatch.setattr(teaching, "score_split", kill)
-    with pytest.raises(KilledError):
-        teach(teacher)
-    assert not teacher.folder.exists()
-    assert digests(teach(teacher)) == whole
-    assert len(asked) == 3
-
-
-def teach_one(params: Params) -> None:
-    teach(read_teacher("one", params))
-
-
-@pytest.mark.parametrize("kind", ["classification", "tagging"])
-def test_several_processes_teach_with_the_bytes_of_one(project: Path, kind: str) -> None:
-    params = make_params(kind, teachers={"one": {"alteration": ALTERATION}}, epochs=1)
-    train_cell(read_cell("old", params))
-    teach_one(params)
-    alone = digests(project / "data/processed/one")
-    shutil.rmtree(project / "data/processed/one")
-    shutil.rmtree(project / "artifacts/work/taught")
-    with start_processes(3, teach_one, params):
-        teach_one(params)
-    assert digests(project / "data/processed/one") == alone
-
-
-def test_a_teacher_may_predict_in_16_bits(project: Path) -> None:
-    teachers = {"one": {}, "two": {"precision": "bfloat16"}}
-    cell = ask(make_params("classification", teachers=teachers, epochs=1))
-    _, _, (run,) = prepare_tasks(cell)
-    assert run.lesson is not None
-    exact, rounded = run.lesson.soft["label"].values
-    assert (exact != rounded).any()
-    np.testing.assert_allclose(rounded, exact, atol=0.02)
-
-
-def test_teacher_that_was_trained_anew_is_asked_anew(project: Path) -> None:
-    before = ask(make_params("classification", epochs=1))
-    key, said = before.key, read_soft(before)
-    after = ask(make_params("classification", epochs=2))
-    assert read_soft(after) != said
-    same_recipe = replace(after, recipe=before.recipe)
-    assert same_recipe.key != key
-    assert len(list((project / "artifacts/work/taught/one").glob("*.parquet"))) == 1
-
-
 def test_student_before_its_teachers_says_what_to_run(project: Path) -> None:
     params = make_params("classification")
     with pytest.raises(DataError, match=r"task 'one' is not processed yet"):
@@ -271,18 +102,6 @@ def test_student_before_its_teachers_says_what_to_run(project: Path) -> None:
         read_teacher("one", params)
     with pytest.raises(ConfigError, match=r"unknown task 'on'\. Did you mean 'one'"):
         read_teacher("on", params)
-
-
-def test_labels_that_the_teacher_was_not_trained_on_are_refused(project: Path) -> None:
-    params = make_params("classification", epochs=1)
-    train_cell(read_cell("old", params))
-    kept = project / "data/processed" / DATA
-    shutil.copytree(kept, project / "data/processed/other")
-    path = project / "data/processed/other/manifest.json"
-    write_json(path, json.loads(path.read_text()) | {"labels": ["no", "perhaps", "yes"]})
-    teacher = params.taught["one"].model_copy(update={"data": "other"})
-    with pytest.raises(DataError, match=r"other: found the labels .*'perhaps'"):
-        read_teacher("one", params.model_copy(update={"taught": {"one": teacher}}))
 
 
 def test_ensemble_of_teachers_has_a_member_for_each_seed(project: Path) -> None:
@@ -333,12 +152,6 @@ def test_altered_texts_are_labelled_by_the_teacher_alone(project: Path) -> None:
     teachers["one"]["alteration"] = {**ALTERATION, "seed": 2}
     again = ask(make_params("classification", teachers=teachers, epochs=1))
     assert again.key != first
-
-
-def test_further_texts_come_with_the_first_teacher(project: Path) -> None:
-    teachers = {"one": {}, "two": {"alteration": ALTERATION}}
-    with pytest.raises(DataError, match=r"taught\.two\.data: found 'one', which other cells"):
-        ask(make_params("classification", teachers=teachers, epochs=1))
 
 
 @pytest.mark.parametrize("kind", ["ranking", "tagging", "multi_label"])

@@ -27,11 +27,10 @@ from nlp_core.training.determinism import seed_everything
 from nlp_core.training.run import prepare_tasks
 from nlp_core.training.task_run import TaskRun
 from stages.finetune import main
-from tests.test_distillation import SMART
 from tests.tiny import make_recipe
 from tests.tiny_encoder import TINY_ENCODER
 from tests.tiny_matching import MATCHING, make_model, make_params, plain, project
-from tests.tiny_teaching import KL, ask
+from tests.tiny_teaching import KL, SMART, ask
 from tests.tiny_training import check_resume, make_trainer
 
 __all__ = ["project"]
