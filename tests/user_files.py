@@ -8,6 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from nlp_core.config.user_data import DataConfig
+from nlp_core.data.task import Split
+from nlp_core.data.user_file import read_user_file
 
 WORDS = {
     "food": ["tasty", "dish", "soup", "menu"],
@@ -125,3 +130,19 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
         writer.writeheader()
         writer.writerows(rows)
     return path
+
+
+def data(**values: Any) -> DataConfig:
+    base = {"kind": "classification", "format": "tsv", "texts": ["text"], "label": "label"}
+    return DataConfig.model_validate({**base, **values})
+
+
+def put(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def store(folder: Path, path: Path, config: DataConfig) -> Split:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGLUE_CACHE", str(folder))
+        return read_user_file(path, config, "train")
