@@ -1,11 +1,9 @@
 """Ensembles: averages computed by hand, one graph of several models, bundles, users' mistakes."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import yaml
@@ -142,16 +140,7 @@ def test_models_with_other_labels_cannot_be_averaged(tmp_path: Path) -> None:
         join(members)
 
 
-@pytest.fixture
-def _unchecked_shapes() -> Iterator[None]:
-    # a check that two sizes are equal would write down the sizes of the traced batch
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("_unchecked_shapes")
 def test_the_bundle_of_an_ensemble_answers_as_the_mean_of_its_members(tmp_path: Path) -> None:
     members = make_members(tmp_path, TAGGER, SOFTMAX)
     whole = join(members)

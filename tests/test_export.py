@@ -6,11 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import onnx
 import onnxruntime
@@ -27,39 +26,10 @@ from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError, load
 from tests.tiny import write_task, write_vectors
 from tests.tiny_encoder import write_encoder
-from tests.tiny_export import WORDS, export, make_trained, read_examples
+from tests.tiny_export import APART, JOINT, WORDS, export, make_trained, read_examples
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = ["torch", "transformers", "pandas", "pyarrow", "pydantic", "nltk", "nlp_core", "onnx"]
-JOINT: dict[str, Any] = {
-    "inputs": {"words": "tokens", "letters": "tokens.characters"},
-    "layers": [
-        *WORDS["layers"][:1],
-        {"name": "char", "block": "char_lstm", "inputs": ["letters"], "dim": 4, "hidden_dim": 3},
-        {
-            "name": "piece",
-            "block": "subword_embedding",
-            "inputs": ["letters"],
-            "dim": 4,
-            "num_pieces": 40,
-        },
-        {"name": "both", "block": "concat", "inputs": ["word", "char", "piece"]},
-        {"name": "gru", "block": "bigru", "inputs": ["both"], "hidden_dim": 6},
-        {"name": "whole", "block": "pooling", "inputs": ["gru"]},
-    ],
-    "heads": {
-        "intent": {"head": "classification", "inputs": ["whole"]},
-        "slots": {"head": "crf_tagging", "inputs": ["gru"]},
-    },
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _unchecked_shapes() -> Iterator[None]:
-    # A check that two sizes are equal would write down the sizes of the traced batch.
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")
@@ -271,28 +241,6 @@ def test_an_encoder_reads_two_texts(tmp_path: Path) -> None:
     names = {node.op_type for node in onnx.load(tmp_path / "bundle" / "model.onnx").graph.node}
     assert "Softmax" in names
     assert "IsNaN" not in names
-
-
-APART: dict[str, Any] = {
-    "inputs": {"first": "text_a", "second": "text_b", "both": "texts"},
-    "layers": [
-        {
-            "name": "encoder",
-            "block": "pretrained_encoder",
-            "inputs": ["first"],
-            "dim": 8,
-            "max_length": 16,
-        },
-        {"name": "other", "block": "encoder", "inputs": ["second"]},
-        {"name": "joint", "block": "encoder", "inputs": ["both"]},
-        {"name": "aligned", "block": "cross_attention", "inputs": ["other", "encoder"]},
-        {"name": "pair", "block": "combination", "inputs": ["other", "aligned"]},
-        {"name": "most", "block": "pooling", "inputs": ["pair"], "pool": "max"},
-        {"name": "mean", "block": "pooling", "inputs": ["joint"], "pool": "mean"},
-        {"name": "all", "block": "concat", "inputs": ["most", "mean"]},
-    ],
-    "heads": {"score": {"head": "regression", "inputs": ["all"]}},
-}
 
 
 def test_an_encoder_reads_two_texts_apart_and_together(tmp_path: Path) -> None:

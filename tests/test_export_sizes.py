@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -19,7 +18,7 @@ from nlp_core.export.graph import trace
 from nlp_core.export.inputs import InputPlan, TensorPlan
 from reglue_runtime import load
 from tests.tiny import write_task, write_vectors
-from tests.tiny_export import WORDS, export, make_trained
+from tests.tiny_export import WORDS, export, make_trained, unchecked_shapes
 
 TIMES = (1, 2, 3, 4, 5, 6, 8, 9, 10, 13, 40)
 PLAN = InputPlan(
@@ -32,10 +31,8 @@ PLAN = InputPlan(
 
 @pytest.fixture(scope="module", autouse=True)
 def _unchecked_shapes() -> Iterator[None]:
-    # A check that two sizes are equal would write down the sizes of the traced batch.
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    with unchecked_shapes():
+        yield
 
 
 class Alone(nn.Module):

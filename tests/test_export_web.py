@@ -4,18 +4,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 
 from reglue_runtime import load
-from tests.test_export import JOINT
 from tests.tiny import write_task, write_vectors
-from tests.tiny_export import WORDS, export, make_trained
+from tests.tiny_export import JOINT, WORDS, export, make_trained
 
 SCRIPT = """
 const ort = require("onnxruntime-web");
@@ -45,14 +42,6 @@ async function main() {
 main().catch((error) => { console.error(error); process.exit(1); });
 """
 BATCHES = [["a good film"], ["the awful 42", "good film good film good", "x"], ["film " * 200]]
-
-
-@pytest.fixture(autouse=True)
-def _unchecked_shapes() -> Iterator[None]:
-    """An export traces with sizes that no annotation knows."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,9 @@
 import csv
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
 import yaml
 
@@ -180,15 +178,6 @@ def test_params_refuse_a_table_of_times(root: Path, was: str, became: str, messa
         read_params(path)
 
 
-@pytest.fixture
-def _unchecked_shapes() -> Iterator[None]:
-    # A check that two sizes are equal would write down the sizes of the traced batch.
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
-@pytest.mark.usefixtures("_unchecked_shapes")
 def test_bundles_are_timed_beside_the_model_they_were_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +211,6 @@ def test_bundles_are_timed_beside_the_model_they_were_made_of(
     assert all(value > 0 for value in beside["float32"]["lead.per_second"])
 
 
-@pytest.mark.usefixtures("_unchecked_shapes")
 def test_bundles_of_any_variant_are_timed_at_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,7 +234,6 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_unchecked_shapes")
 def test_a_grid_of_lengths_and_batches_has_the_memory_of_a_process(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

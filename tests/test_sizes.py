@@ -1,10 +1,8 @@
 """Inputs of a bundle's graph, padded to declared sizes."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -12,10 +10,9 @@ from reglue_runtime import BundleError, load
 from reglue_runtime.service.server import _read_sizes
 from reglue_runtime.session import Arrays
 from reglue_runtime.sizes import check_sizes, round_up
-from tests.test_export import APART, JOINT
 from tests.tiny import write_task, write_vectors
 from tests.tiny_encoder import write_encoder
-from tests.tiny_export import WORDS, export, make_trained
+from tests.tiny_export import APART, JOINT, WORDS, export, make_trained
 
 SIZES = [3, 8, 20]
 LONGEST = 16
@@ -42,14 +39,6 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
     "windows": ("tagging", WINDOWS, [text.split() for text in TEXTS]),
     "pairs": ("pair_regression", APART, PAIRS),
 }
-
-
-@pytest.fixture(autouse=True)
-def _unchecked_shapes() -> Iterator[None]:
-    """An export traces with sizes that no annotation knows."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize("name", CASES)

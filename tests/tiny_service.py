@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jaxtyping
 import pytest
 import uvicorn
 
@@ -65,12 +64,7 @@ def write_bundles(root: Path) -> dict[str, Path]:
             own, write_task(own, KINDS[name]), write_vectors(own), {**WORDS, "heads": heads}
         )
         folders[name] = own / "bundle"
-        # checks of shapes would fix the sizes of what is traced
-        jaxtyping.config.update("jaxtyping_disable", True)
-        try:
-            export(trained, folders[name], variant="float32")
-        finally:
-            jaxtyping.config.update("jaxtyping_disable", False)
+        export(trained, folders[name], variant="float32")
     return folders
 
 
