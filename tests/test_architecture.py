@@ -64,8 +64,8 @@ def test_every_addition_is_counted() -> None:
     assert {*list_additions()} == {*MOST_FILES}
 
 
-def test_the_way_of_a_line_names_modules_that_exist() -> None:
-    way = PAGE.partition("One line of WikiQA")[2].partition("## Words")[0]
+def test_the_path_of_the_data_names_modules_that_exist() -> None:
+    way = PAGE.partition("The path of WikiQA")[2].partition("## Words")[0]
     modules = re.findall(r"`([a-z_/]+\.py)`", way)
     assert len(modules) == 12
     assert [name for name in modules if not (ROOT / "nlp_core" / name).is_file()] == []

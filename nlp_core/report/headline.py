@@ -201,8 +201,8 @@ def render_headline(headline: Headline) -> str:
         good = sum(number.standing != "below" for number in total.honest)
         text += (
             f" For {len(total.honest)} of the compared numbers the paper\n"
-            "chose the epoch on the reported split, and so do we; chosen on held-out data, "
-            f"{good} of these {len(total.honest)} are reproduced or above."
+            "chose the epoch on the reported split, and so do we. With the epoch chosen on "
+            f"held-out data, {good} of these {len(total.honest)} are reproduced or above."
         )
     return text
 
