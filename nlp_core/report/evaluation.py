@@ -52,7 +52,7 @@ Metrics = dict[str, float]
 MEGABYTE = 1e6
 
 
-class TimedExport(Protocol):
+class ExportTimes(Protocol):
     """The times of an export: on what hardware, and each metric over the runs, by way of running.
 
     The ways are the trained model and its bundles; see `measure_ways` of export/timing.py.
@@ -66,7 +66,7 @@ class TimedExport(Protocol):
 
 Curves = dict[str, list[tuple[int, float]]]
 """Lines of step and value, by name."""
-TimeExport = Callable[[str, Params, Path], TimedExport]
+TimeExport = Callable[[str, Params, Path], ExportTimes]
 """Times an export of the grid; exports are on the same floor as reports."""
 
 
