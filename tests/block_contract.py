@@ -65,8 +65,6 @@ def list_read(block: Block) -> dict[str, torch.nn.Parameter]:
 
 def lengths_of(row: Row, idx: int) -> list[int]:
     return OTHER_LENGTHS if idx in row.others else LENGTHS
-    has_two = "attention" in row.block or row.block == "interaction"
-    return OTHER_LENGTHS if has_two and idx == 1 else LENGTHS
 
 
 def make_mask(lengths: list[int], extra: int) -> Tensor:

@@ -374,5 +374,6 @@ def test_matrix_multiply_refuses_a_number_of_tokens_that_nothing_reads() -> None
     ],
 )
 def test_options_out_of_range_are_refused(name: str, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="here"):
+    with pytest.raises(ConfigError, match=r"^here: ") as caught:
         check_options(BLOCKS.get(name), options, where="here")
+    assert "unknown key" not in str(caught.value)
