@@ -7,7 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import yaml
+
+from nlp_core.report.comparison import Comparison, Entry
+from nlp_core.report.evaluation import evaluate_table
 
 RECIPE = {
     "source": "ours, for tests",
@@ -214,3 +218,22 @@ def make_predictions(cell: str, seed: int) -> dict[str, list[Any]]:
 def edit_json(path: Path, **changes: Any) -> None:  # Any: JSON holds anything
     """Change top-level keys of a JSON file."""
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project whose table `trial` is measured."""
+    make_project(tmp_path)
+    make_published(tmp_path)
+    evaluate_table("trial", tmp_path)
+    return tmp_path
+
+
+def find_entry(comparison: Comparison, row: str, column: str, selection: str = "honest") -> Entry:
+    """Return the one entry of a row, a column and a way of choosing the epoch."""
+    (entry,) = [
+        entry
+        for entry in comparison.entries
+        if (entry.row, entry.column, entry.selection) == (row, column, selection)
+    ]
+    return entry

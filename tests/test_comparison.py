@@ -1,38 +1,15 @@
 from pathlib import Path
 
 import pytest
-from fabricated import PUBLISHED, make_project, make_published
+from fabricated import PUBLISHED, find_entry, make_published, root
 
 from nlp_core.config.published import NumberConfig, read_published
-from nlp_core.report.comparison import (
-    Comparison,
-    Entry,
-    compare,
-    judge,
-    judge_trend,
-    read_comparison,
-)
-from nlp_core.report.evaluation import evaluate_table
+from nlp_core.report.comparison import compare, judge, judge_trend, read_comparison
 from nlp_core.report.headline import count_outcomes
 from nlp_core.report.markdown import summarise_outcomes
 from nlp_core.report.results import summarise
 
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    make_project(tmp_path)
-    make_published(tmp_path)
-    evaluate_table("trial", tmp_path)
-    return tmp_path
-
-
-def find(comparison: Comparison, row: str, column: str, selection: str = "honest") -> Entry:
-    (entry,) = [
-        entry
-        for entry in comparison.entries
-        if (entry.row, entry.column, entry.selection) == (row, column, selection)
-    ]
-    return entry
+__all__ = ["root"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +43,7 @@ def test_other_hardware_has_a_difference_and_no_verdict(root: Path) -> None:
     claimed = PUBLISHED.replace("value: 88.0\n", "value: 88.0\n            claim: other_hardware\n")
     path.write_text(claimed)
     comparison = read_comparison("trial", root)
-    entry = find(comparison, "Alpha", "AUC")
+    entry = find_entry(comparison, "Alpha", "AUC")
     assert entry.difference == pytest.approx(-0.5)
     assert entry.verdict == ("no verdict", "no verdict: other hardware")
     assert "1 without a verdict" in summarise_outcomes(comparison.entries)
@@ -89,7 +66,7 @@ def test_a_trend_is_the_sign_of_a_difference(ours: float, published: float, outc
 
 
 def test_a_measured_number_is_compared(root: Path) -> None:
-    entry = find(read_comparison("trial", root), "Alpha", "AUC")
+    entry = find_entry(read_comparison("trial", root), "Alpha", "AUC")
     assert entry.ours is not None
     assert entry.ours.mean == 87.5
     assert entry.difference == pytest.approx(-0.5)
@@ -97,26 +74,29 @@ def test_a_measured_number_is_compared(root: Path) -> None:
 
 
 def test_a_metric_of_our_own_stands_beside_nothing(root: Path) -> None:
-    entry = find(read_comparison("trial", root), "Alpha", "MAP")
+    entry = find_entry(read_comparison("trial", root), "Alpha", "MAP")
     assert entry.difference is None
     assert entry.verdict.outcome == "ours"
 
 
 def test_both_ways_of_choosing_the_epoch_have_a_verdict(root: Path) -> None:
     comparison = read_comparison("trial", root)
-    assert find(comparison, "Beta", "accuracy", "paper").verdict.text == "above"
-    assert find(comparison, "Beta", "accuracy").verdict.text == "reproduced"
+    assert find_entry(comparison, "Beta", "accuracy", "paper").verdict.text == "above"
+    assert find_entry(comparison, "Beta", "accuracy").verdict.text == "reproduced"
 
 
 def test_what_is_not_run_says_why(root: Path) -> None:
     comparison = read_comparison("trial", root)
-    assert find(comparison, "Delta", "AUC").verdict.text == "not run [time]"
-    assert find(comparison, "Epsilon", "AUC").verdict.text == "not run: that cell is not measured"
-    assert find(comparison, "Reference", "AUC").verdict.outcome == "reference"
+    assert find_entry(comparison, "Delta", "AUC").verdict.text == "not run [time]"
+    assert (
+        find_entry(comparison, "Epsilon", "AUC").verdict.text
+        == "not run: that cell is not measured"
+    )
+    assert find_entry(comparison, "Reference", "AUC").verdict.outcome == "reference"
 
 
 def test_a_cell_that_no_grid_shows_is_not_hidden(root: Path) -> None:
-    entry = find(read_comparison("trial", root), "gamma", "test.f1")
+    entry = find_entry(read_comparison("trial", root), "gamma", "test.f1")
     assert entry.ours is not None
     assert entry.verdict.outcome == "ours"
 
@@ -126,7 +106,7 @@ def test_results_win_over_a_claim_of_not_run(root: Path) -> None:
     path.write_text(
         PUBLISHED.replace("cell: delta", "cell: gamma").replace("AUC: test.auc", "AUC: test.f1")
     )
-    entry = find(read_comparison("trial", root), "Delta", "AUC")
+    entry = find_entry(read_comparison("trial", root), "Delta", "AUC")
     assert entry.verdict.text == "no verdict: one run"
 
 
@@ -135,12 +115,12 @@ def test_a_trend_needs_both_rows(root: Path) -> None:
     path = make_published(root)
     results = read_comparison("trial", root).results
     path.write_text(text.replace("cell: epsilon", "cell: alpha"))
-    held = find(compare(read_published(path), results), "Epsilon", "AUC")
+    held = find_entry(compare(read_published(path), results), "Epsilon", "AUC")
     assert held.verdict.text == "no trend: +0.00 to Alpha, paper +4.00"
     path.write_text(
         text.replace("cell: epsilon", "cell: alpha").replace("against: Alpha", "against: Delta")
     )
-    open_one = find(compare(read_published(path), results), "Epsilon", "AUC")
+    open_one = find_entry(compare(read_published(path), results), "Epsilon", "AUC")
     assert open_one.verdict.text == "trend: nothing to compare with in Delta"
     assert summarise_outcomes([open_one]) == "1 number measured: 1 with nothing to compare with."
 
@@ -150,10 +130,10 @@ def test_a_row_of_another_tables_cells_says_where_they_are(root: Path) -> None:
     path = make_published(root)
     results = read_comparison("trial", root).results
     path.write_text(text)
-    entry = find(compare(read_published(path), results), "Epsilon", "AUC")
+    entry = find_entry(compare(read_published(path), results), "Epsilon", "AUC")
     assert entry.verdict == ("reference", "see table sample")
     path.write_text(text.replace("cell: epsilon", "cell: alpha"))
-    assert find(compare(read_published(path), results), "Epsilon", "AUC").ours is not None
+    assert find_entry(compare(read_published(path), results), "Epsilon", "AUC").ours is not None
 
 
 def test_where_no_paper_chose_the_honest_number_comes_first(root: Path) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fabricated import find_entry
 from scipy.stats import ttest_ind
 
 from nlp_core.config.published import PublishedTable, read_published
 from nlp_core.errors import ConfigError
-from nlp_core.report.comparison import Comparison, Entry, compare, find_interval, measure_gain
+from nlp_core.report.comparison import Comparison, compare, find_interval, measure_gain
 from nlp_core.report.evaluation import summarise
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import render_report, summarise_outcomes
@@ -123,15 +124,6 @@ def make_comparison(**changes: dict[str, list[float]]) -> Comparison:
     return compare(published, Results(table="trial", cells=cells))
 
 
-def find(comparison: Comparison, row: str, column: str, selection: str = "honest") -> Entry:
-    (entry,) = [
-        entry
-        for entry in comparison.entries
-        if (entry.row, entry.column, entry.selection) == (row, column, selection)
-    ]
-    return entry
-
-
 @pytest.mark.parametrize(
     ("values", "others", "freedom", "error"),
     [
@@ -197,12 +189,12 @@ def test_the_part_of_the_report_is_golden() -> None:
 
 def test_a_number_of_a_cell_of_several_tasks_says_its_task() -> None:
     comparison = make_comparison()
-    entry = find(comparison, "Together", "RTE", "paper")
+    entry = find_entry(comparison, "Together", "RTE", "paper")
     assert entry.metric == "rte.dev.accuracy.paper"
     assert entry.ours is not None
     assert entry.ours.values == [62.0, 66.0]
     broken = make_comparison(together={"mrpc.dev.accuracy": [1.0, 2.0, 3.0]})
-    entry = find(broken, "Together", "RTE")
+    entry = find_entry(broken, "Together", "RTE")
     assert entry.verdict.text == "not run: the task is not measured by it"
 
 

@@ -4,22 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
-from fabricated import make_project, make_published
+from fabricated import root
 
 from nlp_core.errors import ConfigError
 from nlp_core.report.comparison import read_comparison
-from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.figure import draw_figure, split_panels
 from nlp_core.report.markdown import flatten, render_rows, summarise_outcomes
 from nlp_core.report.table import write_report
 
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    make_project(tmp_path)
-    make_published(tmp_path)
-    evaluate_table("trial", tmp_path)
-    return tmp_path
+__all__ = ["root"]
 
 
 def write(root: Path) -> list[str]:

@@ -5,11 +5,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from fabricated import make_project, make_published
+from fabricated import root
 
 from nlp_core.cli import main
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.report.evaluation import evaluate_table
 from nlp_core.report.headline import (
     FIGURE,
     draw_headline,
@@ -19,6 +18,7 @@ from nlp_core.report.headline import (
 )
 from tests.user_files import make_texts
 
+__all__ = ["root"]
 ROOT = Path(__file__).resolve().parent.parent
 README = """# Title
 
@@ -35,14 +35,6 @@ MOST_LINES = 100
 MOST_COMMANDS = 5  # of a box
 MOST_ROWS = 14
 HINT = "run python -m stages.report --readme"
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    make_project(tmp_path)
-    make_published(tmp_path)
-    evaluate_table("trial", tmp_path)
-    return tmp_path
 
 
 def read_boxes() -> dict[str, list[str]]:
