@@ -17,7 +17,7 @@ from nlp_core.files import digest_file
 from tests.fabricated import edit_json, make_cell, make_project
 from tests.test_architecture import MOST_FILES
 from tests.test_kinds import ROWS, TOY_KIND
-from tests.test_preprocess import ABOUT, REVIEWS, TASK
+from tests.tiny_source import ABOUT, REVIEWS, TASK
 from tests.workflow_project import Project, copy_workflow
 
 pytestmark = pytest.mark.slow

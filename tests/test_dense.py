@@ -16,8 +16,9 @@ from nlp_core.errors import ConfigError, DataError
 from nlp_core.files import format_json
 from nlp_core.models.features import Featurizer
 from nlp_core.models.plan import read_plan
-from tests.test_features import TEXT, change, make_cell, preprocess, train
+from tests.tiny_features import TEXT, change, make_cell, preprocess, root, train
 
+__all__ = ["root"]
 TASK = change(TEXT, dense=["size"], token_dense=["odd"])
 GRAPH: dict[str, Any] = {
     "inputs": {"words": "tokens", "size": "dense.size", "odd": "token_dense.odd"},
@@ -31,12 +32,6 @@ GRAPH: dict[str, Any] = {
     ],
     "heads": {"label": {"head": "classification", "inputs": ["all"]}},
 }
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def write(size: int, seed: int) -> str:

@@ -12,7 +12,7 @@ from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError
 from nlp_core.kinds import KINDS, Kind
-from tests.test_preprocess import TASK, build, put
+from tests.tiny_source import TASK, build, put
 
 TOY = '''
 from typing import Literal

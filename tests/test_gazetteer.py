@@ -12,8 +12,9 @@ from nlp_core.blocks.option import check_options
 from nlp_core.data.gazetteer import GazetteerVocabulary, read_gazetteer
 from nlp_core.data.split_column import TextColumn
 from nlp_core.errors import ConfigError, DataError
-from tests.test_features import TAGGING, make_cell, preprocess, train
+from tests.tiny_features import TAGGING, make_cell, preprocess, root, train
 
+__all__ = ["root"]
 ENTRIES = [
     ("New York", "city", 1.0),
     ("New York", "state", 0.5),
@@ -44,12 +45,6 @@ def read(gazetteer: GazetteerVocabulary, *texts: str) -> np.ndarray:
     column = TextColumn.build([word for text in words for word in text], offsets)
     (weights,) = gazetteer.read(column).take(np.arange(len(texts)))
     return weights
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_the_longest_phrase_from_the_left_counts() -> None:

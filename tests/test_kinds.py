@@ -19,7 +19,7 @@ from nlp_core.prediction.split_prediction import (
     describe_predictions,
     write_predictions,
 )
-from tests.test_preprocess import TASK, build, put
+from tests.tiny_source import TASK, build, put
 
 ROOT = Path(__file__).resolve().parent.parent
 TOY_KIND = """

@@ -22,8 +22,9 @@ from nlp_core.metrics import Predictions, is_lower_better, measure
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import GraphModel, build_model, count_parameters
 from nlp_core.models.plan import read_plan
-from tests.test_features import make_cell, preprocess, train
+from tests.tiny_features import make_cell, preprocess, root, train
 
+__all__ = ["root"]
 TASK: dict[str, Any] = {
     "kind": "language_model",
     "reader": {"name": "lines"},
@@ -53,12 +54,6 @@ GRAPH: dict[str, Any] = {
     "heads": {"next": {"head": "language_model", "inputs": ["lstm"], "vocabulary": "word"}},
 }
 Change = Callable[[dict[str, Any]], object]
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def write_text(size: int, seed: int, rare: str = "") -> str:

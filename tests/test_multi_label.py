@@ -29,7 +29,7 @@ from nlp_core.prediction.split_prediction import (
 )
 from nlp_core.report.cell import CellTask, read_predictions
 from tests.test_accumulation import compare, set_heads
-from tests.test_preprocess import build, put
+from tests.tiny_source import build, put
 from tests.tiny_training import project
 
 __all__ = ["project"]

@@ -10,7 +10,7 @@ import pytest
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.task import read_task
 from nlp_core.errors import ConfigError
-from tests.test_preprocess import TASK, build, put
+from tests.tiny_source import TASK, build, put
 
 PARAGRAPHS = {
     "data": [

@@ -15,8 +15,9 @@ from nlp_core.data.split_column import TextColumn
 from nlp_core.data.vocabulary import SubwordVocabulary
 from nlp_core.files import format_json
 from reglue_runtime.text import WORD_START
-from tests.test_features import TEXT, make_cell, preprocess, train
+from tests.tiny_features import TEXT, make_cell, preprocess, root, train
 
+__all__ = ["root"]
 WORDS = ["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3
 NOWHERE = Path("nowhere")
 
@@ -30,12 +31,6 @@ def spell(vocabulary: SubwordVocabulary, word: str) -> list[str]:
     names = json.loads(vocabulary.tokenizer)["model"]["vocab"]
     names = {number: name for name, number in names.items()}
     return [names[piece] for piece in vocabulary.encode([word])[0]]
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_pieces_by_hand() -> None:

@@ -10,7 +10,7 @@ from nlp_core.data.preprocess import preprocess_source
 from nlp_core.data.readers.example import Example
 from nlp_core.data.token_pool import prepare_tokenizer, tokenize_all
 from nlp_core.data.tokenization import TOKENIZERS
-from tests.test_preprocess import FILES, TASK, build, put
+from tests.tiny_source import FILES, TASK, build, put
 
 
 def test_one_process_tokenizes_when_it_is_asked() -> None:

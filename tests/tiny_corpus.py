@@ -13,8 +13,8 @@ from nlp_core.config.params import Params, read_params
 from nlp_core.data.preprocess import preprocess_source
 from nlp_core.files import digest_file, write_json
 from nlp_core.training.encoder_plan import EncoderPlan, read_encoder
+from tests.tiny_source import ABOUT
 
-ABOUT = {"title": "t", "licence": "l", "citation": "c", "homepage": "h"}
 WORDS = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay", "kite", "lion"]
 ARCHITECTURE: dict[str, Any] = {
     "model_type": "bert",
