@@ -14,11 +14,7 @@ from nlp_core.data.kind_guess import guess_kind
 from nlp_core.data.readers.records import read_named
 from nlp_core.errors import DataError
 from nlp_core.kinds import CLASSIFICATION, SPAN, TAGGING
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
+from tests.user_files import put
 
 
 @pytest.mark.parametrize(
@@ -30,12 +26,12 @@ def write(path: Path, text: str) -> Path:
     ],
 )
 def test_blank_lines_do_not_make_tokens_of_a_table(tmp_path: Path, name: str, text: str) -> None:
-    assert guess_kind(write(tmp_path / name, text)).kind == CLASSIFICATION
+    assert guess_kind(put(tmp_path / name, text)).kind == CLASSIFICATION
 
 
 @pytest.mark.parametrize("name", ["tags.tsv", "tags.txt", "tags"])
 def test_blank_lines_end_sentences_of_tokens(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, "Anna\tB-PER\nleft\tO\n\nBonn\tB-LOC\n\n")
+    path = put(tmp_path / name, "Anna\tB-PER\nleft\tO\n\nBonn\tB-LOC\n\n")
     assert guess_format(path, TAGGING) == "conll"
     assert guess_kind(path).kind == TAGGING
 
@@ -43,19 +39,19 @@ def test_blank_lines_end_sentences_of_tokens(tmp_path: Path, name: str) -> None:
 def test_a_folder_of_brat_is_a_kind_of_data(tmp_path: Path) -> None:
     folder = tmp_path / "brat"
     folder.mkdir()
-    write(folder / "a.txt", "Anna left Bonn\n")
-    write(folder / "a.ann", "T1\tPER 0 4\tAnna\nT2\tLOC 10 14\tBonn\n")
+    put(folder / "a.txt", "Anna left Bonn\n")
+    put(folder / "a.ann", "T1\tPER 0 4\tAnna\nT2\tLOC 10 14\tBonn\n")
     assert guess_kind(folder).kind == TAGGING
 
 
 def test_only_paragraphs_make_a_file_of_questions(tmp_path: Path) -> None:
     rows = [{"text": f"a film {n}", "label": "pos" if n % 2 else "neg"} for n in range(20)]
-    table = write(tmp_path / "table.json", json.dumps({"schema": {}, "data": rows}))
+    table = put(tmp_path / "table.json", json.dumps({"schema": {}, "data": rows}))
     assert guess_kind(table).kind == CLASSIFICATION
-    squad = write(tmp_path / "squad.json", json.dumps({"data": [{"paragraphs": []}]}))
+    squad = put(tmp_path / "squad.json", json.dumps({"data": [{"paragraphs": []}]}))
     assert guess_kind(squad).kind == SPAN
     with pytest.raises(DataError, match="nested too deeply"):
-        guess_kind(write(tmp_path / "deep.json", "[" * 200_000))
+        guess_kind(put(tmp_path / "deep.json", "[" * 200_000))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +62,7 @@ def test_too_few_columns_of_texts_are_named(
 ) -> None:
     begin = "q" if header.startswith("qid") else ""
     rows = "".join(f"{begin and f'{n // 2},'}words of a text {n},{n % 2}\n" for n in range(20))
-    path = write(tmp_path / "a.csv", f"{header}\n{rows}")
+    path = put(tmp_path / "a.csv", f"{header}\n{rows}")
     with pytest.raises(SystemExit) as caught:
         main(["train", str(path), "--kind", kind, "-o", str(tmp_path / "out")])
     assert caught.value.code == 2
@@ -81,14 +77,14 @@ def test_rows_of_empty_cells_are_skipped_in_every_format(tmp_path: Path) -> None
         "pos",
         "neg",
     ]
-    path = write(tmp_path / "a.csv", "text,label\ngood film,pos\n,\nbad film,neg\n,\n")
+    path = put(tmp_path / "a.csv", "text,label\ngood film,pos\n,\nbad film,neg\n,\n")
     assert guess_data(path, CLASSIFICATION).reasons["label"] == "2 labels: neg, pos"
-    assert guess_separator(write(tmp_path / "empty.csv", '""\n')) == ","
+    assert guess_separator(put(tmp_path / "empty.csv", '""\n')) == ","
 
 
 def test_a_missing_label_or_tag_is_not_a_word(tmp_path: Path) -> None:
     line = '{"text": "a film", "label": NaN, "tags": ["NN", null]}\n'
-    (record,) = read_named(write(tmp_path / "a.jsonl", line), "jsonl")
+    (record,) = read_named(put(tmp_path / "a.jsonl", line), "jsonl")
     assert record.get("label") is None
     with pytest.raises(DataError, match="expected a list"):
         record.get_list("tags")

@@ -15,7 +15,7 @@ from nlp_core.errors import ConfigError
 from nlp_core.models.plugin import load_plugins
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
-from tests.user_files import SMALL, write_tsv
+from tests.user_files import SMALL, put, write_tsv
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -53,11 +53,6 @@ def split_letters(text):
 """
 
 
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def make_model(place: Path) -> None:
     """Write a model file whose head reads the block of the plug-in."""
     write_tsv(place / "a.tsv", rows=40)
@@ -66,14 +61,14 @@ def make_model(place: Path) -> None:
     layer = {"name": "scaled", "block": "my_scale", "inputs": ["text"], "start": 0.5}
     model["layers"].append(layer)
     model["heads"]["label"]["inputs"] = ["scaled"]
-    write(place / "m.json", json.dumps(model))
+    put(place / "m.json", json.dumps(model))
 
 
 def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_model(place)
-    plugin = write(place / "my_block.py", SCALE.format(name="my_scale"))
+    plugin = put(place / "my_block.py", SCALE.format(name="my_scale"))
     train = ["train", "m.json", "--train", "a.tsv", "-o", "out", *SMALL, "--epochs", "1"]
     with pytest.raises(SystemExit):
         main(train)
@@ -83,7 +78,7 @@ def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
         Predictor(TrainedModel.open("out"))
     (prediction,) = Predictor(TrainedModel.open("out", plugins=[plugin])).predict(["the soup"])
     assert prediction.confidence is not None
-    other = write(place / "other.py", SCALE.format(name="other_scale"))
+    other = put(place / "other.py", SCALE.format(name="other_scale"))
     with pytest.raises(ConfigError, match=r"trained with the plug-in my_block\.py"):
         Predictor(TrainedModel.open("out", plugins=[other]))
     shutil.move(plugin, place / "moved.py")
@@ -101,7 +96,7 @@ def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
     ],
 )
 def test_a_plugin_that_fails_is_refused(place: Path, text: str, wanted: str) -> None:
-    path = write(place / "bad.py", text)
+    path = put(place / "bad.py", text)
     with pytest.raises(ConfigError) as caught:
         load_plugins([path])
     assert wanted in str(caught.value)
@@ -111,7 +106,7 @@ def test_a_plugin_that_fails_is_refused(place: Path, text: str, wanted: str) -> 
 
 
 def test_a_plugin_is_run_once(place: Path) -> None:
-    path = write(place / "once.py", SCALE.format(name="once_only"))
+    path = put(place / "once.py", SCALE.format(name="once_only"))
     assert load_plugins([path]) == load_plugins([path])
     assert "once_only" in BLOCKS.names()
 
@@ -125,7 +120,7 @@ def test_a_tokenizer_that_changes_reads_the_file_again(
     found = []
     for method in ("lower", "upper"):
         monkeypatch.setattr(TOKENIZERS, "_items", {})
-        load_plugins([write(place / f"{method}.py", TOKENIZER.format(method=method))])
+        load_plugins([put(place / f"{method}.py", TOKENIZER.format(method=method))])
         found.append(read_user_file(path, data, "train").texts["tokens"].list_rows()[0])
     assert found[0] != found[1]
     assert [letter.upper() for letter in found[0]] == found[1]
