@@ -1,4 +1,4 @@
-"""A row of the contract tests of blocks: its block, a batch, and a pass forwards and backwards."""
+"""Tests of blocks: a row of the contract, its block, a batch, a pass forwards and backwards."""
 
 from typing import Any, NamedTuple
 
@@ -168,3 +168,9 @@ def assert_same(first: Outcome, second: Outcome, tolerance: float) -> None:
     torch.testing.assert_close(first.output, second.output, **options)
     torch.testing.assert_close(first.inputs, second.inputs, **options)
     torch.testing.assert_close(first.parameters, second.parameters, **options)
+
+
+def assert_close(found: Tensor, expected: list[object] | Tensor) -> None:
+    """Compare a block's output with numbers, as exactly as its type allows."""
+    wanted = expected if isinstance(expected, Tensor) else torch.tensor(expected)
+    torch.testing.assert_close(found, wanted.to(found.dtype))

@@ -1,6 +1,6 @@
 """docs/architecture.md is true: its paths exist, its floors are the linter's, names are unique.
 
-The graph of imports stays flat, and no module knows too many others.
+The graph of imports stays flat, no module knows too many others, and no file is long.
 """
 
 import ast
@@ -33,6 +33,8 @@ MOST_FILES = {
 LONGEST_CHAIN = 20
 MOST_IMPORTS = 15
 """Modules in a chain of imports; modules of ours that one module imports."""
+MOST_LINES = 400
+FOLDERS = ("nlp_core", "reglue_runtime", "stages", "benchmarks", "tests")
 PLACEHOLDER = re.compile(r"(NAME|TABLE|KIND|FAMILY)\b.*$")
 
 
@@ -78,6 +80,12 @@ def test_the_floors_are_those_of_the_linter() -> None:
     drawn = PAGE.partition("(`lint-imports`).")[2].partition("`config/`")[0]
     lines = [line.strip().partition("  ")[0] for line in drawn.strip().splitlines()]
     assert [{*re.findall(r"[a-z_]+", line)} for line in lines] == expected
+
+
+def test_no_file_is_long() -> None:
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    sizes = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    assert {path: size for path, size in sizes.items() if size > MOST_LINES} == {}
 
 
 def test_no_two_classes_have_one_name() -> None:

@@ -4,23 +4,19 @@ import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from nlp_core.blocks.combination import Add, Distance, Minus, Multiply
 from nlp_core.blocks.convolution import GatedCNN
 from nlp_core.blocks.interaction import MatrixMultiply
 from nlp_core.blocks.pooling import KMaxPooling
+from tests.block_contract import assert_close
 
 TWO = torch.tensor([[True, True, False]])
 X = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [9.0, 9.0]]])
 Y = torch.tensor([[[2.0, 1.0], [-1.0, 5.0], [9.0, 9.0]]])
 SCALE = torch.tensor([[[2.0], [-1.0], [9.0]]])
-
-
-def assert_close(found: Tensor, expected: list[object] | Tensor) -> None:
-    wanted = expected if isinstance(expected, Tensor) else torch.tensor(expected)
-    torch.testing.assert_close(found, wanted.to(found.dtype))
 
 
 def test_multiply_and_add_stretch_an_input_of_width_one() -> None:

@@ -18,6 +18,7 @@ from nlp_core.blocks.attention import (
     TrilinearScore,
 )
 from nlp_core.blocks.pooling import SelfAttentionPooling
+from tests.block_contract import assert_close
 
 LENGTH, OTHER_LENGTH = 3, 2
 MASK = torch.tensor([[True, True, True, False]])
@@ -30,11 +31,6 @@ def make(block: Block) -> Block:
 
 def draw(*size: int) -> Tensor:
     return torch.randn(1, *size, generator=torch.Generator().manual_seed(sum(size))).double()
-
-
-def assert_close(found: Tensor, expected: Tensor | list[object]) -> None:
-    wanted = expected if isinstance(expected, Tensor) else torch.tensor(expected)
-    torch.testing.assert_close(found, wanted.to(found.dtype))
 
 
 def test_bilinear_attention_scores_each_token() -> None:

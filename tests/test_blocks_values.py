@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from nlp_core.blocks.attention import CrossAttention, MatchAttention
@@ -16,11 +16,7 @@ from nlp_core.blocks.feedforward import Dropout, Highway, LayerNorm, Linear
 from nlp_core.blocks.masking import MaskedBatchNorm, masked_softmax
 from nlp_core.blocks.pooling import LinearAttention, Pooling
 from nlp_core.blocks.recurrent import BiLSTM, reverse_index
-
-
-def assert_close(found: Tensor, expected: list[object] | Tensor) -> None:
-    wanted = expected if isinstance(expected, Tensor) else torch.tensor(expected)
-    torch.testing.assert_close(found, wanted.to(found.dtype))
+from tests.block_contract import assert_close
 
 
 def fill(linear: nn.Module, weight: list[object], bias: list[float]) -> None:
