@@ -119,10 +119,16 @@ def test_more_than_texts_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"mask_prob": 0.6, "replace_prob": 0.6}, {"copies": 0}, {"cut_prob": 1.2}]
+    ("changes", "message"),
+    [
+        ({}, "found mask_prob 0.0, .* expected one above 0"),
+        ({"mask_prob": 0.6, "replace_prob": 0.6}, "found mask_prob 0.6, replace_prob 0.6"),
+        ({"copies": 0, "mask_prob": 0.1}, r"^1 .*\ncopies\n.* greater than or equal to 1"),
+        ({"cut_prob": 1.2}, r"^1 .*\ncut_prob\n.* less than or equal to 1"),
+    ],
 )
-def test_numbers_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+def test_numbers_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         AlterationConfig(**{**NOTHING, **changes})
 
 
