@@ -12,8 +12,9 @@ from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import load
 from reglue_runtime.service.schema import Embedding
-from tests.test_retrieval import PASSAGES, fail, place, trained
+from tests.test_retrieval import PASSAGES, place, trained
 from tests.tiny_encoder import write_encoder
+from tests.user_commands import fail
 
 __all__ = ["place", "trained"]
 

@@ -5,8 +5,10 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -122,7 +124,16 @@ def test_parts_are_dealt_in_turns_and_dropout_differs() -> None:
     assert drawn[0] != drawn[1] != drawn[2] != drawn[0]
 
 
-def test_train_writes_the_same_files_with_several_processes(place: Path) -> None:
+def test_train_writes_the_same_files_with_several_processes(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+
+    def note(count: int, *arguments: Any) -> AbstractContextManager[None]:
+        counts.append(count)
+        return start_processes(count, *arguments)
+
+    monkeypatch.setattr("nlp_core.cli.train.start_processes", note)
     write_tsv(place / "data.tsv", rows=60, header="text\tlabel")
     options = ["--kind", "classification", "--epochs", "2", *SMALL, "--set", "training.shards=2"]
     options += ["--set", "layers.word.vectors=null"]
@@ -136,6 +147,7 @@ def test_train_writes_the_same_files_with_several_processes(place: Path) -> None
     one, two = ({name: item for name, item in each.items() if name not in pages} for each in found)
     assert "model.safetensors" in one
     assert two == one
+    assert counts == [1, 2]
 
 
 def test_folds_train_in_several_processes(place: Path) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from nlp_core.cli import main
+from nlp_core.prediction.passage_index import VECTORS
 from tests.tiny_encoder import write_encoder
+from tests.user_commands import fail
 from tests.user_files import QUICK
 
 TOPICS = {
@@ -51,15 +53,6 @@ def place(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGLUE_CACHE", str(trained / "cache"))
 
 
-def fail(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run a command that must fail, and return its one paragraph."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    assert caught.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
-
-
 def test_the_file_is_understood() -> None:
     data = json.loads(Path("model.json").read_text())["data"]
     assert (data["kind"], data["texts"], data["label"]) == ("retrieval", ["query", "passage"], "")
@@ -93,6 +86,8 @@ def test_an_approximate_index_finds_the_same(capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     main(["retrieve", "faq", "near.index", *queries, "-k", "3"])
     assert capsys.readouterr().out == exact
+    graph, table = (Path(name, VECTORS).read_bytes() for name in ("near.index", "faq.index"))
+    assert len(graph) > len(table)
 
 
 def test_a_file_of_queries_gets_their_passages(capsys: pytest.CaptureFixture[str]) -> None:
