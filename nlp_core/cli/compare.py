@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
         return
     for item in found:
         _show(item)
-    print("Intervals and tests cover the chance of rows, not that of seeds.")
+    print("Intervals and tests cover the variation between rows, not between seeds.")
 
 
 def _measure(folder: Path, options: argparse.Namespace) -> "MeasuredRun":

@@ -38,7 +38,7 @@ class MeasuredRun(NamedTuple):
 
 
 class RunScore(NamedTuple):
-    """A score; the interval covers the chance of rows, not of seeds.
+    """A score; the interval covers the variation between rows, not between seeds.
 
     Attributes:
         letters: runs that share one cannot be distinguished; empty without intervals.
