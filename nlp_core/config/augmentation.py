@@ -21,7 +21,7 @@ class EdaConfig(ClosedModel):
     copies: Count
     """Altered copies of each text; those equal to the text are left out."""
     replace_prob: Probability = 0.0
-    """Of a token, to be replaced by one that follows the same token elsewhere."""
+    """Of a token, to be replaced by one that elsewhere follows the same previous token."""
     insert_prob: Probability = 0.0
     """Of a token, to be followed by a word that follows it elsewhere."""
     swap_prob: Probability = 0.0

@@ -20,7 +20,7 @@ class AlterationConfig(ClosedModel):
     mask_prob: Probability
     """Of a token, to be replaced by [MASK]."""
     replace_prob: Probability
-    """Of a token, to be replaced by one that follows the same token elsewhere."""
+    """Of a token, to be replaced by one that elsewhere follows the same previous token."""
     cut_prob: Probability
     """Of a copy, to be cut to one to five tokens."""
     seed: Whole
