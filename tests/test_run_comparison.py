@@ -58,6 +58,24 @@ def test_the_mean_f1_of_labels_is_that_of_scikit_learn() -> None:
     assert score.values[0] == pytest.approx(100 * f1_score(right, said, average="macro"))
 
 
+def test_models_with_other_labels_are_compared_by_the_labels_of_all() -> None:
+    right = [*"abc"] * 20
+    metrics = ["accuracy", "macro_f1", "auc"]
+    two, three = (
+        MeasuredRun(name, "classification", metrics, "", Predictions(labels, right, said, score))
+        for name, labels, said, score in (
+            ("two", [*"bc"], [*"bbc"] * 20, np.tile([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], (20, 1))),
+            ("three", [*"abc"], right, np.tile(np.eye(3), (20, 1))),
+        )
+    )
+    accuracy, macro, area = compare_runs([two, three])
+    assert [item.score for item in accuracy.scores] == [100.0, pytest.approx(200 / 3)]
+    expected = 100 * f1_score(right, [*"bbc"] * 20, average="macro", zero_division=0)
+    assert [item.score for item in macro.scores] == [100.0, pytest.approx(expected)]
+    assert [item.score for item in area.scores] == [100.0, 100.0]
+    assert macro.differences[0].is_real
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [

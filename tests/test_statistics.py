@@ -235,6 +235,17 @@ def test_influences_of_questions_are_the_change_without_them() -> None:
     assert score.influences.sum() == pytest.approx(0.0, abs=1e-9)
 
 
+def test_areas_of_a_single_question_show_no_difference() -> None:
+    one, _ = make_area(20, seed=1, questions=1)
+    two, _ = make_area(20, seed=2, questions=1)
+    assert swap_examples({"one": one, "two": two}) == {Pair("one", "two"): 1.0}
+
+
+def test_the_correlation_of_several_labels_has_no_interval() -> None:
+    run = Predictions([*"abc"], [*"abcabc"], [*"abcaab"])
+    assert build_score("classification", "matthews", [run]) is None
+
+
 def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
     pairs = [Pair("a", "b"), Pair("a", "c"), Pair("b", "c")]
     found = correct_holm(dict(zip(pairs, [0.01, 0.04, 0.03], strict=True)))

@@ -1,9 +1,12 @@
 """Trained folders compared on the same rows: scores, differences, and which of them are real."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from nlp_core.config.base import read_mapping
 from nlp_core.data.user_task import build_user_task
@@ -104,11 +107,31 @@ def compare_runs(runs: Sequence[MeasuredRun]) -> list[MetricComparison]:
         UsageError: there are fewer than two runs, or they are of different kinds or rows.
     """
     _check_same(runs)
+    runs = _share_labels(runs)
     metrics = [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
     scores = [_build_scores(metric, runs) for metric in metrics]
     samples = [{name: resample(score) for name, score in found.items()} for found in scores]
     tests = correct_all([*map(find_p_values, scores, samples)])
     return [_describe(*item, runs) for item in zip(metrics, samples, tests, strict=True)]
+
+
+def _share_labels(runs: Sequence[MeasuredRun]) -> list[MeasuredRun]:
+    """Return runs that have the labels of all of them: a mean over labels needs the same ones.
+
+    A run gives no probability to the labels of others.
+    """
+    most_first = sorted((run.predictions.labels for run in runs), key=len, reverse=True)
+    labels = list(dict.fromkeys(label for own in most_first for label in own))
+    found = []
+    for run in runs:
+        own, score = [*run.predictions.labels], run.predictions.score
+        if score is not None and own != labels:
+            columns = {label: score[:, idx] for idx, label in enumerate(own)}
+            absent = np.zeros(len(score))
+            score = np.stack([columns.get(label, absent) for label in labels], 1)
+        predictions = replace(run.predictions, labels=labels, score=score)
+        found.append(run._replace(predictions=predictions))
+    return found
 
 
 def _build_scores(metric: str, runs: Sequence[MeasuredRun]) -> dict[str, WeightedScore]:

@@ -217,6 +217,8 @@ def _swap_summands(sums: Mapping[Pair, tuple[SumScore, SumScore]], seed: int) ->
 def _compare_areas(first: AreaScore, second: AreaScore) -> float:
     """Return the p-value of a difference of areas, by the normal distribution."""
     changes = first.influences - second.influences
+    if len(changes) == 1:  # which shows no spread
+        return 1.0
     variance = float((changes**2).sum()) * len(changes) / (len(changes) - 1)
     difference = float(first.values.mean() - second.values.mean())
     return 1.0 if variance == 0.0 else float(2 * ndtr(-abs(difference) / math.sqrt(variance)))

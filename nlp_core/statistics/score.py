@@ -129,7 +129,8 @@ class AreaScore(WeightedScore):
 class Summing(NamedTuple):
     """How a metric is a function of sums over examples.
 
-    `most_labels`: of more labels the summands take too much memory; None: their number is fixed.
+    `most_labels`: of more labels there are no summands, or they take too much memory; None: any
+    number of labels will do.
     """
 
     list_summands: Summands
@@ -269,7 +270,7 @@ def _combine_squares(sums: Numbers) -> Numbers:
 
 def _list_binary_products(run: Predictions) -> Numbers:
     """Return the summands of Matthews' correlation, which is Pearson's of two labels."""
-    assert len(run.labels) == 2, run.labels
+    assert len(run.labels) <= 2, run.labels
     right, found = _mark_positives(run)
     return _multiply(right.astype(float), found.astype(float))
 
@@ -332,7 +333,7 @@ def _list_answers(compare: Compare, run: Predictions) -> list[list[float]]:
 SUMMANDS: dict[str, Summing] = {
     "accuracy": Summing(_list_hits, _mean),
     "f1": Summing(_list_positives, _f1),
-    "matthews": Summing(_list_binary_products, _correlate),
+    "matthews": Summing(_list_binary_products, _correlate, 2),
     "pearson": Summing(_list_products, _correlate),
     "rmse": Summing(_list_squares, _combine_squares),
 }
