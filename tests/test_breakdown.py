@@ -73,6 +73,28 @@ def test_several_labels_are_compared_as_sets() -> None:
     assert find(tables, "Worst examples").rows == [["11", "x", " (1)", "1"]]
 
 
+@pytest.mark.parametrize(
+    ("kind", "right", "found"),
+    [
+        ("parsing", ["[A", "a", "[B", "b", "]", "]"], ["[A", "[B", "a", "]", "b", "]"]),
+        ("document", ["x", "y"], ["y", "x"]),
+    ],
+)
+def test_sequences_are_compared_in_their_order(
+    kind: str, right: list[str], found: list[str]
+) -> None:
+    tables = break_down(make_runs(kind, Predictions([], [right, right], [right, found])))
+    expected = ["11", ", ".join(right), f"{', '.join(found)} (1)", "1"]
+    assert find(tables, "Worst examples").rows == [expected]
+
+
+def test_a_label_that_training_never_saw_has_no_probability() -> None:
+    run = Predictions([*"ab"], [*"ac"], [*"aa"], np.array([[0.9, 0.1], [0.8, 0.2]]))
+    assert find(break_down(make_runs("classification", run)), "Worst examples").rows == [
+        ["11", "c", "a (1)", "1", "0.0"]
+    ]
+
+
 def test_numbers_list_the_largest_errors() -> None:
     runs = [Predictions([], [1.0, 3.0], [1.5, 0.0]), Predictions([], [1.0, 3.0], [0.5, 2.0])]
     table = find(break_down(make_runs("regression", *runs)), "Furthest from the right number")

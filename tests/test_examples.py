@@ -111,6 +111,32 @@ def train_and_write(params: Params, root: Path) -> tuple[Path, CellResult]:
     return path, evaluate_cell("tiny", params, root)
 
 
+@pytest.mark.parametrize("labels", [["x"], ["x", "y"]])
+def test_labels_that_may_meet_keep_their_probabilities_and_seeds_may_be_large(
+    tmp_path: Path, labels: list[str]
+) -> None:
+    task = {"kind": "multi_label", "labels": labels, "metrics": ["average_precision"]}
+    task |= {"scheme": None, "footnotes": [], "select_split": "dev", "report_split": "test"}
+    cell = TrainedCell.model_validate(
+        {
+            **{"table": "t", "cell": "c", "model": "m", "recipe": "r", "seeds": [1, 70000]},
+            **{"init": None, "parameters": {}, "fingerprint": {}, "numerics": 1, "runs": {}},
+            **{"tasks": {"words": task}, "data": {}},
+        }
+    )
+    score = [[0.75, 0.625][: len(labels)], [0.25, 0.5][: len(labels)]]
+    answers = [["x"], []]
+    columns = {"split": ["test"] * 2, "selection": ["honest"] * 2, "id": [0, 1], "score": score}
+    for seed in cell.seeds:
+        folder = tmp_path / f"seed-{seed}" / "predictions"
+        folder.mkdir(parents=True)
+        table = pa.table(columns | {"target": answers, "prediction": answers})
+        pq.write_table(table, folder / "words.parquet")
+    write_examples(tmp_path / "c.parquet", tmp_path, cell)
+    (runs,) = read_runs(tmp_path / "c.parquet")
+    assert [run.score.tolist() for run in runs.predictions if run.score is not None] == [score] * 2
+
+
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file; measure the cell again"):
         measure_examples(tmp_path / "none.parquet")

@@ -146,6 +146,7 @@ def test_an_unknown_table_is_an_error(root: Path) -> None:
 
 def test_a_bar_in_a_text_does_not_break_the_table() -> None:
     assert render_rows(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
+    assert render_rows(["a"], [["x\ny"]]) == "| a |\n| --- |\n| x y |"
 
 
 def test_flatten_calls_a_choice_by_its_key() -> None:

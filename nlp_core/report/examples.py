@@ -30,6 +30,7 @@ from nlp_core.statistics import SumScore, WeightedScore, build_score, find_summi
 FACTS = b"tasks"
 SUMS = "sums of "
 """How the columns of what a metric sums begin."""
+LARGE_SEED = 2**15  # smaller ones are 16 bits in files, as they always were
 
 
 class TaskFacts(Record):
@@ -53,7 +54,7 @@ def write_examples(path: Path, folder: Path, cell: TrainedCell) -> None:
         for seed in cell.seeds
         for name, task in sorted(cell.tasks.items())
     ]
-    whole = pa.concat_tables(tables, promote_options="default")
+    whole = pa.concat_tables(tables, promote_options="permissive")
     facts = {
         name: TaskFacts(**task.model_dump()).model_dump()
         for name, task in sorted(cell.tasks.items())
@@ -154,7 +155,7 @@ def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table:
     table = table.filter(pc.equal(table["split"], task.report_split))
     size = len(table)
     columns: dict[str, pa.Array] = {
-        "seed": pa.array([seed] * size, pa.int16()),
+        "seed": pa.array([seed] * size, pa.int16() if seed < LARGE_SEED else pa.int64()),
         "task": pa.array([name] * size, pa.string()),
         "selection": table["selection"],
         "id": table["id"].cast(pa.int32()),
@@ -163,7 +164,7 @@ def _read_seed(folder: Path, seed: int, name: str, task: CellTask) -> pa.Table:
         "group": table["group"].cast(pa.int32())
         if "group" in table.column_names
         else pa.nulls(size, pa.int32()),
-        "score": _list_scores(table),
+        "score": _list_scores(table, task),
     }
     return pa.table(columns | (_list_sums(table, task) if stores_sums(task) else {}))
 
@@ -204,13 +205,14 @@ def _list_numbers(table: pa.Table, names: Sequence[str]) -> pa.Array:
     return pa.array(list(pairs.astype(np.float32)), pa.list_(pa.float32()))
 
 
-def _list_scores(table: pa.Table) -> pa.Array:
-    """Return the probabilities of the labels; of two labels only that of the second."""
+def _list_scores(table: pa.Table, task: CellTask) -> pa.Array:
+    """Return the probabilities of the labels; of two that exclude each other only the second."""
     floats = pa.list_(pa.float32())
     if "score" not in table.column_names or not len(table):
         return pa.nulls(len(table), floats)
     score = np.asarray(table["score"].to_pylist(), dtype=np.float32)
-    return pa.array(list(score[:, 1:] if score.shape[1] == 2 else score), floats)
+    is_pair = score.shape[1] == 2 and not KINDS.get(task.kind).has_several_labels
+    return pa.array(list(score[:, 1:] if is_pair else score), floats)
 
 
 def _split_runs(table: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
@@ -228,7 +230,8 @@ def _build(rows: pa.Table, task: TaskFacts) -> Predictions:
     score = None
     if rows["score"].null_count == 0:
         score = np.asarray(rows["score"].to_pylist(), dtype=np.float64)
-        score = np.concatenate([1 - score, score], 1) if score.shape[1] == 1 else score
+        is_half = score.shape[1] == 1 and len(task.labels) == 2
+        score = np.concatenate([1 - score, score], 1) if is_half else score
     target, prediction = _read_answers(rows, task)
     return Predictions(
         labels=task.labels,

@@ -49,11 +49,13 @@ def render_report(
 
 
 def render_rows(header: Row, rows: Iterable[Row]) -> str:
-    """Return a markdown table, with bars in the text of cells escaped."""
+    """Return a markdown table, with each cell on one line and its bars escaped."""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )
+    return "\n".join("| " + " | ".join(map(_write_cell, line)) + " |" for line in lines)
+
+
+def _write_cell(text: str) -> str:
+    return " ".join(text.splitlines()).replace("|", "\\|")
 
 
 def check_recipes(cells: Mapping[str, CellResult], recipes: Container[str]) -> None:

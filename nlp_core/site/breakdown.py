@@ -9,6 +9,7 @@ Shape letters: S seeds, N examples or questions, L labels.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import eq
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import precision_recall_fscore_support
 
-from nlp_core.kinds import KINDS
+from nlp_core.kinds import KINDS, Kind
 from nlp_core.metrics import count_confusions
 from nlp_core.metrics.retrieval import score_queries
 from nlp_core.report.examples import Runs
@@ -56,7 +57,8 @@ def is_number(text: str) -> bool:
 
 def break_down_labels(runs: Runs) -> list[Breakdown]:
     """Return the tables of a task with one label for each example, or several."""
-    answers = [(map(_write, run.target), map(_write, run.prediction)) for run in runs.predictions]
+    write = partial(_write, KINDS.get(runs.task.kind))
+    answers = [(map(write, run.target), map(write, run.prediction)) for run in runs.predictions]
     right_SN = np.asarray([[*map(eq, *pair)] for pair in answers])
     found = []
     scores_SNL = None
@@ -117,9 +119,12 @@ def measure_f1(hits: int, found: int, right: int) -> tuple[float, float, float]:
     )
 
 
-def _write(answer: object) -> str:
-    """Return an answer as text: a label, or several of them in order."""
-    return ", ".join(sorted(map(str, answer))) if isinstance(answer, list) else str(answer)
+def _write(kind: Kind, answer: object) -> str:
+    """Return an answer as text: a label, several in alphabetical order, or a sequence as it is."""
+    if not isinstance(answer, list):
+        return str(answer)
+    labels = [*map(str, answer)]
+    return ", ".join(sorted(labels) if kind.has_several_labels else labels)
 
 
 def _cross(runs: Runs) -> Breakdown:
@@ -172,19 +177,21 @@ def _list_wrong(
     runs: Runs, scores_SNL: NDArray[np.floating] | None, right_SN: NDArray[np.bool_]
 ) -> Breakdown:
     """Return the examples that most seeds predict wrong, the surest ones first."""
-    target = runs.predictions[0].target
+    target, write = runs.predictions[0].target, partial(_write, KINDS.get(runs.task.kind))
     chance_N = np.zeros(len(target))
     if scores_SNL is not None:
-        places = [list(runs.task.labels).index(str(label)) for label in target]
+        number = {label: idx for idx, label in enumerate(runs.task.labels)}
+        places = np.array([number.get(str(label), -1) for label in target])
         chance_N = scores_SNL.mean(0)[np.arange(len(places)), places]
+        chance_N[places < 0] = 0.0  # which training never saw
     wrong_N = (~right_SN).sum(0)
     rows = []
     for idx in np.lexsort((np.arange(len(wrong_N)), chance_N, -wrong_N))[:MOST_EXAMPLES]:
         if not wrong_N[idx]:
             break
-        answers = Counter(_write(run.prediction[idx]) for run in runs.predictions)
+        answers = Counter(write(run.prediction[idx]) for run in runs.predictions)
         shown = "; ".join(f"{answer} ({count})" for answer, count in answers.most_common())
-        row = [str(runs.ids[idx]), _write(target[idx]), shown, f"{wrong_N[idx]}"]
+        row = [str(runs.ids[idx]), write(target[idx]), shown, f"{wrong_N[idx]}"]
         rows.append(row if scores_SNL is None else [*row, f"{100 * chance_N[idx]:.1f}"])
     header = ["row", "right", "predicted (seeds)", "seeds wrong"]
     note = "Row numbers in the official file, from 0. Examples that most seeds get wrong come first"
