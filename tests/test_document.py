@@ -174,6 +174,8 @@ def test_sentences_are_learnt_from_their_neighbours_and_served(place: Path) -> N
     assert all(row["prediction"] == row["labels"] for row in rows)
     main(["test", "out", "--data", "a.jsonl", "--json"])
     main(["export", "out", "--to", "bundle", "--data", "a.jsonl"])
+    timed = ["--against", "out", "--data", "a.jsonl", "--sentences", "1", "--batches", "1"]
+    main(["bench", "bundle", *timed])
     bundle, predictor = (
         load(place / "bundle", sizes=[4, 16]),
         Predictor(TrainedModel.open(place / "out")),

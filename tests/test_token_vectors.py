@@ -2,7 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,11 @@ import pytest
 
 from nlp_core.cli import main
 from nlp_core.config.user_data import DataConfig
+from nlp_core.data.split_column import NumberColumn, TextColumn
+from nlp_core.data.task import Split
 from nlp_core.data.user_file import read_user_file, write_user_file
 from nlp_core.errors import DataError
+from nlp_core.export.real_examples import list_examples
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError, load
 from tests.user_commands import fail
@@ -119,6 +123,15 @@ def test_a_model_learns_from_vectors_and_predicts(place: Path, suffix: str) -> N
     assert np.mean(hits) > 0.9
 
 
+def test_vectors_of_one_number_stay_vectors_in_an_example() -> None:
+    column = TextColumn.build(["a", "b"], np.array([0, 2]))
+    numbers = {NAME: NumberColumn.build(NAME, [[[1.0], [2.0]]])}
+    split = Split("test", np.arange(1), {"tokens": column}, {}, None, numbers)
+    trained = cast(TrainedModel, SimpleNamespace(texts=["text"]))
+    (example,) = list_examples(trained, split, np.arange(1))
+    assert example == {"tokens": ["a", "b"], NAME: [[1.0], [2.0]]}
+
+
 @pytest.mark.slow
 def test_a_bundle_reads_vectors(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(place / "a.jsonl", make_rows(60))
@@ -131,6 +144,9 @@ def test_a_bundle_reads_vectors(place: Path, capsys: pytest.CaptureFixture[str])
     with pytest.raises(BundleError, match=f"example 1: found .* vectors of {WIDTH} numbers"):
         bundle.predict([{"tokens": row["tokens"], NAME: [[1.0]] * len(row["tokens"])}])
     assert TrainedModel.open(place / "out").describe_data().extras == {NAME: "vectors"}
+    timed = ["--against", "out", "--data", "a.jsonl", "--sentences", "1", "--batches", "1"]
+    main(["bench", "bundle", *timed])
+    assert "eager" in capsys.readouterr().out
     other = [{**row, "vectors": [vector[:2] for vector in row["vectors"]]}]
     write(place / "b.jsonl", other)
     said = fail(capsys, "test", "out", "--data", "b.jsonl")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nlp_core.config.column import SYMBOLS
+from nlp_core.config.column import SYMBOLS, TOKEN_VECTORS
 from nlp_core.data.task import Split
 from nlp_core.data.user_task import read_user_split
 from nlp_core.errors import ConfigError, UsageError
@@ -61,7 +61,10 @@ def _make_example(
     }
     example |= {name: texts[row] for name, texts in given}
     for name, numbers in split.numbers.items():
-        (example[name],) = numbers.subset(np.array([row])).list_rows()
+        (values,) = numbers.subset(np.array([row])).list_rows()
+        # a column of vectors of one number looks like one of numbers
+        is_flat = name.startswith(TOKEN_VECTORS) and numbers.values.shape[1] == 1
+        example[name] = [[value] for value in values] if is_flat else values
     if SENTENCES in example:
         ends = np.cumsum(example[SENTENCES]).tolist()
         words = example.pop("tokens")

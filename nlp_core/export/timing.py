@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nlp_core.config.base import name_folder
-from nlp_core.config.column import NUMBERS, TOKEN_NUMBERS
+from nlp_core.config.column import NUMBERS, SYMBOLS, TOKEN_NUMBERS, TOKEN_VECTORS
 from nlp_core.config.params import EAGER, TEACHER, Params
 from nlp_core.data.split_column import NumberColumn, RawText, TextColumn
 from nlp_core.data.task import Split
@@ -19,6 +19,7 @@ from nlp_core.export.latency import Subject, Timing, describe_hardware, time_mod
 from nlp_core.export.parity import Answers, name_scores
 from nlp_core.export.program import load_any
 from nlp_core.export.real_examples import list_examples, read_examples
+from nlp_core.kinds import SENTENCES
 from nlp_core.models.batch import Batch, EncodedSplit
 from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError
@@ -55,17 +56,20 @@ class TorchSubject:
         return name_scores(self._trained, self._model(batch), encoded, batch.rows)
 
     def _build_split(self, examples: Sequence[Mapping[str, Any]]) -> Split:
-        texts = {}
+        texts, numbers = {}, {}
         for name in self._trained.texts:
             key = name.replace("text", "tokens")
             given = [example.get(key) or self._tokenize(example[name]) for example in examples]
+            if name == SENTENCES:
+                sizes = [[*map(len, sentences)] for sentences in given]
+                numbers[name] = NumberColumn.build(name, sizes)
+                key, given = "tokens", [[*chain.from_iterable(item)] for item in given]
             texts[key] = _build_column([words[: self._trained.max_tokens] for words in given])
-        numbers = {}
         for name in examples[0]:
             column = [example[name] for example in examples]
-            if name.startswith("features."):
+            if name.startswith(SYMBOLS):
                 texts[name] = _build_column(column)
-            elif name.startswith((NUMBERS, TOKEN_NUMBERS)):
+            elif name.startswith((NUMBERS, TOKEN_NUMBERS, TOKEN_VECTORS)):
                 numbers[name] = NumberColumn.build(name, column)
         raw = None
         if self._trained.texts[0] in examples[0]:
