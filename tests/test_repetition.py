@@ -54,6 +54,13 @@ def test_wrong_numbers_are_an_error(place: Path, capsys: pytest.CaptureFixture[s
     assert "found --folds and --seeds" in fail(capsys, *train, "--folds", "2", "--seeds", "2")
     test = ["--folds", "2", "--test", "a.tsv"]
     assert "found --folds and --test" in fail(capsys, *train, *test)
+    seeds = ["--seeds", "2", "--seed", str(2**32 - 1)]
+    assert "--seeds: found 2 from --seed 4294967295 on" in fail(capsys, *train, *seeds)
+    for name in ("--folds", "--seeds"):
+        limit = [name, "2", "--time-limit", "1"]
+        assert f"found {name} and --time-limit" in fail(capsys, *train, *limit)
+    assert "expected 24 at least for 12 folds" in fail(capsys, *train, "--folds", "12")
+    assert not (place / "out").exists()
     kind = ["--kind", "regression", "--balance"]
     (place / "n.tsv").write_text("".join(f"a b {n}\t{n / 7}\n" for n in range(20)))
     assert "--balance" in fail(capsys, "train", "n.tsv", *OPTIONS, *kind)

@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from nlp_core.cli.output import open_console
+from nlp_core.config.base import LAST_SEED
 from nlp_core.data.user_task import Cut
 from nlp_core.errors import UsageError
 from nlp_core.files import write_json
@@ -35,12 +36,23 @@ class Summary(NamedTuple):
     values: list[float]
 
 
-def check_repetition(folds: int | None, seeds: int | None, test: Path | None) -> None:
+def check_repetition(options: argparse.Namespace) -> None:
     """Raise UsageError for numbers out of range, or options that exclude each other."""
+    folds, seeds = options.folds, options.seeds
     for name, number in (("--folds", folds), ("--seeds", seeds)):
         if number is not None and not 2 <= number <= MOST:
             raise UsageError(f"{name}: found {number}, expected 2 to {MOST}.")
-    if folds is not None and (seeds is not None or test is not None):
+        if number is not None and options.time_limit is not None:
+            raise UsageError(
+                f"train: found {name} and --time-limit, expected one of them: only a single "
+                "training can be resumed by the same command."
+            )
+    if seeds is not None and options.seed + seeds - 1 > LAST_SEED:
+        raise UsageError(
+            f"--seeds: found {seeds} from --seed {options.seed} on, expected none above "
+            f"{LAST_SEED}; give a smaller --seed."
+        )
+    if folds is not None and (seeds is not None or options.test is not None):
         other = "--test" if seeds is None else "--seeds"
         raise UsageError(
             f"train: found --folds and {other}, expected one of them: each fold is measured on the "
@@ -48,25 +60,24 @@ def check_repetition(folds: int | None, seeds: int | None, test: Path | None) ->
         )
 
 
-def repeat(
-    options: argparse.Namespace, make: Make, train: Train, first: UserRun
-) -> dict[str, Summary]:
-    """Train the folds or the further seeds that the options ask for."""
-    if options.folds is not None:
-        return _cross_validate(make, train, first, options.folds)
-    return _repeat_seeds(make, train, first, options.seeds)
+def make_folds(make: Make, output: Path, seed: int, folds: int) -> list[UserRun]:
+    """Return the run of each fold of a cross-validation.
+
+    Raises:
+        UsageError: rows of that kind have no folds.
+        DataError: there are too few rows.
+    """
+    work = output.with_name(f"{output.name}.folds")
+    return [
+        make(work / f"fold-{number}", seed, Cut(seed, number, folds)) for number in range(folds)
+    ]
 
 
-def _cross_validate(make: Make, train: Train, first: UserRun, folds: int) -> dict[str, Summary]:
+def cross_validate(train: Train, runs: Sequence[UserRun], output: Path) -> dict[str, Summary]:
     """Train a model for each fold and measure it on the fold; all rows are measured once.
 
     The interval is that of the predictions of all rows.
     """
-    output, seed = first.output, first.seed
-    work = output.with_name(f"{output.name}.folds")
-    runs = [
-        make(work / f"fold-{number}", seed, Cut(seed, number, folds)) for number in range(folds)
-    ]
     parts = []
     for run in runs:
         train(run)
@@ -82,7 +93,7 @@ def _cross_validate(make: Make, train: Train, first: UserRun, folds: int) -> dic
     return found
 
 
-def _repeat_seeds(make: Make, train: Train, first: UserRun, seeds: int) -> dict[str, Summary]:
+def repeat_seeds(make: Make, train: Train, first: UserRun, seeds: int) -> dict[str, Summary]:
     """Train further seeds after the first, which is kept, and measure all on the same rows."""
     work = first.output.with_name(f"{first.output.name}.seeds")
     task = first.task

@@ -22,7 +22,14 @@ from nlp_core.cli.default_model import (
     write_page,
 )
 from nlp_core.cli.output import print_json, show_log, show_metrics
-from nlp_core.cli.repetition import Summary, check_repetition, repeat, show_summaries
+from nlp_core.cli.repetition import (
+    Summary,
+    check_repetition,
+    cross_validate,
+    make_folds,
+    repeat_seeds,
+    show_summaries,
+)
 from nlp_core.cli.training_files import (
     Content,
     Inputs,
@@ -96,15 +103,20 @@ def run(options: argparse.Namespace) -> None:
     output = options.output or DEFAULT_FOLDER / options.file.stem
     check_default(options)
     check_output(output, force=options.force)
-    check_repetition(options.folds, options.seeds, options.test)
+    check_repetition(options)
     training = _Training(options, read_inputs(options, str(options.file), _read_model), control)
     user_run = training.make(output, options.seed)
+    folds = []
+    if options.folds is not None:  # made first: they may have too few rows
+        folds = make_folds(training.make, output, options.seed, options.folds)
     done = training.train(user_run)
     if not done:
         return
     again: dict[str, Summary] = {}
-    if options.folds is not None or options.seeds is not None:
-        again = repeat(options, training.make, training.train, user_run)
+    if folds:
+        again = cross_validate(training.train, folds, output)
+    elif options.seeds is not None:
+        again = repeat_seeds(training.make, training.train, user_run, options.seeds)
     write_page(user_run, options)
     if options.json:
         found = done["metrics"] | {"best_epoch": done["best_epoch"]}
