@@ -130,6 +130,40 @@ def test_arguments_that_do_not_fit_are_an_error(
         capsys, "train", "m.json", "--train", "a.tsv", *kind
     )
     assert "--minutes" in fail(capsys, "train", "a.tsv", "--minutes", "0")
+    for other in (["--epochs", "1"], ["--train", "a.tsv"]):
+        found = fail(capsys, "train", "m.json", *other, "--minutes", "1")
+        assert f"--minutes: found with {other[0]}" in found
+
+
+def test_set_corrects_a_guess_before_it_is_used(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"a film {n}\t{'ab'[n % 2]}\t{'xyz'[n % 3]}\n" for n in range(40)]
+    (place / "my a.tsv").write_text("".join(["body\ttopic\tmood\n", *rows]))
+    (place / "dev.tsv").write_text("body\tmood\na film\tx\n")
+    mood = ["--set", "data.label=mood"]
+    new = ["new", "classification", "--train", "my a.tsv", "--dev", "dev.tsv"]
+    main([*new, "-o", "m.json", *mood])
+    shown = capsys.readouterr().out
+    assert '"mood"' in shown
+    assert "from --set" in shown
+    assert "reglue train m.json --train 'my a.tsv'" in shown
+    main(["train", "my a.tsv", "--init", str(write_encoder(place)), "--epochs", "1", *mood])
+    output = capsys.readouterr()
+    assert 'data.label = "mood"  (from --set)' in output.err
+    assert "reglue predict 'artifacts/train/my a'" in output.out
+    model = json.loads((place / "artifacts/train/my a/model.json").read_text())
+    assert model["training"]["few_shot"]  # 40 rows are few of 3 labels, not of 2
+
+
+@pytest.mark.parametrize("option", ["--batch-size=2", "--set=training.batch_size=2"])
+def test_the_time_is_that_of_the_batches_asked_for(place: Path, option: str) -> None:
+    (place / "a.tsv").write_text("".join(f"good {n}\t{'ab'[n % 2]}\n" for n in range(40)))
+    minutes = str(0.5 * 40 * (1.3 * 2 + 2) / PIECES_A_SECOND / 60)
+    encoder = str(write_encoder(place))
+    main(["train", "a.tsv", "--init", encoder, "--minutes", minutes, option, "-o", "out"])
+    training = json.loads((place / "out/model.json").read_text())["training"]
+    assert training["max_steps"] == 10
 
 
 @pytest.mark.parametrize(("words", "pieces"), [(1, 1.3 * 2 + 2), (1000, 16)], ids=["short", "cut"])

@@ -74,6 +74,9 @@ def test_a_block_of_ones_own_trains_and_is_asked_for_at_predict(
         main(train)
     assert "unknown block 'my_scale'" in capsys.readouterr().err
     main([*train, "--plugin", "my_block.py"])
+    assert "Next: reglue predict out --plugin my_block.py" in capsys.readouterr().out
+    page = (place / "out/report.html").read_text(encoding="utf-8")
+    assert "--train a.tsv --seed 1 --plugin my_block.py -o AGAIN" in page
     with pytest.raises(ConfigError, match=r"trained with the plug-in my_block.py .* --plugin"):
         Predictor(TrainedModel.open("out"))
     (prediction,) = Predictor(TrainedModel.open("out", plugins=[plugin])).predict(["the soup"])

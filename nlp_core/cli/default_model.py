@@ -8,13 +8,16 @@ import json
 import logging
 import math
 import shlex
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
+from nlp_core.cli.training_files import change_guess, list_assignments
 from nlp_core.config.base import read_mapping
+from nlp_core.config.model import set_value
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import Guess, count_rows, guess_data
 from nlp_core.data.kind_guess import KindGuess, guess_kind
@@ -38,6 +41,8 @@ log = logging.getLogger(__name__)
 
 ENCODER = Path("data/processed/minilm")
 VECTORS = Path("data/processed/glove")
+MINUTES = 8.0
+"""What training of an encoder may take."""
 PIECES_A_SECOND = 500
 """Word pieces that a small encoder trains on in a second, on one core of a server."""
 SHARDS, GAIN, LEAST_PIECES = 2, 1.4, 500
@@ -82,6 +87,8 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
     found = None if options.kind else guess_kind(path)
     template = options.kind or _find_template(found)
     guess = guess_data(path, TEMPLATES[template], has_choices=template == MULTIPLE_CHOICE)
+    assignments = list_assignments(options)
+    guess = change_guess(guess, assignments, str(path))
     rows = count_rows(path, guess.data)
     init, vectors, reason = _choose_start(options, guess.data)
     encoder = read_size(find_encoder(init)) if init else None
@@ -93,11 +100,14 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
         is_few = rows <= FEW_EXAMPLES * min(labels, MOST_FEW_LABELS)
         if not writes:
             _fit_encoder(content, is_few=is_few)
-        if labels >= MANY_LABELS and not is_few and options.lr is None:
+        given = {assignment.partition("=")[0].strip() for assignment in assignments}
+        if labels >= MANY_LABELS and not is_few and "training.optimizer.lr" not in given:
             rates = {"lr": HEAD_LR, "encoder_lr_scale": ENCODER_LR / HEAD_LR}
             content["training"]["optimizer"] |= rates
-        if options.epochs is None:
-            _fit_time(content, path, guess.data, rows, options.minutes)
+        for assignment in assignments:  # the steps that fit into the time depend on them
+            set_value(content, assignment)
+        if "training.epochs" not in given:
+            _fit_time(content, path, guess.data, rows, options.minutes or MINUTES)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""
     if vectors is not None:
         table, dim = _choose_table(vectors)
@@ -253,14 +263,21 @@ def add_default(parser: argparse.ArgumentParser) -> None:
     """Add the options that only a data file without a model file has."""
     kinds = "what the model learns to predict, without a model file (default: guessed)"
     parser.add_argument("--kind", choices=list(TEMPLATES), help=kinds)
-    minutes = "about the time that training may take, without a model file"
-    parser.add_argument("--minutes", type=float, default=8.0, help=minutes)
+    minutes = "about the time that training of an encoder may take, without a model file and "
+    minutes += f"--epochs (default: {MINUTES:g})"
+    parser.add_argument("--minutes", type=float, help=minutes)
 
 
 def check_default(options: argparse.Namespace) -> None:
     """Raise UsageError if an argument is for a model file only, or for a data file only."""
-    if not options.minutes > 0:
+    if options.minutes is not None and not options.minutes > 0:
         raise UsageError(f"--minutes: found {options.minutes:g}, expected a number above 0.")
+    other = "--train" if options.train is not None else "--epochs"
+    if options.minutes is not None and (options.train is not None or options.epochs is not None):
+        raise UsageError(
+            f"--minutes: found with {other}, expected one of them; --time-limit stops a training, "
+            "which the same command resumes."
+        )
     if options.train is None and _is_model(options.file):
         raise UsageError(
             f"{options.file}: found a model file and no --train; add --train DATA, or name only a "
@@ -309,29 +326,34 @@ def show_calibration(output: Path) -> None:
 
 def list_next(run: UserRun, output: Path) -> list[str]:
     """Return the commands that use the trained folder."""
+    plugins = [part for item in run.plugins for part in ("--plugin", item.path)]
     if run.task.kind.is_searched:
-        return [f"reglue index {output}"]
+        return [_join(["index", output, *plugins])]
     data = run.files["train"]
-    commands = [
-        f"reglue predict {output}",
-        f"reglue predict {output} --data NEW{data.suffix} -o PREDICTED{data.suffix}",
+    named = [
+        ["predict", output, *plugins],
+        ["predict", output, "--data", f"NEW{data.suffix}", "-o", f"PREDICTED{data.suffix}"],
     ]
+    named[-1] += plugins
     if not run.task.kind.has_tree:
-        commands += [
-            f"reglue export {output} --data {data} --to {output}.bundle",
-            f"reglue serve {output}.bundle",
-        ]
-    return commands
+        bundle = f"{output}.bundle"
+        named += [["export", output, "--data", data, "--to", bundle, *plugins], ["serve", bundle]]
+    return [_join(words) for words in named]
+
+
+def _join(words: Sequence[object]) -> str:
+    return shlex.join(["reglue", *map(str, words)])
 
 
 def write_page(run: UserRun, options: argparse.Namespace) -> None:
     """Write the page of the run, with the command that trains the same model again."""
-    again = ["reglue", "train", str(run.output / MODEL), "--train", str(options.train)]
-    for name in ("dev", "test", "init", "vectors", "seed"):
+    again: list[object] = ["train", run.output / MODEL, "--train", options.train]
+    for name in ("dev", "test", "init", "vectors", "max_vectors", "seed"):
         value = getattr(options, name)
-        again += [f"--{name}", str(value)] if value is not None else []
+        again += [f"--{name.replace('_', '-')}", value] if value is not None else []
+    again += [part for item in run.plugins for part in ("--plugin", item.path)]
     title = f"{run.name}: {run.model.get('description', 'a trained model')}"
-    commands = [shlex.join([*again, "-o", "AGAIN"]), *list_next(run, run.output)]
+    commands = [_join([*again, "-o", "AGAIN"]), *list_next(run, run.output)]
     write_run_page(run.task, run.output, title, commands)
 
 

@@ -10,6 +10,7 @@ Examples:
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from nlp_core.cli.output import add_set, open_console, print_json
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
+from nlp_core.cli.training_files import change_guess
 from nlp_core.config.model import find_line, format_model, parse_model, set_value
 from nlp_core.data.archive import open_data
 from nlp_core.data.guess import count_rows, guess_data
@@ -59,6 +61,7 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError(f"{output}: the file exists; name another one, or use --force.")
     has_choices = options.template == MULTIPLE_CHOICE
     guess = guess_data(options.train, TEMPLATES[options.template], has_choices=has_choices)
+    guess = change_guess(guess, options.set, str(output))
     rows = count_rows(options.train, guess.data)
     init = find_encoder(options.encoder) if options.encoder else None
     encoder = read_size(init) if init else None
@@ -70,13 +73,14 @@ def run(options: argparse.Namespace) -> None:
         check_form(options.dev, guess.data)
     text = format_model(model)
     write_text(output, text)
-    dev = f" --dev {options.dev}" if options.dev else ""
-    dev += f" --init {options.encoder}" if options.encoder else ""
     guesses = [
         Guessed(find_line(text, "data", key), key, value, guess.explain(key))
         for key, value in guess.section.items()
     ]
-    train = f"reglue train {output} --train {options.train}{dev}"
+    words = ["reglue", "train", str(output), "--train", str(options.train)]
+    words += ["--dev", str(options.dev)] if options.dev else []
+    words += ["--init", options.encoder] if options.encoder else []
+    train = shlex.join(words)
     if options.json:
         print_json({"model": str(output), "data": guesses, "next": train})
         return

@@ -116,7 +116,7 @@ def _read_searched(options: argparse.Namespace) -> Searched:
             "reglue search: expected a model file and --train FILE, or a table and a cell."
         )
     path = Path(options.model[0])
-    inputs = read_inputs(options, str(path), lambda _: read_own_model(path, options.train))
+    inputs = read_inputs(options, str(path), lambda _: read_own_model(path, options))
 
     where = inputs.where
     files = {name: path for name, path in inputs.files.items() if name != "test"}

@@ -134,7 +134,7 @@ def run(options: argparse.Namespace) -> None:
 def _read_model(options: argparse.Namespace) -> Content:
     if options.train is None:
         return choose_model(options)
-    return read_own_model(options.file, options.train)
+    return read_own_model(options.file, options)
 
 
 def _count_processes(asked: int | None, shards: int | None) -> int:

@@ -3,15 +3,16 @@
 import argparse
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.cli.output import add_plugin, add_set
-from nlp_core.config.base import LAST_SEED, read_mapping
+from nlp_core.config.base import LAST_SEED, parse_config, read_mapping
 from nlp_core.config.model import parse_model, set_value
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.archive import open_data
-from nlp_core.data.guess import guess_data
+from nlp_core.data.guess import Guess, guess_data
 from nlp_core.data.user_task import list_words
 from nlp_core.encoders.folder import find_encoder
 from nlp_core.errors import ConfigError, UsageError
@@ -77,6 +78,34 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     add_plugin(parser)
 
 
+def list_assignments(options: argparse.Namespace) -> list[str]:
+    """Return what the options change in a model file, as `--set` has it."""
+    values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
+    shorthands = [
+        f"{path}={json.dumps(value)}" for path, value in values.items() if value is not None
+    ]
+    return [*options.set, *shorthands]
+
+
+def change_guess(guess: Guess, assignments: Sequence[str], where: str) -> Guess:
+    """Return a guess of how files are read with the values that `--set data.KEY=VALUE` gives.
+
+    Raises:
+        ConfigError: there is no such key, or the value is wrong.
+    """
+    content: Content = {"data": guess.section}
+    for assignment in assignments:
+        if assignment.startswith("data."):
+            set_value(content, assignment)
+    before, section = guess.section, content["data"]
+    changed = {key for key, value in section.items() if before.get(key, ...) != value}
+    return Guess(
+        parse_config(section, DataConfig, where=f"{where}: data"),
+        guess.reasons | dict.fromkeys(changed, "from --set"),
+        {key: doubt for key, doubt in guess.doubts.items() if key not in changed},
+    )
+
+
 class Inputs(NamedTuple):
     """What a training of the user's files reads.
 
@@ -120,11 +149,7 @@ def read_inputs(
         raise UsageError("found --init and --vectors, expected one of them.")
     plugins = load_plugins(options.plugin)
     model = read_model(options)
-    values = {path: getattr(options, name) for name, path in SHORTHANDS.items()}
-    shorthands = [
-        f"{path}={json.dumps(value)}" for path, value in values.items() if value is not None
-    ]
-    for assignment in [*options.set, *shorthands]:
+    for assignment in list_assignments(options):
         set_value(model, assignment)
     start = find_start(options.init, options.plugin) if options.init else None
     init = find_encoder(options.init) if options.init and start is None else None
@@ -142,7 +167,7 @@ def read_inputs(
     return Inputs(where, model, files, init, start, plugins, options.seed)
 
 
-def read_own_model(path: Path, train: Path) -> Content:
+def read_own_model(path: Path, options: argparse.Namespace) -> Content:
     """Return the content of a model file, with a guessed `data` section, logged, if it has none."""
     model, where = read_mapping(path), str(path)
     if model.get("data") is not None:
@@ -157,7 +182,8 @@ def read_own_model(path: Path, train: Path) -> Content:
             f"{', '.join(list_user_kinds())}; a task of another kind is described in sources/ "
             "and trained as a cell of grid/."
         )
-    guess = guess_data(train, KINDS.get(kinds[0]))
+    guess = guess_data(options.train, KINDS.get(kinds[0]))
+    guess = change_guess(guess, list_assignments(options), where)
     model["data"] = guess.section
     for key, value in guess.section.items():
         reason = guess.explain(key)
