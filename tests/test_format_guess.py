@@ -42,5 +42,5 @@ def test_format_of_folders(tmp_path: Path) -> None:
 
 def test_a_file_without_separators_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("word\n")
-    with pytest.raises(DataError, match="line 1: found neither tabs, commas nor JSON"):
+    with pytest.raises(DataError, match="found neither tabs, commas nor JSON"):
         guess_format(tmp_path / "a", CLASSIFICATION)

@@ -8,12 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from nlp_core.cli import main
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.format_guess import guess_format, guess_separator
 from nlp_core.data.guess import guess_data
 from nlp_core.data.kind_guess import guess_kind
 from nlp_core.data.readers.records import read_named
 from nlp_core.errors import DataError
-from nlp_core.kinds import CLASSIFICATION, SPAN, TAGGING
+from nlp_core.kinds import CLASSIFICATION, DIALOGUE, PARSING, SPAN, TAGGING
 from tests.user_files import put
 
 
@@ -34,6 +35,22 @@ def test_blank_lines_end_sentences_of_tokens(tmp_path: Path, name: str) -> None:
     path = put(tmp_path / name, "Anna\tB-PER\nleft\tO\n\nBonn\tB-LOC\n\n")
     assert guess_format(path, TAGGING) == "conll"
     assert guess_kind(path).kind == TAGGING
+
+
+@pytest.mark.parametrize("name", ["short.tsv", "short.txt"])
+def test_a_short_first_sentence_that_ends_as_the_last_one_is_no_table(
+    tmp_path: Path, name: str
+) -> None:
+    path = put(tmp_path / name, "Hello\tO\n.\tO\n\nAnna\tB-PER\nleft\tO\n.\tO\n\n")
+    assert guess_format(path, TAGGING) == "conll"
+    assert guess_kind(path).kind == TAGGING
+
+
+def test_blank_lines_before_a_table_say_nothing(tmp_path: Path) -> None:
+    table = "\n\ntext\tlabel\n" + "a good film\tpos\na bad film\tneg\n" * 9
+    path = put(tmp_path / "late.txt", table)
+    assert guess_format(path, TAGGING) == "tsv"
+    assert guess_kind(path).kind == CLASSIFICATION
 
 
 def test_a_folder_of_brat_is_a_kind_of_data(tmp_path: Path) -> None:
@@ -82,6 +99,30 @@ def test_rows_of_empty_cells_are_skipped_in_every_format(tmp_path: Path) -> None
     assert guess_separator(put(tmp_path / "empty.csv", '""\n')) == ","
 
 
+@pytest.mark.parametrize("text", [",,\n,,\n", '""\n'])
+def test_a_table_of_empty_cells_is_one_paragraph(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DataError, match="found only empty cells, expected at least one row"):
+        guess_kind(put(tmp_path / "a.csv", text))
+
+
+def test_trees_without_their_texts_are_one_paragraph(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.tsv", "text\tlabel\n[IN:A go ]\t[IN:B go ]\n")
+    with pytest.raises(DataError, match=r"found trees in every column \(text, label\)"):
+        guess_data(path, PARSING)
+
+
+def test_a_dialogue_has_no_entities_by_offsets(tmp_path: Path) -> None:
+    row = {"text": "to Rome", "history": ["hi"], "tags": [[3, 7, "LOC"]], "intent": "go"}
+    path = put(tmp_path / "a.jsonl", f"{json.dumps(row)}\n")
+    with pytest.raises(DataError, match="expected a tag for each token"):
+        guess_data(path, DIALOGUE)
+    columns = {"texts": ["text", "history"], "label": "intent", "tags": "tags"}
+    with pytest.raises(ValueError, match="scheme: found spans with dialogue"):
+        DataConfig.model_validate(
+            {"kind": "dialogue", "format": "jsonl", "scheme": "spans", **columns}
+        )
+
+
 def test_a_missing_label_or_tag_is_not_a_word(tmp_path: Path) -> None:
     line = '{"text": "a film", "label": NaN, "tags": ["NN", null]}\n'
     (record,) = read_named(put(tmp_path / "a.jsonl", line), "jsonl")
@@ -112,6 +153,10 @@ def test_arrow_files_without_a_state_are_not_joined(tmp_path: Path) -> None:
     write_arrow("a-train.arrow", "text", "label")
     with pytest.raises(DataError, match=r"found 2 files and no state\.json"):
         list(read_named(tmp_path, "arrow"))
+    for odd in ('{"_data_files": 3}', '{"_data_files": [3, {"filename": "a-test.arrow"}]}'):
+        put(tmp_path / "state.json", odd)
+        with pytest.raises(DataError, match=r"state\.json: found no names of data files"):
+            list(read_named(tmp_path, "arrow"))
     write_arrow("twice.arrow", "text", "text")
     with pytest.raises(DataError, match="found two columns 'text'"):
         list(read_named(tmp_path / "twice.arrow", "arrow"))

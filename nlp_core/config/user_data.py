@@ -230,6 +230,8 @@ class DataConfig(ClosedModel):
             )
         if self.has_spans and self.format == "conll":
             raise ValueError("scheme: found spans with conll, whose tokens have tags.")
+        if self.has_spans and self.kind.has_history:
+            raise ValueError(f"scheme: found spans with {self.kind}, whose tokens have tags.")
         if self.kind.has_tags and self.max_tokens is not None:
             raise ValueError("max_tokens: found with tags; a tagged sentence cannot be cut.")
         if self.kind.has_sentences and self.max_tokens is not None:

@@ -246,6 +246,8 @@ def _assign_tree(columns: dict[str, list[Any]]) -> Roles:
     leaves = [list_leaves(split_cell(cell)) for cell in columns[trees[0]]]
     fitting = [name for name in names if [split_cell(cell) for cell in columns[name]] == leaves]
     others = [name for name in names if name not in trees]
+    if not fitting and not others:
+        raise GuessError(f"found trees in every column ({', '.join(names)}), expected texts in one")
     return Roles([(fitting or others)[0]], trees[0])
 
 

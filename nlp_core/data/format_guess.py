@@ -48,13 +48,14 @@ def guess_format(path: Path, kind: Kind) -> Format:
     if known in BINARY:
         return known
     lines = [line.text for line in islice(read_lines(path), SAMPLE)]
+    first = next(filter(str.strip, lines), "")
     if known == "jsonl":
-        return "json" if lines[0].lstrip().startswith("[") or _has_array(path) else known
+        return "json" if first.lstrip().startswith("[") or _has_array(path) else known
     if known == "tsv" and has_types(path):
         return known
     if "conll" in kind.user_file.formats and (known == "conll" or _has_sentences(lines, known)):
         return "conll"
-    return known if known in ("tsv", "csv") else _guess_by_sign(lines[0], path)
+    return known if known in ("tsv", "csv") else _guess_by_sign(first, path)
 
 
 def _has_array(path: Path) -> bool:
@@ -69,12 +70,11 @@ def _has_array(path: Path) -> bool:
 
 def _has_sentences(lines: list[str], known: str | None) -> bool:
     """Return whether blank lines end sentences of tokens; in a table they are mere gaps."""
-    filled = [line for line in lines if line.strip()]
-    if "" not in map(str.strip, lines[: lines.index(filled[-1])] if filled else []):
+    if "\n\n" not in "\n".join(map(str.strip, lines)).strip():
         return False
     if known not in ("tsv", "csv"):
         return True
-    rows = [line.split("\t" if known == "tsv" else ",") for line in filled]
+    rows = [line.split("\t" if known == "tsv" else ",") for line in lines if line.strip()]
     return len({len(row) for row in rows} - {1}) == 1 and not any(" " in row[0] for row in rows)
 
 
@@ -88,8 +88,8 @@ def _guess_by_sign(line: str, path: Path) -> Format:
     if found := next((form for form, is_seen in signs.items() if is_seen), None):
         return found
     raise DataError(
-        f"{path}: line 1: found neither tabs, commas nor JSON, expected a table of texts and "
-        "labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll by its format."
+        f"{path}: found neither tabs, commas nor JSON in the first line, expected a table of texts "
+        "and labels. Name the file .tsv, .csv, .jsonl, .parquet or .conll by its format."
     )
 
 

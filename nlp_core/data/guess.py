@@ -231,7 +231,8 @@ def _guess_table(path: Path, kind: Kind, found: Format, *, has_choices: bool) ->
     columns, nested = read_sample(path, values)
     if kind.has_sentences:  # sentences may be lists of tokens
         columns, nested = columns | nested, {}
-    entities = find_entities(columns | nested) if kind.has_tags else None
+    may_have_spans = kind.has_tags and not kind.has_history
+    entities = find_entities(columns | nested) if may_have_spans else None
     try:
         if entities is not None:
             columns[entities] = (columns | nested)[entities]
@@ -308,6 +309,8 @@ def _read_delimited(path: Path, values: dict[str, Any]) -> dict[str, list[Any]]:
     separator = guess_separator(path) if is_csv else "\t"
     quoted = is_csv or _is_quoted(path)
     rows = [cells for _, cells in islice(read_cells(path, separator, quoted=quoted), SAMPLE)]
+    if not rows:
+        raise DataError(f"{path}: found only empty cells, expected at least one row of texts.")
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     fitting = [row for row in rows if len(row) == width]
     used = [] if is_csv else find_used(path)

@@ -73,9 +73,10 @@ def _list_files(path: Path) -> list[Path]:
         return files
     state = parse_json((path / STATE).read_text(encoding="utf-8"))
     noted = state.get("_data_files") if isinstance(state, dict) else None
-    named = [item.get("filename") for item in noted or () if isinstance(item, dict)]
+    items = noted if isinstance(noted, list) else []
+    named = [item.get("filename") for item in items if isinstance(item, dict)]
     names = [name for name in named if isinstance(name, str) and name == Path(name).name]
-    if not names or len(names) != len(named):
+    if not names or len(names) != len(items):
         raise DataError(f"{path / STATE}: found no names of data files. Write the folder again.")
     return [path / name for name in names]
 
