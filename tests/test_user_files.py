@@ -293,6 +293,15 @@ def test_candidates_of_a_question_are_grouped_by_name_or_by_run(tmp_path: Path) 
     by_name = store(tmp_path / "two", path, data(**pair, group="id"))
     assert by_name.group is not None
     assert by_name.group.tolist() == [0, 0, 0, 0]
+    put(path, f"{path.read_text()}q3\ta\t1\t\n")
+    with pytest.raises(DataError, match="line 6: found '' in 'id', expected the id of the"):
+        list(read_examples(path, data(**pair, group="id")))
+
+
+def test_a_file_without_a_row_that_counts_says_so(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.tsv", "text\tlabel\na film\tyes\n")
+    with pytest.raises(DataError, match=r"at least one row that data\.where keeps"):
+        store(tmp_path / "cache", path, data(where={"label": "no"}))
 
 
 def measure_peak(folder: Path, rows: int) -> int:

@@ -105,7 +105,8 @@ def write_user_file(folder: Path, path: Path, data: DataConfig) -> None:
     schema = build_schema(data.kind, data.extras)
     num_rows = write_columns(target, schema, rows, ROWS_A_GROUP)
     if num_rows == 0:
-        raise DataError(f"{path}: found no examples; expected at least one row after the header.")
+        wanted = "row that data.where keeps" if data.where else "row after the header"
+        raise DataError(f"{path}: found no examples; expected at least one {wanted}.")
     split = {"rows": num_rows, "sha256": digest_file(target), "labels": rows.counts}
     manifest = {
         "kind": data.kind.name,

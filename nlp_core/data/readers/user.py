@@ -114,7 +114,7 @@ def parse_record(
     if labelled:
         found = _add_targets(found, record, data)
     if data.kind.is_grouped and not data.choices:
-        found = found._replace(group=str(record.get(data.group or columns[0])))
+        found = found._replace(group=_read_group(record, data))
     size = len(found.texts[0])
     extras = {name: _read_extra(record, name, column, size) for name, column in data.extras.items()}
     return found._replace(extras={**found.extras, **extras})
@@ -238,6 +238,14 @@ def _read_history(record: FileRecord, column: str, tokenize: Tokenizer) -> list[
     if not isinstance(turns, list | None) or not all(isinstance(turn, str) for turn in turns or []):
         raise record.refuse(f"found {cell!r} in '{column}', expected a list of the earlier turns")
     return join_turns([tokenize(turn) for turn in turns or [] if turn.strip()])
+
+
+def _read_group(record: FileRecord, data: DataConfig) -> str:
+    cell = record.get(data.group or data.texts[0])
+    if data.group and cell in (None, ""):
+        found = f"found {cell!r} in '{data.group}', expected the id of the candidate's question"
+        raise record.refuse(found)
+    return str(cell)
 
 
 def _read_output(record: FileRecord, data: DataConfig) -> list[str]:
