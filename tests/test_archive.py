@@ -67,6 +67,12 @@ def test_commands_read_archives(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "the member '../x' is outside the archive's folder" in capsys.readouterr().err
 
 
+def test_a_spreadsheet_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "a.XLSX", {"[Content_Types].xml": b"<a/>", "xl/a.xml": b"<a/>"})
+    with pytest.raises(DataError, match="found a spreadsheet, expected a table as text"):
+        open_data(path)
+
+
 def _write_hostile(folder: Path, name: str, mode: int = 0) -> Path:
     info = zipfile.ZipInfo(name)
     info.external_attr = mode << 16

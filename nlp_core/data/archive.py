@@ -21,6 +21,8 @@ MOST_GROWTH = 100
 """How many times its own size an archive may unpack to; text is compressed 3 to 20 times."""
 FREE_BYTES = 64 << 20
 """Bytes that any archive may unpack to."""
+WORKBOOKS = (".xlsx", ".xlsm", ".ods")
+"""Endings of spreadsheets, which are ZIP files too."""
 IGNORED = ("__MACOSX", ".DS_Store")
 ENCRYPTED = 0x1
 ZIP_MAGIC, GZIP_MAGIC = b"PK\x03\x04", b"\x1f\x8b"
@@ -33,11 +35,15 @@ def open_data(name: str | Path) -> Path:
     of several members at the top the folder of all of them is.
 
     Raises:
-        DataError: the archive is damaged or encrypted, has a member outside its folder or a link,
-            or unpacks to far more than text does.
+        DataError: the archive is a spreadsheet, is damaged or encrypted, has a member outside its
+            folder or a link, or unpacks to far more than text does.
     """
     path = Path(name)
     magic = _read_magic(path)
+    if magic == ZIP_MAGIC and path.suffix.lower() in WORKBOOKS:
+        raise DataError(
+            f"{path}: found a spreadsheet, expected a table as text; save it as CSV in UTF-8."
+        )
     if magic == ZIP_MAGIC:
         folder = keep(UNPACKED, digest_file(path), lambda target: _unzip(path, target))
     elif magic.startswith(GZIP_MAGIC):
