@@ -1,10 +1,12 @@
+import mmap
+import runpy
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nlp_core.data import columns
+from nlp_core.data import columns, split_column
 from nlp_core.data.columns import build_schema, write_rows
 from nlp_core.data.readers.example import Example, Sentence
 from nlp_core.data.tokenization import split_spaces
@@ -92,3 +94,8 @@ def test_sentences_with_a_label_are_read_back(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "a").to_pylist() == [
         {"id": 3, "tokens": ["to", "Rome"], "tags": ["O", "B-city"], "label": "flight"}
     ]
+
+
+def test_columns_load_where_no_page_of_a_file_can_be_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(mmap, "MADV_DONTNEED")  # Windows has none
+    assert "TextColumn" in runpy.run_path(str(split_column.__file__))

@@ -1,11 +1,11 @@
 """The columns of a split: the tokens, texts and numbers that a model can read, and the labels."""
 
+import mmap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from mmap import MADV_DONTNEED, mmap
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -78,8 +78,9 @@ class TextColumn:
         counts = np.zeros(len(self.lexicon), dtype=np.int64)
         for start in range(0, len(self.starts), ROWS_A_CHUNK):
             counts += np.bincount(self._read(start), minlength=len(counts))
-            if isinstance(self.numbers.base, mmap):
-                self.numbers.base.madvise(MADV_DONTNEED)  # no page of the file stays resident
+            # no page of the file stays resident; Windows cannot be asked
+            if isinstance(self.numbers.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                self.numbers.base.madvise(mmap.MADV_DONTNEED)
         if self.dropped is not None:
             counts[self.dropped] = 0
         found = np.flatnonzero(counts)
