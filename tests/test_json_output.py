@@ -57,6 +57,27 @@ def test_a_new_model_file_takes_changes(place: Path, capsys: pytest.CaptureFixtu
     assert lstm["hidden_dim"] == 8
 
 
+def test_a_new_model_file_reads_and_shows_what_was_set(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"good film {n},x{n % 2},y{n % 3}\n" for n in range(20))
+    Path("a b.csv").write_text(f"text,label,gold\n{rows}")
+    Path("dev.csv").write_text("text,gold\ngood film,y1\n")
+    new = ["new", "classification", "--train", "a b.csv", "--dev", "dev.csv", "-o", "m.json"]
+    with pytest.raises(SystemExit):
+        main([*new, "--set", "data.label=golden"])
+    assert "a b.csv: line 2: found no column 'golden'. Did you mean 'gold'?" in (
+        capsys.readouterr().err
+    )
+    assert not Path("m.json").exists()
+    made = read(capsys, *new, "--set", "data.label=gold", "--set", "data.max_tokens=9")
+    shown = {item["key"]: (item["value"], item["reason"]) for item in made["data"]}
+    assert shown["label"] == ("gold", "from --set")
+    assert shown["max_tokens"] == (9, "from --set")
+    assert shown["header"] == (True, "the first line names the columns")
+    assert made["next"] == "reglue train m.json --train 'a b.csv' --dev dev.csv"
+
+
 def test_the_doctor_names_what_differs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,18 +69,19 @@ def run(options: argparse.Namespace) -> None:
     for assignment in options.set:
         set_value(model, assignment)
     check_model(parse_model(model, str(output)), str(output), init)
-    if options.dev is not None:
-        check_form(options.dev, guess.data)
+    # the guess has read the training file, but not as --set says
+    for path in (options.train if options.set else None, options.dev):
+        if path is not None:
+            check_form(path, guess.data)
     text = format_model(model)
     write_text(output, text)
     guesses = [
         Guessed(find_line(text, "data", key), key, value, guess.explain(key))
         for key, value in guess.section.items()
     ]
-    words = ["reglue", "train", str(output), "--train", str(options.train)]
-    words += ["--dev", str(options.dev)] if options.dev else []
-    words += ["--init", options.encoder] if options.encoder else []
-    train = shlex.join(words)
+    inputs = {"--train": options.train, "--dev": options.dev, "--init": options.encoder}
+    given = [str(part) for item in inputs.items() if item[1] for part in item]
+    train = shlex.join(["reglue", "train", str(output), *given])
     if options.json:
         print_json({"model": str(output), "data": guesses, "next": train})
         return
