@@ -2,6 +2,7 @@
 
 import json
 import random
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from nlp_core.data.audit.record import Overlap, Repeats, TaskAudit
 from nlp_core.data.audit.split_comparison import compare_labels, compare_numbers
 from nlp_core.data.audit.unit import Row
 from nlp_core.errors import DataError
+from nlp_core.files import write_json
 from nlp_core.kinds import (
     CLASSIFICATION,
     INTENT_SLOTS,
@@ -321,6 +323,8 @@ def test_files_of_the_user_are_audited(
         (["absent"], "neither a data file nor a processed task"),
         (["absent.tsv", "--kind", "classification"], "absent.tsv"),
         (["train.tsv", "train.tsv", "--kind", "classification"], "a file twice"),
+        (["one.zip", "two.zip", "--kind", "classification"], "a file twice"),
+        (["a_group"], "found a group of tasks, expected a task with examples"),
         (["train.tsv", "--kind", "classification", "--keep"], "remove --keep"),
         (["train.tsv", "--kind", "classification", "--shown", "-1"], "expected 0 or more"),
     ],
@@ -334,6 +338,10 @@ def test_a_mistake_is_one_paragraph(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.tsv").write_text("text\tlabel\nnice soup\tfood\nnice bed\troom\n")
+    for name in ("one.zip", "two.zip"):
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.write("train.tsv")
+    write_json(Path("data/processed/a_group/manifest.json"), {"kind": "group"})
     with pytest.raises(SystemExit) as caught:
         main(["data", "audit", *arguments])
     assert caught.value.code == 2

@@ -66,10 +66,10 @@ def run(options: argparse.Namespace) -> None:
         audits = [audit_task(_find_task(path), shown=options.shown) for path in paths]
     elif options.keep:
         raise UsageError("--keep: found files, expected tasks of this project; remove --keep.")
-    elif len({*paths}) < len(paths):
-        raise UsageError("reglue data audit: found a file twice, expected each file once.")
     else:
         paths = [open_data(path) for path in paths]
+        if len({*paths}) < len(paths):
+            raise UsageError("reglue data audit: found a file twice, expected each file once.")
         audits = [audit_files(paths, _find_data(options, paths[0]), shown=options.shown)]
     if options.keep:
         for audit in audits:

@@ -45,7 +45,12 @@ DIGESTED = (
 )
 VALUES = (NUMBERS, TOKEN_NUMBERS, TOKEN_VECTORS, SENTENCES)
 """How the names of columns of numbers begin."""
-NO_EXAMPLES = {"vectors": "word vectors", "encoder": "an encoder", "corpus": "a corpus"}
+NO_EXAMPLES = {
+    "vectors": "word vectors",
+    "encoder": "an encoder",
+    "corpus": "a corpus",
+    "group": "a group of tasks",
+}
 
 Answers = Sequence[Any] | np.ndarray
 """The right answer of each example; numbers may be an array."""

@@ -130,7 +130,9 @@ class SplitComparison:
         own = self.keys.normalised
         yield from self._pair("repeated", find_repeated(own), most)
         conflicting = self.keys.find_conflicting(own)
-        yield from self._pair("conflicting label", conflicting, most, is_conflict=True)
+        # the first unit with a text contradicts none before it
+        later = conflicting & find_repeated(own)
+        yield from self._pair("conflicting label", later, most, is_conflict=True)
         if self.train is None:
             return
         theirs = self.train.keys.normalised
