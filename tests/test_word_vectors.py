@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from nlp_core.cli import main
-from nlp_core.data.word_vectors import TABLE, convert_vectors, read_table
+from nlp_core.data.word_vectors import TABLE, convert_vectors, read_header, read_table
 from nlp_core.errors import DataError
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
@@ -105,6 +105,12 @@ def test_a_malformed_file_is_refused(tmp_path: Path, content: bytes, wanted: str
     with pytest.raises(DataError, match=wanted):
         convert_vectors(path)
     assert list((tmp_path / "cache").rglob("*.safetensors")) == []
+
+
+def test_long_lines_of_numbers_are_text_wherever_a_sample_of_them_ends(tmp_path: Path) -> None:
+    path = tmp_path / "v.vec"
+    path.write_text("1 400\nin" + " -0.0123456" * 400 + "\n")
+    assert not read_header(path).is_binary
 
 
 def test_words_that_stand_twice_or_are_no_text_are_left_out(

@@ -37,7 +37,7 @@ TABLE = "vectors"
 """Name of the one table in that folder."""
 FASTTEXT_BINARY = MAGIC.to_bytes(4, "little")
 LONGEST_WORD = 1 << 12
-TESTED_BYTES = 1 << 12
+LONGEST_LINE = 1 << 16
 
 
 class Header(NamedTuple):
@@ -142,8 +142,8 @@ def is_fasttext(path: Path) -> bool:
 
 def read_header(path: Path) -> Header:
     with _open(path) as file:
-        first = file.readline(LONGEST_WORD * 16)
-        following = file.read(TESTED_BYTES)
+        first = file.readline(LONGEST_LINE)
+        following = file.readline(LONGEST_LINE)  # whole: half a number is no number
     if first.startswith(FASTTEXT_BINARY):
         raise DataError(
             f"{path}: found a packed fastText model; unpack it, and name the .bin file."
