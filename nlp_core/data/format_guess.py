@@ -4,6 +4,7 @@ from collections import Counter
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from nlp_core.config.user_data import Format
 from nlp_core.data.readers.arrow import is_dataset
@@ -50,7 +51,8 @@ def guess_format(path: Path, kind: Kind) -> Format:
     lines = [line.text for line in islice(read_lines(path), SAMPLE)]
     first = next(filter(str.strip, lines), "")
     if known == "jsonl":
-        return "json" if first.lstrip().startswith("[") or _has_array(path) else known
+        is_array = first.lstrip().startswith("[") or find_rows(parse_document(path)) is not None
+        return "json" if is_array else known
     if known == "tsv" and has_types(path):
         return known
     if "conll" in kind.user_file.formats and (known == "conll" or _has_sentences(lines, known)):
@@ -58,14 +60,17 @@ def guess_format(path: Path, kind: Kind) -> Format:
     return known if known in ("tsv", "csv") else _guess_by_sign(first, path)
 
 
-def _has_array(path: Path) -> bool:
-    """Return whether a file is one object with an array of objects; else it has one a line."""
+def parse_document(path: Path) -> Any:  # Any: JSON
+    """Return the value of a .json file; None if it has a value a line, or is no JSON."""
     if path.suffix.lower() != ".json":
-        return False
-    try:
-        return find_rows(parse_json(path.read_text(encoding="utf-8-sig"))) is not None
-    except ValueError:  # JSON Lines
-        return False
+        return None
+    first = list(islice((line.text for line in read_lines(path) if line.text.strip()), 2))
+    with suppress(ValueError):
+        if len(first) == 2 and parse_json(first[0]) is not None:
+            return None  # JSON Lines, which may not fit in memory
+    with suppress(ValueError):
+        return parse_json(path.read_text(encoding="utf-8-sig"))
+    return None
 
 
 def _has_sentences(lines: list[str], known: str | None) -> bool:

@@ -22,9 +22,8 @@ from nlp_core.data.column_guess import (
     join_cell,
     split_cell,
 )
-from nlp_core.data.format_guess import find_folder_format, guess_format
+from nlp_core.data.format_guess import find_folder_format, guess_format, parse_document
 from nlp_core.data.guess import check_rows, read_sample
-from nlp_core.data.readers.lines import parse_json
 from nlp_core.data.readers.records import check_file
 from nlp_core.data.user_task import WRONG_AND_RIGHT
 from nlp_core.errors import DataError
@@ -94,12 +93,7 @@ def guess_kind(path: Path) -> KindGuess:
 
 
 def _has_questions(path: Path) -> bool:
-    if path.suffix.lower() != ".json":
-        return False
-    try:
-        found = parse_json(path.read_text(encoding="utf-8-sig"))
-    except ValueError:  # JSON Lines
-        return False
+    found = parse_document(path)
     items = found.get("data") if isinstance(found, dict) else None
     return isinstance(items, list) and all(
         isinstance(item, dict) and "paragraphs" in item for item in items
