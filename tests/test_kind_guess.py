@@ -73,7 +73,7 @@ def test_only_paragraphs_make_a_file_of_questions(tmp_path: Path) -> None:
 
 def test_json_lines_are_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [json.dumps({"text": f"a film {n}", "label": f"l{n % 2}"}) for n in range(20)]
-    path = write(tmp_path / "a.json", "\n" + "\n".join(lines))
+    path = put(tmp_path / "a.json", "\n" + "\n".join(lines))
     monkeypatch.delattr(Path, "read_text")
     assert guess_format(path, CLASSIFICATION) == "jsonl"
     assert guess_kind(path).kind == CLASSIFICATION
