@@ -151,14 +151,21 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         # a kill while the old folder is deleted must not leave half of it in its place
         if path.exists():
             os.replace(path, former)
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except BaseException:  # an interrupt too must not cost the old folder
+            if former.exists() and not path.exists():
+                os.replace(former, path)
+            raise
     finally:
         for left in (temporary, former):
             shutil.rmtree(left, ignore_errors=True)
 
 
 def ask_git(root: Path, *arguments: str) -> str | None:
-    """Return what Git answers, stripped; None for an error, no answer, or outside a repository."""
+    """Return what Git answers, stripped; None for an error, no answer, no Git or no repository."""
+    if shutil.which("git") is None:
+        return None
     done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
     return done.stdout.strip() or None if done.returncode == 0 else None
 

@@ -10,6 +10,7 @@ import pytest
 
 from nlp_core.errors import DataError
 from nlp_core.files import (
+    ask_git,
     check_digest,
     digest_file,
     digest_json,
@@ -65,6 +66,30 @@ def test_a_folder_is_whole_while_its_former_one_is_deleted(
         (folder / "new").touch()
     assert seen == [["new"]]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_an_interrupt_between_two_renames_keeps_the_former_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, rename, renamed = tmp_path / "model", os.replace, list[Path]()
+    target.mkdir()
+    (target / "old").touch()
+
+    def interrupt(source: Path, path: Path) -> None:
+        renamed.append(path)
+        if len(renamed) == 2:
+            raise KeyboardInterrupt
+        rename(source, path)
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt), replacing_folder(target) as folder:
+        (folder / "new").touch()
+    assert [path.name for path in tmp_path.rglob("*")] == ["model", "old"]
+
+
+def test_without_git_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert ask_git(tmp_path, "rev-parse", "HEAD") is None
 
 
 def test_a_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
