@@ -61,6 +61,14 @@ def test_submit_script_without_a_scheduler_is_an_error(tmp_path: Path) -> None:
     assert "neither bsub (LSF) nor qsub (PBS)" in done.stderr
 
 
+@pytest.mark.parametrize("program", ["bsub", "qsub"])
+def test_a_scheduler_that_takes_no_job_fails(tmp_path: Path, program: str) -> None:
+    add_program(tmp_path, program, "echo closed >&2; exit 255")
+    (tmp_path / "job.sh").write_text("true\n", encoding="utf-8")
+    done = submit(tmp_path, "report__glue", "1", "4000", "10", "0", "job.sh")
+    assert (done.returncode, done.stdout, done.stderr) == (255, "", "closed\n")
+
+
 @pytest.mark.slow
 def test_generic_profile_builds_what_dvc_builds(tmp_path: Path) -> None:
     for name in ("dvc", "pbs"):

@@ -8,10 +8,11 @@ mkdir -p "$logs"
 if command -v bsub >/dev/null; then
   gpu=
   [ "$gpus" = 0 ] || gpu="-gpu num=$gpus"
-  # bsub answers "Job <123> is submitted to queue <normal>."
+  # bsub answers "Job <123> is submitted to queue <normal>." In a pipe its failure would be lost.
   # shellcheck disable=SC2086  # $gpu is two words or none.
-  bsub -J "$rule" -n "$cores" -M "${megabytes}MB" -R "rusage[mem=${megabytes}MB] span[hosts=1]" \
-    -W "$minutes" $gpu -o "$logs/$rule.%J.log" <"$script" | sed 's/[^<]*<\([^>]*\)>.*/\1/'
+  answer=$(bsub -J "$rule" -n "$cores" -M "${megabytes}MB" -R "rusage[mem=${megabytes}MB] span[hosts=1]" \
+    -W "$minutes" $gpu -o "$logs/$rule.%J.log" <"$script")
+  echo "$answer" | sed 's/[^<]*<\([^>]*\)>.*/\1/'
 elif command -v qsub >/dev/null; then
   select="select=1:ncpus=$cores:mem=${megabytes}mb"
   [ "$gpus" = 0 ] || select="$select:ngpus=$gpus"
