@@ -1,5 +1,7 @@
 """Metrics of labels, thresholds, numbers and calibration: by hand and against scikit-learn."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import seqeval.metrics
@@ -7,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, classification_report, roc_auc_score
 
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.metrics import Predictions, measure
+from nlp_core.metrics import Predictions, classification, measure
 from nlp_core.metrics.classification import (
     NOTHING,
     compute_calibration_error,
@@ -77,6 +79,20 @@ def test_averages_are_those_of_scikit_learns_report(seed: int) -> None:
             assert found[f"{average}_{name}"] == pytest.approx(100 * report[f"{average} avg"][name])
         found = measure("classification", [f"{name}@1"], predictions)
         assert found[f"{name}@1"] == pytest.approx(100 * report["1"][name])
+
+
+def test_the_labels_of_examples_are_marked_once_for_all_areas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls, mark = [], classification._indicate
+
+    def count(values: Sequence[object], labels: Sequence[str]) -> NDArray[np.bool_]:
+        calls.append(values)
+        return mark(values, labels)
+
+    monkeypatch.setattr(classification, "_indicate", count)
+    measure("classification", ["macro_auc"], draw(1))
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -245,7 +245,9 @@ def _decide(predictions: Predictions, label: str | None) -> Decision:
 
 
 def _decide_each(predictions: Predictions) -> list[Decision]:
-    return [_decide(predictions, label) for label in predictions.labels]
+    score, target = _require_score(predictions), _indicate(predictions.target, predictions.labels)
+    pairs = zip(predictions.labels, target.T, score.T, strict=True)
+    return [Decision(*item) for item in pairs]
 
 
 def _texts(values: Sequence[object]) -> NDArray[np.str_]:

@@ -84,9 +84,10 @@ def _questions(
             "found no question with a right candidate, expected at least one. Measure a larger "
             "split."
         )
-    for question in np.unique(predictions.group[relevant]):
-        rows = predictions.group == question
-        yield relevant[rows], _restore_order(predictions.score[rows])
+    order = np.argsort(predictions.group, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(predictions.group[order])) + 1):
+        if relevant[rows].any():
+            yield relevant[rows], _restore_order(predictions.score[rows])
 
 
 def _restore_order(score: NDArray[np.floating]) -> NDArray[np.floating]:
