@@ -9,7 +9,7 @@ import pytest
 import yaml
 from fabricated import edit_json, make_project
 
-from nlp_core.errors import ConfigError
+from nlp_core.errors import ConfigError, UsageError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.tracking.store import (
     CELL,
@@ -21,6 +21,7 @@ from nlp_core.tracking.store import (
     collect_cells,
     flatten,
     import_runs,
+    open_store,
     spell,
 )
 
@@ -194,6 +195,13 @@ def test_curves_of_several_tasks_have_their_names(root: Path) -> None:
 def test_without_params_nothing_is_collected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         list(collect_cells(tmp_path))
+
+
+def test_what_is_no_database_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("something else")
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(UsageError, match="other than an SQLite file"), open_store(path):
+            pass
 
 
 def test_flatten_leaves_out_what_is_not_set() -> None:

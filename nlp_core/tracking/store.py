@@ -19,6 +19,7 @@ import yaml
 from filelock import FileLock
 
 from nlp_core.config.params import GRID, read_params
+from nlp_core.errors import UsageError
 from nlp_core.files import digest_file, digest_json
 from nlp_core.training.board import list_values
 
@@ -33,6 +34,8 @@ QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 BATCH = 500  # MLflow takes up to 1000 metrics in one call
 KEY, CELL, LEVEL, SEED = "reglue.key", "reglue.cell", "reglue.level", "reglue.seed"
 PARENT = "mlflow.parentRunId"
+SQLITE = b"SQLite format 3\0"
+"""How its files begin."""
 
 Change = Literal["kept", "added", "replaced"]
 Plain = dict[str, Any]  # Any: JSON holds anything
@@ -174,7 +177,11 @@ def open_store(database: Path) -> Iterator[Store]:
 
     The file is locked while it is open: two processes that both find no database would both create
     its tables, and one would fail.
+
+    Raises:
+        UsageError: the path is that of something else.
     """
+    _check_database(database)
     os.environ.update(QUIET)
     from mlflow import MlflowClient
     from mlflow.db import upgrade
@@ -183,6 +190,18 @@ def open_store(database: Path) -> Iterator[Store]:
     with FileLock(database.with_name(f"{database.name}.lock")):
         upgrade.main(args=[uri], standalone_mode=False)
         yield Store(MlflowClient(tracking_uri=uri))
+
+
+def _check_database(path: Path) -> None:
+    """Raise for what SQLite cannot open, since MLflow tries that for minutes."""
+    if path.is_file():
+        with path.open("rb") as file:
+            begin = file.read(len(SQLITE))
+    if path.exists() and not (path.is_file() and begin in (b"", SQLITE)):
+        raise UsageError(
+            f"{path}: found something other than an SQLite file; name a new file or MLflow's "
+            "with --database."
+        )
 
 
 def _build_metrics(points: Iterable[Point], timestamp: int) -> "list[Metric]":
