@@ -13,13 +13,13 @@ from stages._cli import run_stage
 
 
 def main(arguments: argparse.Namespace) -> None:
+    if arguments.readme == bool(arguments.table):
+        raise ConfigError("stages.report: expected either a table or --readme; give one of them.")
     # a report needs neither of the two modules
     if arguments.readme:
         from nlp_core.report.headline import update_readme
 
         update_readme(Path("README.md"), Path())
-    elif not arguments.table:
-        raise ConfigError("stages.report: found no table; name one, or give --readme.")
     elif arguments.action == "report":
         write_report(arguments.table, Path())
     else:
@@ -32,8 +32,9 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="stages.report", description=__doc__)
     parser.add_argument("table", nargs="?", help="a table of grid/")
-    parser.add_argument("--readme", action="store_true", help="write README.md and its figure")
-    parser.add_argument("--check-golden", dest="action", action="store_const", const="check")
-    parser.add_argument("--accept-golden", dest="action", action="store_const", const="accept")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--readme", action="store_true", help="write README.md and its figure")
+    add("--check-golden", dest="action", action="store_const", const="check")
+    add("--accept-golden", dest="action", action="store_const", const="accept")
     parser.set_defaults(action="report")
     run_stage(main, parser)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nlp_core.errors import DataError
+from nlp_core.errors import ConfigError, DataError
+from stages import report
 from stages._cli import configure_logging, run_stage
 
 
@@ -53,6 +54,12 @@ def test_user_error_is_one_paragraph_and_exit_2(
     assert stopped.value.code == 2
     see = "See docs/command-line.md#train-on-your-own-data.\n"
     assert capsys.readouterr().err == f"error: sources/cola.yaml: no 'members'. Add them. {see}"
+
+
+@pytest.mark.parametrize(("table", "readme"), [(None, False), ("wikiqa", True)])
+def test_a_report_is_of_a_table_or_of_all(table: str | None, *, readme: bool) -> None:
+    with pytest.raises(ConfigError, match="either a table or --readme"):
+        report.main(argparse.Namespace(table=table, readme=readme, action="report"))
 
 
 def test_interrupt_is_exit_130(

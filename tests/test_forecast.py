@@ -12,6 +12,7 @@ from nlp_core.config.base import parse_config
 from nlp_core.config.dataset import DatasetConfig
 from nlp_core.config.params import read_params
 from nlp_core.data.source import Available, Places, find_available
+from nlp_core.errors import ConfigError
 from nlp_core.report.cost import Costs, RunCost
 from nlp_core.report.forecast import (
     Duration,
@@ -75,6 +76,11 @@ def test_a_changed_recipe_is_named_and_what_follows_it_waits(tmp_path: Path) -> 
 
 def make_stage(name: str, seconds: float | None, *after: str) -> PlannedStage:
     return PlannedStage(name, (), Duration(seconds, "recorded"), after)
+
+
+def test_a_table_that_dvc_does_not_name_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"dvc\.yaml: found no stage 'report@new'"):
+        select_needed([], "report@new")
 
 
 def test_ready_stages_start_the_longest_first() -> None:

@@ -107,6 +107,11 @@ def test_folders_are_compared_by_what_they_measured_or_by_a_file(
     main(["compare", "short", "long"])
     assert "long - short" in capsys.readouterr().out
     assert "held: found other rows" in fail(capsys, "compare", "short", "held")
+    stored_in = place / "held" / "predictions.parquet"
+    stored_in.write_bytes(b"cut off")
+    assert "found no parquet file" in fail(capsys, "compare", "short", "held")
+    stored_in.unlink()
+    assert "no such file; train the model again" in fail(capsys, "compare", "short", "held")
     write_conll(place / "a.conll", rows=20)
     main(["train", "a.conll", *SMALL, "--epochs", "1", "-o", "tags"])
     assert "tags: found a model of the kind tagging" in fail(capsys, "compare", "short", "tags")

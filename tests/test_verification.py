@@ -206,6 +206,8 @@ def test_what_cannot_be_verified_says_why(params: Params, project: Path) -> None
         list_places(params, root, table="sample", cells=["tyni"], seeds=[])
     with pytest.raises(ConfigError, match="no measured cell with the seeds asked for"):
         list_places(params, root, table="sample", cells=[], seeds=[9])
+    with pytest.raises(ConfigError, match="no measured cell with the seeds asked for"):
+        list_places(params, root, table="sample", cells=[CELL], seeds=[2, 9])
     newer = params.model_copy(update={"numerics": 2})
     with pytest.raises(DataError, match="numerics: found 1, but the grid says 2"):
         list(verify([PLACE], newer, root, root / "again"))
@@ -218,6 +220,9 @@ def test_places_are_all_seeds_or_a_repeatable_draw(params: Params, project: Path
     drawn = draw_places(params, project, count=5, seed=3)
     assert drawn == draw_places(params, project, count=5, seed=3)
     assert [place.cell for place in drawn] == [CELL]
+    newer = params.model_copy(update={"numerics": 2})
+    with pytest.raises(ConfigError, match="found no cell to draw"):
+        draw_places(newer, project, count=5, seed=3)
 
 
 def test_an_encoder_trained_again_is_identical(

@@ -138,19 +138,24 @@ def read_predictions(path: Path, task: CellTask | Task, stage: str) -> Iterator[
     """Read the predictions of one seed for one task, split by split.
 
     Args:
-        stage: the DVC stage that writes the file, for messages.
+        stage: the DVC stage that writes the file, for messages; empty for a user's model.
 
     Raises:
-        DataError: the file is missing, or lacks a column.
+        DataError: the file is missing or damaged, or lacks a column.
     """
+    remedy = f"run `dvc repro --force {stage}`" if stage else "train the model again"
     if not path.exists():
-        raise DataError(f"{path}: no such file; run `dvc repro --force {stage}`.")
-    table = pq.read_table(path)
+        raise DataError(f"{path}: no such file; {remedy}.")
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        found = "found no parquet file, so that it was damaged"
+        raise DataError(f"{path}: {found}; {remedy}.") from error
     needed = ("split", "selection", "target", "prediction")
     if missing := [name for name in needed if name not in table.column_names]:
         raise DataError(
             f"{path}: found no column '{missing[0]}' among {table.column_names}; the file is not "
-            f"what training writes: run `dvc repro --force {stage}`."
+            f"what training writes: {remedy}."
         )
     pairs = table.select(["split", "selection"]).group_by(["split", "selection"]).aggregate([])
     for split, selection in sorted(tuple(pair.values()) for pair in pairs.to_pylist()):

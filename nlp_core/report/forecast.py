@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 from nlp_core.config.params import ExperimentConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.data.source import FETCHED, Available
+from nlp_core.errors import ConfigError
 from nlp_core.report.cost import Costs
 
 Basis = Literal["recorded", "similar cells", "unknown", "no training"]
@@ -125,8 +126,18 @@ def forecast(
 
 
 def select_needed(stages: Sequence[DagStage], target: str) -> list[DagStage]:
-    """Return a stage with all that it needs, in the order of the file."""
+    """Return a stage with all that it needs, in the order of the file.
+
+    Raises:
+        ConfigError: dvc.yaml does not have the stage.
+    """
     waits = _list_waits(stages)
+    if target not in waits:
+        raise ConfigError(
+            f"dvc.yaml: found no stage '{target}'. A table of grid/ must be named in dvc.yaml too, "
+            "in `tables` and, with what its stages read, in `vars`; an ensemble has an entry of "
+            "its own."
+        )
     needed, waiting = {target}, [target]
     while waiting:
         others = waits[waiting.pop()].keys() - needed

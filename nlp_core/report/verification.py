@@ -89,7 +89,7 @@ def list_places(
         seeds: some of their seeds; all if empty.
 
     Raises:
-        ConfigError: there is no such table, cell or seed.
+        ConfigError: there is no such table or cell, or it is not measured with a seed.
     """
     if table not in params.tables:
         raise ConfigError(f"table '{table}': unknown. {suggest(table, params.tables)}")
@@ -106,16 +106,21 @@ def list_places(
         for seed in measured[name].seeds
         if not seeds or seed in seeds
     ]
-    if not places:
+    absent = {*cells} - {place.cell for place in places}
+    if not places or absent or {*seeds} - {place.seed for place in places}:
         raise ConfigError(
-            f"results/{table}.json: found no measured cell with the seeds asked for. Leave out "
-            "--seed, or train and measure the cell first."
+            f"results/{table}.json: {', '.join(sorted(absent)) or 'cells'}: found no measured "
+            "cell with the seeds asked for. Leave out --seed, or train and measure the cell first."
         )
     return places
 
 
 def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Place]:
-    """Return one random seed of each of some random cells that can be verified."""
+    """Return one random seed of each of some random cells that can be verified.
+
+    Raises:
+        ConfigError: no cell can be verified.
+    """
     cells = []
     for table in sorted(params.tables):
         is_measured = find_results(table, root).exists()
@@ -131,6 +136,11 @@ def draw_places(params: Params, root: Path, *, count: int, seed: int) -> list[Pl
             )
             if is_plain and result.numerics == params.numerics and result.runs:
                 cells.append((table, name, result.seeds))
+    if not cells:
+        raise ConfigError(
+            "results/: found no cell to draw, expected one that is measured with the numerics of "
+            "params.yaml and starts from data. Train and measure a cell, or name a table."
+        )
     draw = random.Random(seed)
     chosen = draw.sample(cells, min(count, len(cells)))
     return [Place(table, name, draw.choice(seeds)) for table, name, seeds in chosen]
