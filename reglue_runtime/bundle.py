@@ -170,7 +170,8 @@ class Bundle:
 
 
 def _find_best(scores: Mapping[str, float]) -> str:
-    return max(scores, key=scores.__getitem__)
+    best = max(scores, key=scores.__getitem__)
+    return best if scores[best] > 0 else ABSTAINED  # as in the decoding
 
 
 def _split(

@@ -95,7 +95,10 @@ class Reader:
         parts = text.split_turns(given) if isinstance(given, str) else given
         if not isinstance(parts, Sequence) or not parts or not all(map(_is_text, parts)):
             raise self._refuse(given, place)
-        words = [self.tokenize(part) if isinstance(part, str) else list(part) for part in parts]
+        words = [
+            self.tokenize(part) if isinstance(part, str) else [*part] or [text.EMPTY_TOKEN]
+            for part in parts
+        ]
         names = [part if isinstance(part, str) else " ".join(part) for part in parts]
         tokens = {"tokens": [word for row in words for word in row], SENTENCES: names}
         return InputExample({}, tokens, {**columns, SENTENCES: [*map(len, words)]}, place)

@@ -70,7 +70,8 @@ def _list_tokens(examples: Sequence[InputExample], column: str) -> list[list[str
             if not _are_words(words, size):
                 raise ExampleError(
                     example.place,
-                    f"found {words!r} in '{column}', expected {size} words, one for each token.",
+                    f"found {_show(words)} in '{column}', expected {size} words, one for each "
+                    "token.",
                 )
         found.append(list(words))
     return found
@@ -129,7 +130,7 @@ def _read_numbers(
         if values is None:
             raise ExampleError(
                 example.place,
-                f"found {given!r} in '{column}', expected {size} numbers, finite in 32 bits.",
+                f"found {_show(given)} in '{column}', expected {size} numbers, finite in 32 bits.",
             )
         rows.append(values)
     if width is not None:
@@ -150,7 +151,7 @@ def _read_vectors(
         if len(rows) != length or any(row is None for row in rows):
             raise ExampleError(
                 example.place,
-                f"found {str(given)[:60]!r} in '{column}', expected {length} vectors of {width} "
+                f"found {_show(given)} in '{column}', expected {length} vectors of {width} "
                 "numbers, finite in 32 bits.",
             )
         found[place, :length] = rows
@@ -173,6 +174,11 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     return bool(-LARGEST <= value <= LARGEST)  # nan is not less than anything
+
+
+def _show(given: Any) -> str:
+    """Return the beginning of a value for a message."""
+    return repr(given)[:60]
 
 
 class Phrases(NamedTuple):

@@ -27,7 +27,7 @@ from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.statistics.score import _choose_summands
 from reglue_runtime import BundleError, load
-from reglue_runtime.text import TURN
+from reglue_runtime.text import EMPTY_TOKEN, TURN
 from tests.user_commands import fail, learn
 from tests.user_files import read_rows
 
@@ -122,6 +122,9 @@ def test_documents_of_a_file_are_lists_or_texts(tmp_path: Path) -> None:
     for example in read_examples(path, data):
         assert (example.texts, example.extras) == ([["a", "b", "c"]], {SENTENCES: [2, 1]})
         assert example.targets == {TAGS: ["x", "y"]}
+    path.write_text(json.dumps({"sentences": [[], ["a"]], "labels": ["x", "y"]}) + "\n")
+    (example,) = read_examples(path, data)
+    assert (example.texts, example.extras) == ([[EMPTY_TOKEN, "a"]], {SENTENCES: [1, 1]})
     for texts, labels, message in [
         (["a", "b"], ["x"], r"found 2 sentences and \['x'\] in 'labels', expected a label for"),
         ([], [], r"found \[\] in 'sentences', expected a list of sentences"),

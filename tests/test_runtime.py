@@ -1,6 +1,7 @@
 """The runtime cuts long lists in parts, names the wrong example, and rejects non-numbers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from reglue_runtime import Bundle, BundleError, bundle
 from reglue_runtime.crf_decoding import CRF, MANY_LABELS
-from reglue_runtime.example import ExampleError
+from reglue_runtime.example import ExampleError, Reader
 from reglue_runtime.manifest import Manifest
+from reglue_runtime.text import EMPTY_TOKEN
 
 COLUMN = "token_dense.x"
 LENGTHS = {"name": "lengths", "source": "lengths", "column": "tokens"}
@@ -132,6 +134,31 @@ def test_numbers_of_every_kind_are_read(values: Any) -> None:
 def test_a_text_alone_is_not_taken_for_a_list_of_letters() -> None:
     with pytest.raises(BundleError, match="found a text, expected a list"):
         build(Counter(), NUMBERS).predict("tasty")
+
+
+def test_a_message_shows_the_beginning_of_a_long_value() -> None:
+    with pytest.raises(BundleError) as caught:
+        build(Counter(), NUMBERS).predict([{"text": "a b", COLUMN: [1] * 10_000}])
+    assert len(str(caught.value)) < 200
+
+
+def test_a_sentence_without_tokens_is_an_empty_text() -> None:
+    manifest = replace(build(Counter()).manifest, texts=["sentences"])
+    both = [Reader(manifest).read([empty, ["a"]], 0) for empty in ([], "")]
+    assert both[0].tokens["tokens"] == both[1].tokens["tokens"] == [EMPTY_TOKEN, "a"]
+    assert both[0].extras == both[1].extras == {"sentences": [1, 1]}
+
+
+def test_an_example_without_any_chance_has_no_label() -> None:
+    head = {"output": "score", "decoding": "choice", "target": "label", "labels": ["a"]}
+    manifest = replace(build(Counter()).manifest, heads=[head])
+    bundle = Bundle(Path(), manifest, Counter())
+    unlikely = [{"label": "", "confidence": 0.0, "scores": {"a": 0.0}}]
+    assert bundle.abstain(unlikely, 0.0) == unlikely
+    assert (
+        bundle.abstain([{"label": "", "confidence": 0.1, "scores": {"a": 0.1}}], 0.0)[0]["label"]
+        == "a"
+    )
 
 
 def test_scores_that_are_no_numbers_have_a_path_all_the_same() -> None:

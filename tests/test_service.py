@@ -327,6 +327,9 @@ def test_bundles_have_the_names_of_their_folders_or_given_ones(
     shutil.copytree(folders["sentence"], folder)
     shutil.copytree(folder, folder.parent / "int8")
     assert list(load_bundles([str(folder), f"b={folder}"], 1)) == ["sst2", "b"]
+    tried = tmp_path / "lr=0.1" / "float32"
+    shutil.copytree(folder, tried)
+    assert list(load_bundles([str(tried), f"c={tried}"], 1)) == ["lr=0.1", "c"]
     with pytest.raises(BundleError, match=r"a second bundle with the name 'sst2'.*sst2_int8="):
         load_bundles([str(folder), str(folder.parent / "int8")], 1)
     with pytest.raises(BundleError, match="holds no bundle"):

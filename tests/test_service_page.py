@@ -92,6 +92,18 @@ def test_history_brings_back_inputs_and_answers(opened: Any) -> None:
     assert opened.evaluate("() => localStorage.length + sessionStorage.length") == 0
 
 
+def test_an_answer_that_comes_after_its_model_was_left_is_not_shown(opened: Any) -> None:
+    held: list[Any] = []
+    opened.route("**/predict", held.append)
+    with opened.expect_request("**/predict"):
+        opened.get_by_role("button", name="Predict").click()
+    opened.get_by_label("Model").select_option("joint")
+    with opened.expect_response("**/predict"):
+        held[0].continue_()
+    assert opened.locator("#answer").inner_text() == ""
+    assert opened.locator("#answer").get_attribute("aria-busy") is None
+
+
 def test_the_code_asks_the_same(opened: Any, served: Running) -> None:
     predict(opened, ODD, "good")
     opened.get_by_text("The same request as code").click()

@@ -79,12 +79,17 @@ def _read_sizes(text: str) -> list[int]:
 def load_bundles(
     given: Sequence[str], threads: int, sizes: Sequence[int] = ()
 ) -> dict[str, Bundle]:
-    """Return the bundles by name; a folder named float32 or int8 gets the name of its parent."""
+    """Return the bundles by name; a folder named float32 or int8 gets the name of its parent.
+
+    Args:
+        given: each FOLDER or NAME=FOLDER; a name has no slash, so `./lr=0.1` is a folder.
+    """
     found: dict[str, Bundle] = {}
     for item in given:
         name, mark, folder = item.partition("=")
-        path = Path(folder if mark else item)
-        if not mark:
+        is_named = mark and "/" not in name
+        path = Path(folder if is_named else item)
+        if not is_named:
             full = path.resolve()
             name = full.parent.name if full.name in VARIANTS else full.name
         if name in found:

@@ -143,7 +143,10 @@ def _read_sentences(record: FileRecord, column: str, tokenize: Tokenizer) -> lis
         or not all(isinstance(i, str | list) for i in parts)
     ):
         raise record.refuse(f"found {cell!r} in '{column}', expected a list of sentences")
-    return [tokenize(part) if isinstance(part, str) else [*map(str, part)] for part in parts]
+    return [
+        tokenize(part) if isinstance(part, str) else [*map(str, part)] or [EMPTY_TOKEN]
+        for part in parts
+    ]
 
 
 def _read_sentence_labels(example: UserExample, record: FileRecord, column: str) -> list[str]:

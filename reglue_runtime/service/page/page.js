@@ -129,8 +129,10 @@ function showCode() {
   ].join("\n");
 }
 
-/** Show another model; it keeps what was typed and fits. */
+/** Show another model; it keeps what was typed and fits. An answer on its way is not shown. */
 function showBundle() {
+  latest += 1;
+  answer.removeAttribute("aria-busy");
   const bundle = findBundle();
   const typed = isTyped ? readInputs() : [{}];
   find("about").textContent = describe(bundle);
