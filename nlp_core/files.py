@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -67,6 +68,17 @@ def format_line(value: object) -> str:
         _unify(value, places=PLACES), sort_keys=True, ensure_ascii=False, allow_nan=False
     )
     return text + "\n"
+
+
+def format_cells(cells: Json) -> str:
+    """Return a row of the user's columns as JSON.
+
+    Dates and bytes, which tables have and JSON has not, become texts, NaN and infinity null.
+    """
+    try:
+        return _dump_cells(cells)
+    except ValueError:
+        return _dump_cells({key: _drop_missing(cell) for key, cell in cells.items()})
 
 
 def write_json(path: Path, value: object, *, exact: bool = False) -> None:
@@ -173,6 +185,19 @@ def ask_git(root: Path, *arguments: str) -> str | None:
 def _dump(value: object) -> str:
     text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     return text + "\n"
+
+
+def _dump_cells(cells: Json) -> str:
+    return json.dumps(cells, ensure_ascii=False, default=str, allow_nan=False)
+
+
+def _drop_missing(value: object) -> object:
+    """Return a value with None for numbers that are not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _drop_missing(item) for key, item in value.items()}
+    return [*map(_drop_missing, value)] if isinstance(value, list | tuple) else value
 
 
 def _unify(value: object, *, places: int | None = None) -> object:

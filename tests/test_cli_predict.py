@@ -1,9 +1,11 @@
 """`reglue predict` of a list, of a terminal and of a pipe."""
 
+import csv
 import io
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -34,6 +36,21 @@ def test_predictions_of_a_list_are_those_one_by_one(trained: Path) -> None:
 def test_a_text_alone_is_not_taken_for_a_list_of_letters(trained: Path) -> None:
     with pytest.raises(ConfigError, match="found a text, expected a list"):
         Predictor(TrainedModel.open(trained / "out")).predict("soup")
+
+
+def test_a_file_keeps_its_cells_and_an_archive_stays(
+    trained: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.csv").write_bytes(b'text,x\n"the\rsoup",1\n')
+    call = ["predict", str(trained / "out"), "--set", "data.format=csv", "--data"]
+    main([*call, "a.csv", "-o", "p.csv"])
+    with Path("p.csv").open(newline="") as file:
+        assert next(csv.DictReader(file))["text"] == "the\rsoup"
+    with ZipFile("a.zip", "w") as archive:
+        archive.write("a.csv")
+    before = Path("a.zip").read_bytes()
+    assert "-o names a ZIP or gzip file" in fail(capsys, *call, "a.zip", "-o", "a.zip")
+    assert Path("a.zip").read_bytes() == before
 
 
 class Typed:

@@ -146,6 +146,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
     assert "names the file that is read" in fail(capsys, *call, "in.tsv")
     assert "--task: " in fail(capsys, *call, "o.npy", "--task", "rte")
     assert "--seed: " in fail(capsys, *call, "o.npy", "--seed", "2")
+    assert "--plugin: " in fail(capsys, *call, "o.npy", "--plugin", "x.py")
     assert "Did you mean 'encoder'?" in fail(capsys, *call, "o.npy", "--layer", "encodr")
     assert "no column 'txt'" in fail(capsys, *call, "o.npy", "--set", "data.texts.0=txt")
     assert "found only a header" in fail(capsys, *call[:3], "empty.tsv", "-o", "o.npy")

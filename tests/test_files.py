@@ -1,9 +1,11 @@
 """Files that are written whole: their digests, their digits, and the paths that they take."""
 
 import json
+import math
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from nlp_core.files import (
     digest_file,
     digest_json,
     digest_path,
+    format_cells,
     replacing,
     replacing_folder,
     write_json,
@@ -25,6 +28,12 @@ def test_a_digest_tells_small_numbers_apart() -> None:
     values = [1e-9, 4e-7, 0.0, 2.6e-6, 3.4e-6]
     assert len({digest_json({"lr": value}) for value in values}) == len(values)
     assert digest_json({"b": (1, 2), "a": 0.1}) == digest_json({"a": 0.1, "b": [1, 2]})
+
+
+def test_a_row_of_a_table_is_json() -> None:
+    row = {"day": date(2024, 1, 2), "n": math.nan, "all": [1.5, {"x": -math.inf}]}
+    found = {"day": "2024-01-02", "n": None, "all": [1.5, {"x": None}]}
+    assert json.loads(format_cells(row)) == found
 
 
 def test_numbers_that_are_shown_have_six_places_and_those_that_are_read_back_all(

@@ -233,6 +233,23 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
     assert "found no text, expected one per line" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--batch-sizes", "7"], "--batch-sizes: found no --lengths"),
+        (["--task", "rte"], "--task: found no --against FOLDER"),
+        (["--plugin", "x.py"], "--plugin: found no --against FOLDER"),
+        (["--lengths", "4", "--sentences", "7"], "--lengths: found --sentences"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_an_error(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "none", "--texts", "none.txt", *options])
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_grid_of_lengths_and_batches_has_the_memory_of_a_process(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

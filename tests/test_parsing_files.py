@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nlp_core.blocks.option import check_options
 from nlp_core.cli import main
+from nlp_core.config.user_data import DataConfig
 from nlp_core.data.user_file import read_user_file
 from nlp_core.errors import ConfigError
 from nlp_core.heads import HEADS
@@ -50,6 +51,12 @@ def act(node: Tree) -> tuple[list[int], list[str]]:
     parts = [act(part) for part in node[1]]
     actions = [OPEN + node[0], *(action for part, _ in parts for action in part), REDUCE]
     return actions, [word for _, words in parts for word in words]
+
+
+def test_a_sentence_with_a_tree_is_not_cut() -> None:
+    data = {"kind": "parsing", "format": "tsv", "texts": ["tokens"], "label": "tree"}
+    with pytest.raises(ValueError, match="max_tokens: found with a tree"):
+        DataConfig.model_validate({**data, "max_tokens": 5})
 
 
 @given(tree)

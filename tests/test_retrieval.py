@@ -126,6 +126,7 @@ def test_an_encoder_is_indexed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.splitlines()[0].split() == ["1", "1.0000", "the", "bad", "film"]
     other = fail(capsys, "retrieve", "faq", index, "the bad film")
     assert "found vectors of another model" in other
+    assert "--plugin: " in fail(capsys, "retrieve", encoder, index, "film", "--plugin", "x.py")
 
 
 def test_an_encoder_is_measured_without_training(tmp_path: Path) -> None:
@@ -156,6 +157,7 @@ def test_an_encoder_is_measured_without_training(tmp_path: Path) -> None:
         (["retrieve", "faq", "faq.index"], "expected either queries or --data with -o"),
         (["retrieve", "faq", "faq.index", " "], "found a query without words"),
         (["retrieve", "faq", "faq.index", "a", "-k", "0"], "-k: found 0, expected 1 or more"),
+        (["retrieve", "faq", "faq.index", "a", "--column", "x"], "--column: found no --data"),
         (
             ["retrieve", "faq", "faq.index", "--data", "pairs.tsv", "-o", "x.tsv"],
             "x.tsv: expected a name that ends in .jsonl",

@@ -89,6 +89,8 @@ def test_tags_follow_a_column_beside_the_words(
     capsys.readouterr()
     main(["test", "out", "--data", "b.conll", "--json"])
     assert json.loads(capsys.readouterr().out)["f1"] == 100.0
+    without = ["--data", "b.conll", "-o", "q.conll", "--set", "data.features={}"]
+    assert "found another kind of data" in fail(capsys, "predict", "out", *without)
 
 
 def test_tags_are_learnt_in_another_scheme_than_the_files(tagger: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.table import Table
 
-from nlp_core.cli.output import open_console, print_json, show_log
+from nlp_core.cli.output import add_plugin, open_console, print_json, show_log
 from nlp_core.config.params import TimingConfig
 from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import read_lines
@@ -51,6 +51,7 @@ GRID_COLUMNS = [
     "per_second",
     "peak_mib",
 ]
+SENTENCES = 500
 GROUP = "export and serve"
 PLACE = 2
 HAS_JSON = True
@@ -63,11 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--against", type=Path, metavar="FOLDER", help="also time this trained model in torch")
     add("--compiled", action="store_true", help="also time the trained model compiled by torch")
     add("--data", type=open_data, metavar="FILE", help="a data file for --against")
+    add("--task", help="for --against: task of a multi-task cell")
+    add_plugin(parser)
     add("--lengths", type=int, nargs="+", metavar="N", help="words of a text, several to compare")
-    text = f"texts of a batch, with --lengths (1 {BATCH})"
-    add("--batch-sizes", type=int, nargs="+", metavar="N", default=[1, BATCH], help=text)
+    text = f"texts of a batch, with --lengths (default: 1 {BATCH})"
+    add("--batch-sizes", type=int, nargs="+", metavar="N", help=text)
     for name, default, text in (
-        ("--sentences", 500, "sentences to time one by one"),
+        ("--sentences", SENTENCES, "sentences to time one by one"),
         ("--batches", 20, f"batches of {BATCH} to time"),
         ("--threads", 1, "threads for each model"),
         ("--seed", 1, "seed of the order of sentences"),
@@ -127,22 +130,26 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("bench: --sentences, --batches and --threads: expected 1 at least.")
     if not 0 <= options.seed < 2**32:
         raise UsageError(f"bench: --seed: found {options.seed}, expected 0 to {2**32 - 1}.")
-    if options.data is not None and options.against is None:
-        raise UsageError("bench: --data: found no --against FOLDER, whose data file it is.")
-    if options.compiled and options.against is None:
-        raise UsageError("bench: --compiled: found no --against FOLDER, the model to compile.")
+    if options.batch_sizes is not None and options.lengths is None:
+        raise UsageError("bench: --batch-sizes: found no --lengths, which it is for.")
+    for name in ("data", "compiled", "task", "plugin"):
+        if getattr(options, name) and options.against is None:
+            raise UsageError(f"bench: --{name}: found no --against FOLDER, which it is for.")
 
 
 def _run_grid(options: argparse.Namespace) -> None:
     if options.against is not None or options.svg is not None:
         raise UsageError("bench: --lengths: found --against or --svg, expected only bundles.")
-    if min(*options.lengths, *options.batch_sizes) < 1:
+    if options.sentences != SENTENCES:
+        raise UsageError("bench: --lengths: found --sentences, which it does not time one by one.")
+    batch_sizes = options.batch_sizes or [1, BATCH]
+    if min(*options.lengths, *batch_sizes) < 1:
         raise UsageError("bench: --lengths and --batch-sizes: expected 1 at least.")
     points = time_grid(
         options.bundles,
         _read_texts(options.texts),
         lengths=options.lengths,
-        batch_sizes=options.batch_sizes,
+        batch_sizes=batch_sizes,
         batches=options.batches,
         threads=options.threads,
         seed=options.seed,
@@ -181,7 +188,7 @@ def _add_trained(options: argparse.Namespace, subjects: dict[str, Subject]) -> S
     from nlp_core.export.timing import build_subjects, list_all_examples
     from nlp_core.prediction.trained_model import TrainedModel
 
-    trained = TrainedModel.open(options.against)
+    trained = TrainedModel.open(options.against, task=options.task, plugins=options.plugin)
     subjects |= build_subjects(trained, threads=options.threads, compiled=options.compiled)
     return list_all_examples(trained, options.data)
 

@@ -9,10 +9,9 @@ import argparse
 from pathlib import Path
 
 from nlp_core.cli.encoder_argument import open_encoder
-from nlp_core.cli.output import add_set, print_json, show_log
+from nlp_core.cli.output import add_set, check_output, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, build_predictor, open_predictor
 from nlp_core.data.archive import open_data
-from nlp_core.errors import UsageError
 from nlp_core.prediction.file_embedding import FORMS, POOLS, embed_file
 from nlp_core.prediction.trained_folder import is_trained
 
@@ -42,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     show_log("WARNING")
     layer, folder = options.layer, options.folder
-    if options.output.resolve() == options.data.resolve():
-        raise UsageError(f"{options.output}: -o names the file that is read; name another one.")
+    check_output(options.output, options.data)
     if is_trained(folder):
         predictor = open_predictor(options)
     else:

@@ -12,10 +12,12 @@ def open_encoder(options: argparse.Namespace) -> TrainedModel:
     """Return the pretrained encoder that the arguments name, to read the texts of `--data`.
 
     Raises:
-        UsageError: a task or a seed is named.
+        UsageError: a task, a seed or a plug-in is named.
         ConfigError: there is no such encoder.
     """
     for name in ("task", "seed"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name}: '{options.folder}' is not a trained cell; leave it out.")
+    if options.plugin:
+        raise UsageError(f"--plugin: '{options.folder}' is a pretrained encoder; leave it out.")
     return build_encoder_model(find_encoder(str(options.folder)), options.data)

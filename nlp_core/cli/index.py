@@ -55,6 +55,8 @@ def open_retriever(options: argparse.Namespace) -> Embedder:
         return Retriever.of_trained(trained)
     if options.seed is not None:
         raise ConfigError(f"--seed: '{options.folder}' is not a trained cell; leave it out.")
+    if options.plugin:
+        raise ConfigError(f"--plugin: '{options.folder}' is a pretrained encoder; leave it out.")
     return Retriever.of_encoder(find_encoder(str(options.folder)))
 
 

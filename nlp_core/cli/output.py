@@ -11,6 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from nlp_core.data.archive import is_archive
+from nlp_core.errors import UsageError
+
 
 def add_set(parser: argparse.ArgumentParser, example: str = "layers.lstm.hidden_dim=64") -> None:
     """Add the option --set; `example` is a change that the command allows."""
@@ -32,6 +35,14 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.py",
         help="a Python file that registers your blocks, heads or tokenizers; may be repeated",
     )
+
+
+def check_output(target: Path, source: Path) -> None:
+    """Raise UsageError if a command would overwrite the file that it reads, or an archive."""
+    if target.resolve() == source.resolve():
+        raise UsageError(f"{target}: -o names the file that is read; name another one.")
+    if is_archive(target):  # what is read may have been unpacked from it
+        raise UsageError(f"{target}: -o names a ZIP or gzip file; name another file.")
 
 
 def show_log(level: str = "INFO") -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from nlp_core.cli.output import add_set, print_json, show_log
+from nlp_core.cli.output import add_set, check_output, print_json, show_log
 from nlp_core.cli.trained_argument import add_trained, open_predictor
 from nlp_core.data.archive import open_data
 from nlp_core.data.readers.lines import parse_number
@@ -72,8 +72,7 @@ def run(options: argparse.Namespace) -> None:
         else:
             _read_lines(predictor, options.confidence_of, as_json=options.json)
         return
-    if options.output.resolve() == options.data.resolve():
-        raise UsageError(f"{options.output}: -o names the file that is read; name another one.")
+    check_output(options.output, options.data)
     rows = predict_file(predictor, options.data, options.output, options.confidence_of)
     if options.json:
         print_json({"output": str(options.output), "rows": rows})

@@ -6,15 +6,14 @@ Examples:
 """
 
 import argparse
-import json
 from itertools import islice
 from pathlib import Path
 
 from nlp_core.cli.index import add_model, open_retriever
-from nlp_core.cli.output import print_json, show_log
+from nlp_core.cli.output import check_output, print_json, show_log
 from nlp_core.data.archive import open_data
 from nlp_core.errors import ConfigError, DataError
-from nlp_core.files import replacing
+from nlp_core.files import format_cells, replacing
 from nlp_core.prediction.file_prediction import DIGITS, refuse_taken
 from nlp_core.prediction.passage_index import FoundPassage, PassageIndex, read_texts
 
@@ -70,8 +69,10 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigError("retrieve: found a query without words, expected some.")
     if options.output is not None and options.output.suffix != ".jsonl":
         raise ConfigError(f"{options.output}: expected a name that ends in .jsonl.")
-    if options.data is not None and options.output.resolve() == options.data.resolve():
-        raise ConfigError(f"{options.output}: -o names the file that is read; name another one.")
+    if options.data is None and options.column is not None:
+        raise ConfigError("--column: found no --data, whose column it is; leave it out.")
+    if options.data is not None:
+        check_output(options.output, options.data)
 
 
 def _write(
@@ -85,7 +86,7 @@ def _write(
             for (record, _), found in zip(chunk, results, strict=True):
                 refuse_taken([FOUND], record, source)
                 row = {**record.cells, FOUND: [*map(_describe, found)]}
-                file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+                file.write(format_cells(row) + "\n")
                 rows += 1
         if not rows:
             raise DataError(f"{source}: found no queries, expected one row at least.")

@@ -75,6 +75,6 @@ def build_predictor(
     return Predictor(trained, data, abstain_below=abstain_below)
 
 
-def _list_shape(data: DataConfig) -> tuple[Kind, int, bool]:
-    """Return what a trained model cannot do without: the kind, and the texts that it reads."""
-    return data.kind, len(data.texts), data.choices is None
+def _list_shape(data: DataConfig) -> tuple[Kind, int, bool, list[str]]:
+    """Return what a trained model cannot do without: the kind, and the columns that it reads."""
+    return data.kind, len(data.texts), data.choices is None, sorted(data.extras)

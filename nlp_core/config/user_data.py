@@ -234,6 +234,8 @@ class DataConfig(ClosedModel):
             raise ValueError(f"scheme: found spans with {self.kind}, whose tokens have tags.")
         if self.kind.has_tags and self.max_tokens is not None:
             raise ValueError("max_tokens: found with tags; a tagged sentence cannot be cut.")
+        if self.kind.has_tree and self.max_tokens is not None:
+            raise ValueError("max_tokens: found with a tree, which is over all tokens.")
         if self.kind.has_sentences and self.max_tokens is not None:
             raise ValueError("max_tokens: found with a document, whose sentences have labels.")
         return self

@@ -57,6 +57,11 @@ def open_data(name: str | Path) -> Path:
     return content
 
 
+def is_archive(path: Path) -> bool:
+    """Return whether `open_data` would unpack a file."""
+    return _read_magic(path).startswith((ZIP_MAGIC, GZIP_MAGIC))
+
+
 def _read_magic(path: Path) -> bytes:
     if not path.is_file():
         return b""

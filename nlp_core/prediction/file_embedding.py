@@ -1,6 +1,5 @@
 """Vectors of texts: what a layer of a trained model, or a bare encoder, makes of a file."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from nlp_core.data.readers.records import FileRecord
 from nlp_core.data.user_task import build_user_task
 from nlp_core.encoders.folder import LONGEST, read_size
 from nlp_core.errors import ConfigError, DataError, UsageError
-from nlp_core.files import replacing
+from nlp_core.files import format_cells, replacing
 from nlp_core.kinds import CLASSIFICATION, LABEL
 from nlp_core.models.features import Featurizer
 from nlp_core.models.graph import build_model
@@ -103,8 +102,7 @@ def _write_lines(rows: Iterator[tuple[FileRecord, np.ndarray]], target: Path) ->
         for record, value in rows:
             number, width = number + 1, value.shape[-1]
             row = {**record.cells, EMBEDDING: _round(value.tolist())}
-            # parquet has dates and bytes, JSON has not
-            file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+            file.write(format_cells(row) + "\n")
     return number, width
 
 

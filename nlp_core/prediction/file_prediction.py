@@ -18,7 +18,7 @@ from nlp_core.data.question_file import read_questions
 from nlp_core.data.readers.records import FileRecord, read_records, refuse
 from nlp_core.data.readers.user import UserExample, parse_record
 from nlp_core.errors import DataError, UsageError
-from nlp_core.files import replacing, write_text
+from nlp_core.files import format_cells, replacing, write_text
 from nlp_core.prediction.prediction import Prediction
 from nlp_core.prediction.predictor import Predictor
 from nlp_core.prediction.split_prediction import Advance
@@ -160,8 +160,7 @@ def _write_lines(rows: Iterable[Row], data: DataConfig, target: Path) -> int:
             if data.format == "conll":
                 file.write(_join_tokens(record, columns))
             elif data.separator_or_usual is None:
-                cells = record.cells | columns
-                file.write(json.dumps(cells, ensure_ascii=False, default=str) + "\n")
+                file.write(format_cells(record.cells | columns) + "\n")
             else:
                 if number == 1 and data.header:
                     file.write(_join_cells([*record.cells, *columns], data))
@@ -176,8 +175,9 @@ def _join_cells(cells: list[Any], data: DataConfig) -> str:  # Any: texts, numbe
     if not data.is_quoted:
         return separator.join(texts) + "\n"
     line = io.StringIO()
-    csv.writer(line, delimiter=separator, lineterminator="\n").writerow(texts)
-    return line.getvalue()
+    # with CR LF as its end of a line, the writer also quotes a cell that has only a CR
+    csv.writer(line, delimiter=separator, lineterminator="\r\n").writerow(texts)
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _name_cell(cell: Any, mark: str) -> str:  # Any: a text, a number, or a list

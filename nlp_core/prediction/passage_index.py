@@ -16,7 +16,7 @@ from nlp_core.config.base import read_mapping
 from nlp_core.data.guess import guess_texts
 from nlp_core.data.readers.records import FileRecord, read_records
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import check_digest, digest_file, replacing_folder, write_json
+from nlp_core.files import check_digest, digest_file, format_cells, replacing_folder, write_json
 from nlp_core.prediction.search import Vectors
 
 NOTE = "index.json"
@@ -113,7 +113,7 @@ def write_index(
         if text in kept:
             repeated += 1
             continue
-        kept[text] = record.lines[0], json.dumps(record.cells, ensure_ascii=False, default=str)
+        kept[text] = record.lines[0], format_cells(record.cells)
     if not kept:
         raise DataError(f"{source}: found no passages, expected one row at least.")
     texts = list(kept)

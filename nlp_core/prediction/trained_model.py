@@ -68,6 +68,8 @@ class TrainedModel:
         """
         folder = Path(folder)
         found = read_trained_folder(folder, seed, plugins)
+        if found.data is None and plugins:
+            raise UsageError(f"--plugin: '{folder}' is a trained cell; leave it out.")
         if found.data is None:
             task = _choose_task(found, folder, task)
         elif task is not None:
