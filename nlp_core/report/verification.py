@@ -230,7 +230,8 @@ class Retrained(NamedTuple):
 
 def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
     cell = read_cell(place.cell, params)
-    folder = train_seed(cell, place.seed, work / place.table / place.cell)
+    # a kept seed of other data or another recipe is not taken for this one
+    folder = train_seed(cell, place.seed, work / place.table / place.cell / cell.key[:16])
     trained = TrainedCell.model_validate(describe_cell(cell, {place.seed: folder}))
     digests, scores = trained.runs[str(place.seed)], measure_seed(folder, trained)
     return Retrained(digests, scores, list_first(trained), trained.data, folder / WEIGHTS)
