@@ -175,6 +175,8 @@ def test_the_project_s_own_grid_is_valid() -> None:
             "a:\n  b: [2024-05-01]\n",
             "a.b[0]: found the date 2024-05-01, expected a text; quote it.",
         ),
+        ("a: !!set {b}\n", "a: found the set {'b'}, expected a text"),
+        ("a: &b [*b]\n", "found a value that contains itself"),
         ("a: 2024-02-30\n", "day is out of range for month; quote a text"),
     ],
 )

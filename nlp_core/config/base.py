@@ -181,7 +181,12 @@ def _load_yaml(path: Path, text: str) -> Any:  # Any: YAML holds anything
             f"{err}; quote a text" if isinstance(err, ValueError) else "cannot be parsed"
         )
         raise ConfigError(f"{path}: not valid YAML{place}: {problem}.") from err
-    _check_same(old, new, path, "")
+    try:
+        _check_same(old, new, path, "")
+    except RecursionError as err:
+        raise ConfigError(
+            f"{path}: found a value that contains itself, expected none; write it out."
+        ) from err
     return new
 
 
@@ -199,9 +204,10 @@ def _check_same(old: object, new: object, path: Path, key: str) -> None:
             "expected the same value. Quote a text; write a float with a dot (1.0e-5), a boolean "
             "as true or false."
         )
-    elif isinstance(new, date):
+    elif not isinstance(new, dict | list | str | int | float | None):
+        sort = "date" if isinstance(new, date) else type(new).__name__
         raise ConfigError(
-            f"{path}: {key.lstrip('.')}: found the date {new}, expected a text; quote it."
+            f"{path}: {key.lstrip('.')}: found the {sort} {new}, expected a text; quote it."
         )
 
 

@@ -99,9 +99,9 @@ def make_ensemble(cell: EnsembleCell, target: Path | None = None) -> Path:
                 for file in (WEIGHTS, VOCABULARY):
                     shutil.copyfile(Path(member.cell) / f"{SEED}{member.seed}" / file, own / file)
         write_json(folder / CELL, _describe(cell))  # what reading the models needs
-        models = {number: _predict(cell, folder, number) for number in cell.members}
+        parameters = [count_parameters(_predict(cell, folder, item)) for item in cell.members]
         runs = {number: _describe_run(cell, folder, number) for number in cell.members}
-        more = {"parameters": count_parameters(models[1]), "runs": runs}
+        more = {"parameters": parameters[0], "runs": runs}
         write_json(folder / CELL, _describe(cell) | more)
     log.info("ensemble done cell=%s members=%d", cell.name, len(cell.members[1]))
     return target
