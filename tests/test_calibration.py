@@ -60,6 +60,12 @@ def test_few_examples_fit_nothing() -> None:
     assert fit_calibration(np.full((9, 2), 0.5), np.zeros(9, dtype=np.int64)) is None
 
 
+def test_labels_that_training_never_saw_fit_no_temperature() -> None:
+    found = fit_calibration(np.full((12, 2), 0.5), np.full(12, -1))
+    assert found is not None
+    assert (found.temperature, found.right_kept) == (1.0, 0.0)
+
+
 def test_the_threshold_keeps_right_answers() -> None:
     confidence = np.linspace(0.01, 1.0, 100)
     threshold = choose_threshold(confidence, np.ones(100, dtype=np.bool_))

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 COLDEST, HOTTEST = 0.1, 10.0
 LEAST_PROB = 1e-300
 FEW = 10
-"""Fewer examples fit no temperature."""
+"""Fewer examples with a label that training saw fit no temperature."""
 KEPT = 0.95
 """Share of the right answers that the threshold keeps."""
 
@@ -76,7 +76,9 @@ def fit_calibration(
         log.warning("train calibration: %d examples held out, too few for it", len(target_N))
         return None
     is_known = target_N >= 0
-    temperature = fit_temperature(probability_NL[is_known], target_N[is_known])
+    temperature = 1.0
+    if is_known.sum() >= FEW:
+        temperature = fit_temperature(probability_NL[is_known], target_N[is_known])
     right = probability_NL.argmax(1) == target_N
     confidence = _cool(probability_NL, temperature)
     outside = None if outside_ML is None else _cool(outside_ML, temperature)
