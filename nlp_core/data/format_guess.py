@@ -61,7 +61,7 @@ def guess_format(path: Path, kind: Kind) -> Format:
 
 
 def parse_document(path: Path) -> Any:  # Any: JSON
-    """Return the value of a .json file; None if it has a value a line, or is no JSON."""
+    """Return the value of a .json file; None for JSON Lines and for other text."""
     if path.suffix.lower() != ".json":
         return None
     first = list(islice((line.text for line in read_lines(path) if line.text.strip()), 2))

@@ -143,7 +143,7 @@ def is_fasttext(path: Path) -> bool:
 def read_header(path: Path) -> Header:
     with _open(path) as file:
         first = file.readline(LONGEST_LINE)
-        following = file.readline(LONGEST_LINE)  # whole: half a number is no number
+        following = file.readline(LONGEST_LINE)  # whole: a sample may end inside a number
     if first.startswith(FASTTEXT_BINARY):
         raise DataError(
             f"{path}: found a packed fastText model; unpack it, and name the .bin file."
