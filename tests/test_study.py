@@ -1,11 +1,16 @@
 """The trials of a search: repeated, resumed after a kill, pruned, failed, and drawn."""
 
+import json
+import os
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nlp_core.cli import main
+from nlp_core.cli.search import work_together
 from nlp_core.config.space import Aim, Outcome, SpaceConfig
 from nlp_core.errors import ConfigError, TrainingError
 from nlp_core.report.search import draw_search
@@ -16,6 +21,8 @@ from nlp_core.training.study import Search
 from nlp_core.training.task_run import TaskRun
 from nlp_core.training.trial import find_aim, train_trial
 from tests.tiny_training import KilledError, make_cell, make_params, project
+from tests.user_commands import fail
+from tests.user_files import SMALL, write_tsv
 
 __all__ = ["project"]
 LR, WIDTH = "training.optimizer.lr", "layers.lstm.hidden_dim"
@@ -158,6 +165,35 @@ def test_a_space_that_does_not_fit_the_model_is_an_error(
 def test_own_values_outside_the_space_are_no_trial(project: Path) -> None:
     search = make_search(project, "x", optimizer={"name": "adam", "lr": 0.5})
     assert search.defaults is None
+
+
+def test_a_test_file_that_comes_later_is_measured(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tsv(place / "a.tsv", rows=40)
+    main(["new", "classification", "--train", "a.tsv", "-o", "m.json"])
+    values = {"training.clip_norm": {"choices": [1.0, 5.0]}}
+    (place / "space.yaml").write_text(json.dumps({"values": values}))
+    space = ["--space", "space.yaml", "--trials", "1", "-o", "x", "--epochs", "1"]
+    search = ["search", "m.json", "--train", "a.tsv", *space, *SMALL]
+    for more in ([], ["--test", "a.tsv"]):
+        main([*search, *more])
+        metrics = json.loads((place / "x/search.json").read_text())["metrics"]
+        assert [*metrics] == ["dev", *(["test"] if more else [])]
+    assert "--epochs: is for a model file" in fail(capsys, "search", "wikiqa", "cnn", *space)
+
+
+class _Killer:
+    """What ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Callable[[int], Any], tuple[int]]:
+        return os._exit, (9,)
+
+
+@pytest.mark.slow
+def test_a_job_that_was_killed_is_one_paragraph() -> None:
+    with pytest.raises(TrainingError, match="one of 2 jobs was killed"):
+        work_together(Namespace(jobs=2, killer=_Killer()))
 
 
 def test_the_figure_has_the_history_and_the_importance() -> None:

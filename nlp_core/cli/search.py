@@ -12,6 +12,7 @@ import argparse
 import multiprocessing
 import shutil
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,15 @@ from nlp_core.config.base import check_known, read_config, read_mapping
 from nlp_core.config.model import format_model, parse_model
 from nlp_core.config.params import read_params
 from nlp_core.config.space import Outcome, SpaceConfig
-from nlp_core.errors import UsageError
-from nlp_core.files import check_replaceable, digest_file, digest_json, write_json, write_text
+from nlp_core.errors import TrainingError, UsageError
+from nlp_core.files import (
+    check_replaceable,
+    digest_file,
+    digest_json,
+    digest_path,
+    write_json,
+    write_text,
+)
 from nlp_core.report.search import draw_search
 from nlp_core.training.run import Run
 from nlp_core.training.searched import WINNER, Document, Searched, read_metrics, search_cell
@@ -33,6 +41,9 @@ from nlp_core.training.user_model import check_model, read_training, read_user_r
 
 DEFAULT_FOLDER = Path("artifacts/search")
 STARTED, RESULT, BEST = "started.json", "search.json", "best"
+OF_MODEL_FILES = ("train", "dev", "test", "init", "vectors", "max_vectors", "epochs", "batch_size")
+OF_MODEL_FILES += ("lr", "out_of_scope", "plugin", "set")
+"""Options that a cell has no use for."""
 GROUP = "train on your own file"
 PLACE = 3
 HAS_JSON = True
@@ -70,11 +81,8 @@ def run(options: argparse.Namespace) -> None:
         if options.jobs == 1:
             search.work(options.trials)
         else:
-            context = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(options.jobs, context) as pool:
-                for job in [pool.submit(_work, options) for _ in range(options.jobs)]:
-                    job.result()
-        note = _finish(searched, search, options.space)
+            work_together(options)
+        note = _finish(searched, search, options.space, options.test)
     if options.json:
         print_json(note)
         return
@@ -85,6 +93,24 @@ def run(options: argparse.Namespace) -> None:
     )
     if note["default"] is not None:
         print(f"The model's own values, trial 0: {note['default']:.2f}.")
+
+
+def work_together(options: argparse.Namespace) -> None:
+    """Run trials in several processes.
+
+    Raises:
+        TrainingError: one of them was killed.
+    """
+    context = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(options.jobs, context) as pool:
+            for job in [pool.submit(_work, options) for _ in range(options.jobs)]:
+                job.result()
+    except BrokenProcessPool as err:
+        raise TrainingError(
+            f"search: found that one of {options.jobs} jobs was killed, expected all to stay to "
+            "the end; memory may be short. The same command goes on, with fewer --jobs if need be."
+        ) from err
 
 
 def _work(options: argparse.Namespace) -> None:
@@ -138,10 +164,11 @@ def _read_searched(options: argparse.Namespace) -> Searched:
 
 
 def _read_cell(options: argparse.Namespace) -> Searched:
-    given = [name for name in ("train", "dev", "test", "init", "vectors") if getattr(options, name)]
-    if given or options.set:
+    given = [name for name in OF_MODEL_FILES if getattr(options, name) not in (None, [])]
+    if given:
         raise UsageError(
-            f"--{(given or ['set'])[0]}: is for a model file; a cell has its own data and values."
+            f"--{given[0].replace('_', '-')}: is for a model file; a cell has its own data and "
+            "values."
         )
     table, name = options.model
     params = read_params(Path("params.yaml"))
@@ -162,20 +189,21 @@ def _prepare(output: Path, key: str, *, force: bool) -> None:
     write_json(started, {"key": key})
 
 
-def _finish(searched: Searched, search: Search, space: Path) -> dict[str, Any]:
-    """Train the winner, unless it is trained, and write what the search found."""
+def _finish(searched: Searched, search: Search, space: Path, test: Path | None) -> dict[str, Any]:
+    """Train the winner, unless it is trained and measured, and write what the search found."""
     study, output = search.open(), search.output
     outcomes = search.list_outcomes(study)
     winner = search.find_winner(outcomes)
-    digest = digest_file(space)
+    digest, tested = digest_file(space), None if test is None else digest_path(test)
     source = (
         f"tuned by reglue search on {search.aim.split} {search.aim.metric}: trial "
         f"{winner.number} of {len(outcomes)}, seed {search.seed}, space sha256 {digest[:16]}"
     )
     document = searched.change(winner.values, source)
     done, best = output / RESULT, output / BEST
-    is_kept = done.exists() and read_mapping(done)["winner"]["number"] == winner.number
-    if not (is_kept and best.exists()):
+    kept = read_mapping(done) if done.exists() and best.exists() else None
+    number = kept and kept["winner"]["number"]
+    if kept is None or (number, kept.get("test_sha256")) != (winner.number, tested):
         done.unlink(missing_ok=True)
         final = searched.build_measured(document, best)
         checkpoint = output / f"{BEST}-{winner.number}.safetensors"
@@ -187,6 +215,7 @@ def _finish(searched: Searched, search: Search, space: Path) -> dict[str, Any]:
     note = {
         "space": read_mapping(space),
         "space_sha256": digest,
+        "test_sha256": tested,
         "seed": search.seed,
         "training_seed": searched.seed,
         "metric": search.aim.metric,
