@@ -36,8 +36,8 @@ def check_digest(path: Path, digest: str, *, remedy: str) -> None:
         raise DataError(f"{path}: no such file; {remedy}.")
     if digest_file(path) != digest.removeprefix("sha256:"):
         raise DataError(
-            f"{path}: found other bytes than were recorded when it was written, so that it was "
-            f"damaged or changed; {remedy}."
+            f"{path}: found another sha256 than the recorded one, so the file was damaged or "
+            f"changed; {remedy}."
         )
 
 

@@ -184,7 +184,7 @@ class Kind:
 
     @property
     def unit(self) -> str:
-        """What is drawn to measure the chance of a split, in the plural."""
+        """The name, in the plural, of what the bootstrap resamples."""
         return "queries" if self.is_searched else "questions" if self.is_grouped else "examples"
 
 

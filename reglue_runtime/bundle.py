@@ -114,7 +114,7 @@ class Bundle:
         """Return predictions; below the least confidence the label is that out of scope, or empty.
 
         Args:
-            least: see `find_least`; what another threshold turned down is answered again.
+            least: see `find_least`; a row that another threshold rejected gets its label again.
         """
         silent = self.out_of_scope or ABSTAINED
         return [

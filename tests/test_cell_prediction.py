@@ -121,7 +121,7 @@ def test_a_file_with_labels_is_measured_by_the_metrics_of_the_task(
     [
         (["both_tiny"], "a model of several tasks; name one with --task: cola, rte"),
         (["both_tiny", "--task", "rta"], "'both_tiny': found no task 'rta'. Did you mean 'rte'"),
-        (["both_tiny", "--task", "tiny_corpus"], "a corpus whose hidden pieces"),
+        (["both_tiny", "--task", "tiny_corpus"], "a corpus for masked language modelling"),
         (["rte_tiny", "--plugin", "x.py"], "--plugin: .* is a trained cell; leave it out"),
         (["rte_tiny", "--seed", "9"], r"found the seeds \[1, 2\], expected 9 among them"),
         (["rte_tiny/seed-2", "--seed", "2"], "rte_tiny/seed-2' is the folder of one seed"),

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
-        ("model.safetensors", b"", "model.safetensors: found other bytes"),
-        ("vocabulary.json", b"{", "vocabulary.json: found other bytes"),
+        ("model.safetensors", b"", "model.safetensors: found another sha256"),
+        ("vocabulary.json", b"{", "vocabulary.json: found another sha256"),
         ("run.json", b"{}", "found the format None, expected 1"),
         ("run.json", b'{"format": 99, "plugins": []}', "found the format 99, expected 1"),
     ],
@@ -74,7 +74,7 @@ PAIRS += ["--set", "data.label=other"]
         ([*TRAIN, "--dev", "{empty}"], "the file is empty"),
         ([*TRAIN, "--dev", "."], "found a folder"),
         ([*TRAIN, "--seed", "-1"], "--seed: found -1"),
-        ([*TRAIN, "--max-vectors", "5"], "--max-vectors: found no file of vectors"),
+        ([*TRAIN, "--max-vectors", "5"], "--max-vectors: found without --vectors"),
         ([*TRAIN, "--set", "data=null"], "data: found nothing"),
         ([*PREDICT, "{dev}", *PAIRS], "found another kind of data than the model was trained for"),
         ([*TRAIN, "--set", "x"], "expected a path"),

@@ -245,7 +245,7 @@ def test_one_student_of_a_group_has_a_teacher_for_each_task(project: Path) -> No
             r"found 3, which cell 'old' is not trained with, .*\[1\]",
         ),
         ("taught.one", {"data": "x"}, "taught.one.data: unknown task 'x'"),
-        ("taught.one", {"data": "one"}, "taught.one.data: found a circle"),
+        ("taught.one", {"data": "one"}, "taught.one.data: found a cycle"),
         ("taught.one", {"data": "tiny_vectors"}, "unknown task 'tiny_vectors'"),
         ("taught.one", {"sets": [1]}, "taught.one.sets: unknown key. Did you mean 'seeds'?"),
         ("experiments.young", {"recipe": "alone"}, "found no distillation; a recipe has one if"),

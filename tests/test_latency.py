@@ -236,9 +236,9 @@ def test_bundles_of_any_variant_are_timed_at_the_command_line(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--batch-sizes", "7"], "--batch-sizes: found no --lengths"),
-        (["--task", "rte"], "--task: found no --against FOLDER"),
-        (["--plugin", "x.py"], "--plugin: found no --against FOLDER"),
+        (["--batch-sizes", "7"], "--batch-sizes: found without --lengths"),
+        (["--task", "rte"], "--task: found without --against FOLDER"),
+        (["--plugin", "x.py"], "--plugin: found without --against FOLDER"),
         (["--lengths", "4", "--sentences", "7"], "--lengths: found --sentences"),
     ],
 )

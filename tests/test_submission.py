@@ -203,11 +203,11 @@ def test_a_cell_of_several_tasks_predicts_them_by_name(
     for tasks, message in (
         ([], "a second cell of the task cola in addition to 'both_tiny'.*with --task"),
         (["rta"], "no cell that was named has the task 'rta' among others. Did you mean 'rte'"),
-        (["tiny_corpus"], "'tiny_corpus', a corpus, of which nothing is predicted"),
+        (["tiny_corpus"], "'tiny_corpus', a corpus, which has no predictions"),
     ):
         with pytest.raises(ConfigError, match=message):
             write_submission(Path("c.zip"), ["both_tiny", *ALL], params, tasks=tasks, **options)
-    with pytest.raises(ConfigError, match="a corpus whose hidden pieces trained the encoder"):
+    with pytest.raises(ConfigError, match="a corpus for masked language modelling"):
         TrainedModel.open(read_cell("both_tiny", params).folder, task="tiny_corpus")
     with pytest.raises(ConfigError, match=r"found no task 'cole'\. Did you mean 'cola'"):
         TrainedModel.open(read_cell("both_tiny", params).folder, task="cole")

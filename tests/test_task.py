@@ -91,7 +91,7 @@ def test_a_smaller_share_is_a_part_of_a_larger_one(tmp_path: Path, kind: str) ->
 
 def test_a_share_of_nothing_is_an_error(tmp_path: Path) -> None:
     train = read_task(write_task(tmp_path)).read_split("train")
-    with pytest.raises(DataError, match=r"train_share: found 0\.001, which is none of the 48"):
+    with pytest.raises(DataError, match=r"train_share: found 0\.001, which selects none of the 48"):
         draw_share(train, 0.001, 1)
 
 

@@ -213,7 +213,7 @@ def test_heads_to_keep_that_are_not_there_are_an_error(project: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"init": "artifacts/cells/sample/one"}, "found a circle: one from one"),
+        ({"init": "artifacts/cells/sample/one"}, "found a cycle: one from one"),
         ({"init": "artifacts/cells/sample/al"}, "unknown cell 'al'. Did you mean 'all'?"),
         ({"init": "artifacts/cells/other/all"}, "that cell is of the table sample"),
         ({"seeds": [1, 3]}, "'all' is not trained with the seed 3"),
@@ -227,10 +227,10 @@ def test_params_that_start_from_nowhere(changes: dict[str, Any], message: str) -
         make_params(**changes)
 
 
-def test_a_circle_of_cells_is_an_error() -> None:
+def test_a_cycle_of_cells_is_an_error() -> None:
     values = make_params().model_dump()
     values["experiments"]["all"]["init"] = "artifacts/cells/sample/one"
-    with pytest.raises(ValueError, match="found a circle: all from one from all"):
+    with pytest.raises(ValueError, match="found a cycle: all from one from all"):
         Params.model_validate(values)
 
 

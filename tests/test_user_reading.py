@@ -163,7 +163,7 @@ def test_files_that_do_not_fit_are_refused(folder: Path) -> None:
     train = put(folder / "train.json", make_document(8))
     targets = list_answers(read_questions(train, DATA))
     silent = put(folder / "silent.json", make_document(8, silent=True))
-    with pytest.raises(DataError, match=r"found the question 'q0' without an answer, but every"):
+    with pytest.raises(DataError, match=r"found the question 'q0' without an answer, but the"):
         read_questions(silent, DATA, targets=targets)
     with pytest.raises(DataError, match="found no questions"):
         read_questions(put(folder / "empty.json", {"data": []}), DATA)

@@ -213,5 +213,5 @@ def test_a_changed_weight_to_start_from_is_noticed(
     content[-1] ^= 1
     path.write_bytes(content)
     train = ["train", "old/model.json", "--train", "a.tsv", "-o", "new", "--init", "old"]
-    assert "model.safetensors: found other bytes than were recorded" in fail(capsys, *train)
+    assert "model.safetensors: found another sha256" in fail(capsys, *train)
     assert not (trained / "new").exists()

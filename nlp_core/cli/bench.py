@@ -131,10 +131,10 @@ def _check(options: argparse.Namespace) -> None:
     if not 0 <= options.seed < 2**32:
         raise UsageError(f"bench: --seed: found {options.seed}, expected 0 to {2**32 - 1}.")
     if options.batch_sizes is not None and options.lengths is None:
-        raise UsageError("bench: --batch-sizes: found no --lengths, which it is for.")
+        raise UsageError("bench: --batch-sizes: found without --lengths; add --lengths.")
     for name in ("data", "compiled", "task", "plugin"):
         if getattr(options, name) and options.against is None:
-            raise UsageError(f"bench: --{name}: found no --against FOLDER, which it is for.")
+            raise UsageError(f"bench: --{name}: found without --against FOLDER; add --against.")
 
 
 def _run_grid(options: argparse.Namespace) -> None:

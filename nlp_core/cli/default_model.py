@@ -50,7 +50,7 @@ SHARDS, GAIN, LEAST_PIECES = 2, 1.4, 500
 pieces of a batch that they share: the exchange of gradients takes as long as 200 pieces."""
 PASSES, LENGTHS, SAVED = 1.5, (96, 64, 48), 0.1
 """Passes over the rows that there must be time for, the lengths in pieces that texts are cut to for
-it, and the share of the pieces that a cut must save. What a text is about mostly stands at its
+it, and the share of the pieces that a cut must save. The topic of a text is mostly clear from its
 beginning."""
 PIECES_A_WORD = 1.3
 SAMPLE, MOST_ROWS = 1000, 100_000

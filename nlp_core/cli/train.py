@@ -151,7 +151,7 @@ def _count_processes(asked: int | None, shards: int | None) -> int:
     if not 1 <= asked <= most:
         raise UsageError(
             f"--processes: found {asked}, expected 1 to {most}, one for each shard of a batch on a "
-            f"CPU; --set training.shards={max(asked, 2)} cuts a batch into as many."
+            f"CPU; --set training.shards={max(asked, 2)} splits a batch into that many."
         )
     return asked
 

@@ -69,8 +69,8 @@ def build_predictor(
     data = parse_config(read["data"], DataConfig, where=f"{options.folder} with --set: data")
     if _list_shape(data) != _list_shape(usual):
         raise UsageError(
-            "--set: found another kind of data than the model was trained for; only where and how "
-            "files hold it can be changed, such as data.label or data.separator."
+            "--set: found another kind of data than the model was trained for, expected only "
+            "changes of columns and format, such as data.label or data.separator."
         )
     return Predictor(trained, data, abstain_below=abstain_below)
 

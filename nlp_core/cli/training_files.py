@@ -142,9 +142,7 @@ def read_inputs(
     if options.max_vectors is not None and options.max_vectors < 1:
         raise UsageError(f"--max-vectors: found {options.max_vectors}, expected 1 or more.")
     if options.max_vectors is not None and (options.vectors is None or options.vectors.is_dir()):
-        raise UsageError(
-            "--max-vectors: found no file of vectors that it could cut; add --vectors."
-        )
+        raise UsageError("--max-vectors: found without --vectors; add --vectors FILE.")
     if options.init and options.vectors:
         raise UsageError("found --init and --vectors, expected one of them.")
     plugins = load_plugins(options.plugin)
@@ -174,7 +172,7 @@ def read_own_model(path: Path, options: argparse.Namespace) -> Content:
         return model
     plan = plan_model(parse_model(model, where), where=where)
     if not plan.kinds:
-        raise ConfigError(f"{where}: heads: found no kind of task that all of them serve.")
+        raise ConfigError(f"{where}: heads: found different kinds of task, expected one for all.")
     kinds = [name for name in plan.kinds if KINDS.get(name).user_file.formats]
     if not kinds:
         raise ConfigError(

@@ -93,16 +93,16 @@ def check_known(
         raise error(f"{where}: unknown {sort} '{name}'. {suggest(name, allowed)}")
 
 
-def check_circle(where: str, sources: Mapping[str, str | None]) -> None:
-    """Raise ValueError if a name comes from itself; `where` is its key, with {} for the name."""
+def check_cycle(where: str, sources: Mapping[str, str | None]) -> None:
+    """Raise ValueError if a name depends on itself; `where` is its key, with {} for the name."""
     try:
         TopologicalSorter(
             {name: [source] if source else [] for name, source in sources.items()}
         ).prepare()
     except CycleError as err:
-        circle = err.args[1][::-1]
-        place = where.format(circle[0])
-        raise ValueError(f"{place}: found a circle: {' from '.join(circle)}.") from err
+        cycle = err.args[1][::-1]
+        place = where.format(cycle[0])
+        raise ValueError(f"{place}: found a cycle: {' from '.join(cycle)}.") from err
 
 
 def read_config(path: Path, model: type[ModelT]) -> ModelT:

@@ -17,7 +17,7 @@ from nlp_core.config.base import (
     NonNegative,
     Seeds,
     Whole,
-    check_circle,
+    check_cycle,
     check_known,
     name_folder,
     parse_config,
@@ -50,8 +50,8 @@ class ExperimentConfig(ClosedModel):
     data: Name
     """The task, a name under data/processed/, which may be a taught one; or a group of tasks."""
     init: Annotated[str, Field(pattern=rf"^(data/processed/|{CELLS}[a-z0-9_]+/)[a-z0-9_]+$")]
-    """Folder of the vectors or the encoder that the model starts from; or of a trained cell, whose
-    layers it goes on with: artifacts/cells/<table>/<cell>."""
+    """Folder of the vectors, the encoder or the trained cell (artifacts/cells/<table>/<cell>) that
+    the model starts from."""
     init_seed: Whole | None = None
     """Seed of the trained cell that all seeds start from; null: each from its own."""
     keep_heads: bool = False
@@ -132,7 +132,7 @@ class Params(ClosedModel):
 
     @model_validator(mode="after")
     def _check_data(self) -> "Params":
-        check_circle("taught.{}.data", {name: item.data for name, item in self.taught.items()})
+        check_cycle("taught.{}.data", {name: item.data for name, item in self.taught.items()})
         for name, item in self.taught.items():
             where = f"taught.{name}"
             check_known(f"{where}.data", "task", item.data, [*self.tasks, *self.taught])
@@ -167,7 +167,7 @@ class Params(ClosedModel):
             else:
                 self._check_export(where, cell)
         starts = {cell: self.find_start(cell) for cell in self.experiments}
-        check_circle("experiments.{}.init", starts)
+        check_cycle("experiments.{}.init", starts)
         return self
 
     def _check_experiment(self, where: str, cell: ExperimentConfig) -> None:

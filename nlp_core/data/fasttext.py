@@ -120,7 +120,7 @@ def _read(path: Path, file: BinaryIO) -> FastText:
     if is_quantized:
         raise DataError(
             f"{path}: found a quantized fastText model, expected one with its vectors; use the "
-            ".bin or .vec file that it was made of."
+            ".bin or .vec file that it was made from."
         )
     num_rows, dim = struct.unpack("<qq", file.read(16))
     if dim != given["dim"] or len(words) != num_words:

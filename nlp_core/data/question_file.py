@@ -44,9 +44,8 @@ def read_questions(
     silent = next((item for item in found if item.answers == ()), None)
     if silent is not None and not has_none:
         raise DataError(
-            f"{path}: found the question '{silent.key}' without an answer, but every question of "
-            "the training file has one, so that none was learnt; train on such questions too, or "
-            "leave them out."
+            f"{path}: found the question '{silent.key}' without an answer, but the model was "
+            "trained only on questions with one; train on such questions too, or leave them out."
         )
     return found
 

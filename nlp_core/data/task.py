@@ -179,7 +179,7 @@ def draw_share(split: Split, share: float, seed: int) -> Split:
     chosen = cut_by_key([str(key) for key in keys.tolist()], share=share, seed=seed).held_out
     if not chosen:
         raise DataError(
-            f"train_share: found {share}, which is none of the {len(split)} examples of "
+            f"train_share: found {share}, which selects none of the {len(split)} examples of "
             f"{split.name}; choose a larger one."
         )
     return split.subset(split.name, np.array(chosen))

@@ -146,7 +146,7 @@ def read_header(path: Path) -> Header:
         following = file.readline(LONGEST_LINE)  # whole: a sample may end inside a number
     if first.startswith(FASTTEXT_BINARY):
         raise DataError(
-            f"{path}: found a packed fastText model; unpack it, and name the .bin file."
+            f"{path}: found a compressed fastText model; decompress it, and name the .bin file."
         )
     parts = first.split()
     if len(parts) == 2 and all(part.isdigit() for part in parts):

@@ -329,7 +329,7 @@ def _spell_labels(featurizer: Featurizer) -> list[list[int]]:
         if rows.index(row) < idx:
             raise ConfigError(
                 f"found the labels '{labels[rows.index(row)]}' and '{labels[idx]}', which the "
-                "tokenizer spells alike, expected labels of different pieces; rename one."
+                "tokenizer splits into the same pieces, expected different ones; rename one."
             )
     return rows
 

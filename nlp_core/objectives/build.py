@@ -97,21 +97,21 @@ def _check_model(config: AdversarialConfig | AugmentationConfig | None, model: G
         blocks = ", ".join(sorted({type(block).__name__ for block in model.blocks.values()}))
         raise ConfigError(
             f"{where}layers: found no word vectors (blocks {blocks}), and the recipe's method "
-            f"{config.name} changes them; give the model a word_embedding, or take another recipe."
+            f"{config.name} perturbs them; add a word_embedding, or use another recipe."
         )
     for table in tables:
         if getattr(table, "padding_idx", None) is None:
             raise ConfigError(
-                f"{where}layers: found a table of word vectors, {type(table).__name__}, that does "
-                f"not name its padding id, and the adversarial method {config.name} perturbs real "
-                "words only; expected a padding_idx."
+                f"{where}layers: found a table of word vectors, {type(table).__name__}, without a "
+                f"padding_idx, expected one, since the adversarial method {config.name} perturbs "
+                "only real words."
             )
     if not isinstance(config, SmartConfig | VatConfig):
         return
     for name, plan in model.plan.heads.items():
         if not plan.head.comparable:
             raise ConfigError(
-                f"{where}head '{name}': found {plan.head.__name__}, which has no outputs that "
-                f"two passes could be compared by, as the recipe's adversarial method "
-                f"{config.name} does; take freelb or fgm, or a recipe without adversarial."
+                f"{where}head '{name}': found {plan.head.__name__}, which has no outputs to "
+                f"compare between two passes, as the recipe's adversarial method {config.name} "
+                "needs; use freelb or fgm, or a recipe without adversarial."
             )

@@ -29,7 +29,7 @@ ORDERS = {"inf": float("inf"), "l2": 2.0, "l1": 1.0}
 
 Change = Callable[[int, Tensor, Tensor], Tensor]
 """From the number of a call, its vectors [B, T, D] and the mask of its real words [B, T] to the
-vectors that the model goes on with."""
+vectors that the model uses instead."""
 
 
 class Perturbed(NamedTuple):

@@ -117,7 +117,7 @@ def measure_splits(
     """Return the metrics of each split; rows out of scope count only for the one they are of.
 
     Args:
-        least: the confidence below which a row is turned down, see `measure_scope`; None: none is.
+        least: the confidence below which a row is rejected, see `measure_scope`; None: none is.
     """
     by_name = {item.split.name: item for item in predicted}
     found = {}
@@ -132,10 +132,10 @@ def measure_splits(
 def measure_scope(
     inside: SplitPredictions, outside: SplitPredictions | None, least: float
 ) -> dict[str, float]:
-    """Return, in points, what a threshold makes of rows in scope and of those out of scope.
+    """Return, in points, the metrics of a threshold on in-scope and out-of-scope rows.
 
-    A row in scope is right if its label is, and it is not turned down; a row is turned down if its
-    confidence is below `least`. Without rows out of scope they have neither recall nor precision.
+    A row is rejected if its confidence is below `least`. An in-scope row is right if its label is
+    right and it is not rejected. Without out-of-scope rows there is no recall and no precision.
     """
     assert inside.score is not None, inside.split.name
     is_kept = inside.score.max(1) >= least

@@ -175,8 +175,8 @@ def _choose_task(found: TrainedFolder, folder: Path, wanted: str | None) -> str:
         raise ConfigError(f"'{found.name}': found no task '{wanted}'. {suggest(wanted, kinds)}")
     if kinds[wanted].is_auxiliary:
         raise ConfigError(
-            f"'{found.name}': found '{wanted}', a corpus whose hidden pieces trained the encoder; "
-            "nothing is predicted of it. Name a task with examples."
+            f"'{found.name}': found '{wanted}', a corpus for masked language modelling, which has "
+            "no predictions. Name a task with examples."
         )
     return wanted
 

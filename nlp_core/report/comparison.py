@@ -209,11 +209,11 @@ def measure_gain(
 def expect_run(score: Score, num_scores: int = 1) -> Interval | None:
     """Return where the score of one more run is expected, with 95 % confidence.
 
-    Of several scores, all of them are expected to be in their intervals at once (Bonferroni).
+    With `num_scores` above 1, all scores are expected in their intervals at once (Bonferroni).
 
     m - q s sqrt(1 + 1/n) to m + q s sqrt(1 + 1/n), with q the quantile of Student's t for n - 1
-    degrees of freedom. It covers the chance of seeds; the split stays the same. One seed shows no
-    spread, so there is none.
+    degrees of freedom. It covers the variation between seeds, not between splits. One seed
+    shows no spread, so it has no interval.
     """
     if score.n == 1:
         return None

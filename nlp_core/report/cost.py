@@ -17,7 +17,7 @@ from nlp_core.report.results import CellResult, Record, Results, read_record
 WATTS_PER_CORE = 12.0
 """Of any processor, as the Green Algorithms calculator takes it (its file TDP_cpu.csv)."""
 POWER_USAGE_EFFECTIVENESS = 1.67
-"""Worldwide average of what a building draws for each watt of a computer (same source, 2021)."""
+"""Worldwide average: power of a data centre over that of its computers (same source, 2021)."""
 CPU = "cpu"
 GIB = 2**30
 
@@ -28,7 +28,7 @@ class RunNote(Record):
     started: float | None = None
     """In seconds since the epoch."""
     seconds: float
-    """By the clock."""
+    """Wall-clock time."""
     cpu_seconds: float | None = None
     """Computed by one process; null in a note from before it was measured."""
     peak_bytes: int | None = None
@@ -38,7 +38,7 @@ class RunNote(Record):
     device: str = CPU
     processor: str | None = None
     is_resumed: bool = False
-    """Whether it went on from a checkpoint, so that the times are of the last part only."""
+    """Whether it resumed from a checkpoint; the times are then of the last part only."""
 
     @property
     def core_seconds(self) -> float:

@@ -160,7 +160,7 @@ def _check_wanted(
         if task not in tasks:
             manifest = Path("data/processed") / task / "manifest.json"
             is_corpus = manifest.is_file() and read_mapping(manifest)["kind"] == CORPUS
-            why = "a corpus, of which nothing is predicted" if is_corpus else "no task of GLUE"
+            why = "a corpus, which has no predictions" if is_corpus else "no task of GLUE"
             raise UsageError(f"--task: found '{task}', {why}; expected one of {', '.join(tasks)}.")
 
 

@@ -32,7 +32,7 @@ DIGEST_LETTERS = 12
 
 
 class Section(NamedTuple):
-    """What a report shows of one sort of cells: how they were made, and a figure with its title."""
+    """A section of a report on a type of cell: how the cells were made, and a figure."""
 
     making: list[str]
     title: str

@@ -47,7 +47,7 @@ class Error(NamedTuple):
 
 
 class Resamples(NamedTuple):
-    """The mean over seeds of a metric, and how the chance of examples and of seeds moves it.
+    """The mean of a metric over seeds, and how it varies with the examples and the seeds.
 
     Attributes:
         rounds: the mean over seeds on resampled examples, [R]; the same `seed` and number of units

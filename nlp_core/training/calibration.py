@@ -1,7 +1,7 @@
-"""Confidence that one may believe: a temperature, and a threshold for answering at all.
+"""Calibrate the confidence of a model: a temperature, and a threshold below which it abstains.
 
-Both are fitted on examples that were held out, after training. The temperature divides the weights
-of a head's last linear map, so that everything that reads the model has calibrated probabilities.
+Both are fitted on held-out examples, after training. The temperature divides the weights of the
+head's last linear layer, so that all that use the model have calibrated probabilities.
 
 Shape letters: N examples, L labels.
 """
@@ -40,9 +40,9 @@ class Calibration(NamedTuple):
         abstain_below: the least confidence of an answer that `--abstain-below auto` gives.
         right_kept, wrong_kept: shares of the right and of the wrong answers that it keeps.
         examples: held out.
-        out_of_scope: what is answered with less confidence; None: nothing is.
-        outside_examples: rows out of scope, which the threshold was also fitted to.
-        outside_below: share of them with less confidence.
+        out_of_scope: the answer below the threshold; None: the model abstains.
+        outside_examples: out-of-scope rows that the threshold was also fitted to.
+        outside_below: share of them below the threshold.
     """
 
     temperature: float
@@ -70,7 +70,7 @@ def fit_calibration(
 
     Args:
         target_N: ids of the right labels; -1: a label that training never saw, always wrong.
-        outside_ML: probabilities for rows out of scope, which the threshold is to turn down.
+        outside_ML: probabilities for out-of-scope rows, which the threshold should reject.
     """
     if len(target_N) < FEW:
         log.warning("train calibration: %d examples held out, too few for it", len(target_N))
@@ -102,7 +102,7 @@ def fit_calibration(
 
 
 def check_scope(plan: ModelPlan, task: Task, *, is_calibrated: bool) -> None:
-    """Raise if no threshold can be fitted to turn down rows out of scope; warn if there are none.
+    """Raise if no threshold can be fitted to reject out-of-scope rows; warn if there are none.
 
     Raises:
         ConfigError: the model's confidence is not fitted.
@@ -174,10 +174,10 @@ def choose_threshold(confidence_N: NDArray[np.floating], right_N: NDArray[np.boo
 def choose_scope_threshold(
     inside_N: NDArray[np.floating], right_N: NDArray[np.bool_], outside_M: NDArray[np.floating]
 ) -> float:
-    """Return the threshold that best parts rows in scope from those out of scope.
+    """Return the threshold that best separates in-scope from out-of-scope rows.
 
     It maximises the mean of the share of rows in scope that are answered right and the share of
-    rows out of scope that are turned down, so that it does not depend on how many of them the file
+    out-of-scope rows that are rejected, so that it does not depend on how many of them the file
     has. It is halfway between two neighbouring confidences; of equally good ones the least.
 
     Source: Hendrycks and Gimpel 2017 (the maximum softmax probability as the score); the measure is

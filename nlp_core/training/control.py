@@ -28,7 +28,7 @@ PROFILE, TRACE = "profile.txt", "trace.json"
 
 @dataclass(frozen=True)
 class RunControl:
-    """What a command says about a run and a recipe does not.
+    """Settings of a run that change no result, so they are options and not part of a recipe.
 
     Attributes:
         deadline: when training stops at a checkpoint, on the clock of `time.monotonic`; None: it

@@ -180,8 +180,8 @@ def start_processes(
             if codes := [other.exitcode for other, _ in others if other.exitcode]:
                 raise TrainingError(
                     f"training: one of {count} processes ended with exit code {codes[0]}, expected "
-                    "all to stay to the end; memory may be short. The same command goes on from "
-                    "the checkpoint, and --processes 1 needs the memory of one."
+                    "0; memory may be short. The same command resumes from the checkpoint, and "
+                    "--processes 1 needs the least memory."
                 ) from error
             raise
         finally:

@@ -1,4 +1,4 @@
-"""What a training reads: a cell of the grid, or a model and the user's files, made ready."""
+"""The inputs of a training, read and checked: a cell of the grid, or a model and user files."""
 
 import logging
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
 """Train a model on the user's files, into a folder that holds all that prediction needs.
 
 The folder appears whole, at the end. The checkpoint of a killed run is kept in `<folder>.work`,
-under a digest of all that the weights depend on, and the same call goes on from it.
+under a digest of all that the weights depend on, and the same call resumes from it.
 """
 
 import logging

@@ -53,7 +53,7 @@ class RunStart(NamedTuple):
     Attributes:
         time: in seconds since the epoch.
         cpu_seconds: what this process had computed before.
-        is_resumed: whether a checkpoint goes on, so that the times are of the last part only.
+        is_resumed: whether the run resumed from a checkpoint; the times are then of the last part.
     """
 
     time: float

@@ -123,7 +123,7 @@ class Service:
         self._count_open(+1)
         try:
             if self.is_draining:
-                raise ProblemError(503, "the service shuts down.", headers=LATER | CLOSE)
+                raise ProblemError(503, "the service is shutting down.", headers=LATER | CLOSE)
             request = await read_request(http, self.settings)
             name = self._find_bundle(request.bundle)
             async with _cancelled_when_left(http):
@@ -171,11 +171,11 @@ class Service:
                 return await future
         except QueueFullError:
             raise ProblemError(
-                429, f"more than {self.settings.max_queue} examples wait.", headers=LATER
+                429, f"the queue is full ({self.settings.max_queue} examples).", headers=LATER
             ) from None
         except TimeoutError:
             raise ProblemError(
-                503, f"found no time within {self.settings.timeout:g} s.", headers=LATER
+                503, f"no answer within {self.settings.timeout:g} s.", headers=LATER
             ) from None
         except ExampleError as err:
             raise ProblemError(422, str(err), field=f"examples[{err.place}]") from None
@@ -219,7 +219,7 @@ async def _cancelled_when_left(http: HttpRequest) -> AsyncIterator[None]:
         if not watching.done():  # the service itself gives it up
             raise
         asking.uncancel()
-        raise ProblemError(400, "the client went away before its answer was there.") from None
+        raise ProblemError(400, "the client disconnected before the response.") from None
     finally:
         watching.cancel()
 

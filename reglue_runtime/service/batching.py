@@ -21,7 +21,7 @@ Outcome: TypeAlias = Predictions | Exception
 
 
 class QueueFullError(Exception):
-    """More examples wait than `max_queue`."""
+    """More than `max_queue` examples are waiting."""
 
 
 class Job(NamedTuple):
@@ -67,7 +67,7 @@ class Batcher:
 
     @property
     def num_waiting(self) -> int:
-        """How many examples wait, without those in the running batch."""
+        """How many examples are waiting, without those in the running batch."""
         return sum(len(job.examples) for job in self._jobs if not job.future.done())
 
     def submit(self, examples: Sequence[Given], length: int) -> "asyncio.Future[Predictions]":

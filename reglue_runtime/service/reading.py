@@ -42,7 +42,7 @@ async def read_request(http: HttpRequest, settings: Settings) -> schema.Request:
             408, f"the request did not arrive within {settings.timeout:g} s.", headers=CLOSE
         ) from None
     except ClientDisconnect:
-        raise ProblemError(400, "the client went away before its request was whole.") from None
+        raise ProblemError(400, "the client disconnected during its request.") from None
     try:
         return schema.Request.model_validate_json(body)
     except ValidationError as err:

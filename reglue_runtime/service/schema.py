@@ -20,8 +20,8 @@ REFUSALS = {
     413: "The request is too large.",
     415: "The request is not JSON.",
     422: "The request is not of this form, or an example is not what the model reads.",
-    429: "Too many examples wait; come back after the seconds of Retry-After.",
-    503: "The service shuts down, or found no time; come back after the seconds of Retry-After.",
+    429: "The queue is full; retry after the seconds of Retry-After.",
+    503: "No answer in time, or the service is shutting down; retry after Retry-After.",
 }
 
 
@@ -102,7 +102,7 @@ class Choice(Form):
 
 
 class Choices(Form):
-    """All labels that hold."""
+    """All labels that apply."""
 
     labels: list[str]
     confidence: list[float]
@@ -226,13 +226,13 @@ class Bundles(Form):
 
 
 class Health(Form):
-    """Whether requests are taken."""
+    """Whether requests are accepted."""
 
     status: str
 
 
 class Problem(Form):
-    """Why a request was refused (RFC 9457)."""
+    """Why a request was rejected (RFC 9457)."""
 
     title: str
     status: int
@@ -241,7 +241,7 @@ class Problem(Form):
 
 
 class ProblemError(Exception):
-    """A refused request; `field` is a part of it, such as examples[2]."""
+    """A rejected request; `field` is a part of it, such as examples[2]."""
 
     def __init__(
         self,
@@ -275,8 +275,11 @@ def describe_service(version: str) -> dict[str, Any]:  # Any: JSON
         str(status): {"description": text, "content": _hold("Problem", PROBLEM)}
         for status, text in REFUSALS.items()
     }
-    health = _describe("health", "Say whether requests are taken", _hold("Health"))
-    health["responses"]["503"] = {"description": "It shuts down.", "content": _hold("Health")}
+    health = _describe("health", "Say whether requests are accepted", _hold("Health"))
+    health["responses"]["503"] = {
+        "description": "The service is shutting down.",
+        "content": _hold("Health"),
+    }
     metrics = {"text/plain": {"schema": {"type": "string"}}}
     return {
         "openapi": "3.1.0",
