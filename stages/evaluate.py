@@ -9,11 +9,11 @@ import argparse
 from pathlib import Path
 
 from nlp_core.config.params import Params
-from nlp_core.report.evaluation import TimedExport, evaluate_table
+from nlp_core.report.evaluation import ExportTimes, evaluate_table
 from stages._cli import run_stage
 
 
-def time_export(cell: str, params: Params, root: Path) -> TimedExport:
+def time_export(cell: str, params: Params, root: Path) -> ExportTimes:
     """Time an export; only a table that has one waits for the import."""
     from nlp_core.export import timing
 
