@@ -6,10 +6,15 @@
 import os
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
+
 from nlp_core import dag
 
 root = Path(workflow.basedir)
-is_direct = config.get("via", "dvc") == "direct"
+via = config.get("via", "dvc")
+if via not in ("dvc", "direct"):
+    raise WorkflowError(f"--config via: found '{via}', expected dvc or direct.")
+is_direct = via == "direct"
 # A scheduler's jobs do not ask what is stale.
 is_main = workflow.is_main_process
 stages, stale = dag.load_status(root) if is_main else (dag.load_stages(root), {})

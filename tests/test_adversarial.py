@@ -323,7 +323,7 @@ def test_a_head_that_cannot_be_compared_is_refused_where_outputs_are(
     if method in ("freelb", "fgm"):
         take_step(start(project, "classification", METHODS[method]), ROWS)
         return
-    with pytest.raises(ConfigError, match=r"classification\.json: head 'out': .* take freelb"):
+    with pytest.raises(ConfigError, match=r"classification\.json: head 'out': .* use freelb"):
         start(project, "classification", METHODS[method])
 
 

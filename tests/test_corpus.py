@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nlp_core.config.dataset import CorpusConfig, CorpusHeldOutConfig
+from nlp_core.config.dataset import HELD_OUT, TRAIN, CorpusConfig, CorpusHeldOutConfig
 from nlp_core.data import corpus as module
-from nlp_core.data.corpus import HELD_OUT, TRAIN, Corpus, is_held_out, read_corpus
+from nlp_core.data.corpus import Corpus, is_held_out, read_corpus
 from nlp_core.data.corpus import write_corpus as write_corpus_files
 from nlp_core.data.masked_text import cut_text
 from nlp_core.data.window import encode_documents, split_sentences

@@ -47,7 +47,9 @@ def test_rare_labels_weigh_more(place: Path) -> None:
     assert model["heads"]["label"]["class_weights"] == pytest.approx([2.5, 0.625])
 
 
-def test_wrong_numbers_are_an_error(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_numbers_are_an_error(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_tsv(place / "a.tsv", rows=20)
     train = ["train", "a.tsv", *OPTIONS]
     assert "--folds: found 1, expected 2 to 100" in fail(capsys, *train, "--folds", "1")
@@ -59,6 +61,9 @@ def test_wrong_numbers_are_an_error(place: Path, capsys: pytest.CaptureFixture[s
     for name in ("--folds", "--seeds"):
         limit = [name, "2", "--time-limit", "1"]
         assert f"found {name} and --time-limit" in fail(capsys, *train, *limit)
+        with monkeypatch.context() as patch:
+            patch.setenv("WORLD_SIZE", "2")
+            assert f"found {name} in processes" in fail(capsys, *train, name, "2")
     assert "expected 24 at least for 12 folds" in fail(capsys, *train, "--folds", "12")
     assert not (place / "out").exists()
     kind = ["--kind", "regression", "--balance"]

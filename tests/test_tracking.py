@@ -12,10 +12,10 @@ from fabricated import edit_json, make_project
 from nlp_core.errors import ConfigError, UsageError
 from nlp_core.report.evaluation import evaluate_table
 from nlp_core.tracking.store import (
-    CELL,
-    KEY,
-    LEVEL,
-    SEED,
+    CELL_TAG,
+    KEY_TAG,
+    LEVEL_TAG,
+    SEED_TAG,
     Point,
     TrackedCell,
     collect_cells,
@@ -243,13 +243,13 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
 
     client = MlflowClient(tracking_uri=f"sqlite:///{database}")
     assert len(search(client)) == 3 + 2 + 3 + 1
-    (parent,) = search(client, f"tags.`{LEVEL}` = 'cell' and tags.`{CELL}` = 'alpha'")
+    (parent,) = search(client, f"tags.`{LEVEL_TAG}` = 'cell' and tags.`{CELL_TAG}` = 'alpha'")
     assert parent.data.metrics["test.auc"] == 87.5
     assert parent.data.params["recipe.epochs"] == "9"
     assert parent.info.status == "FINISHED"
     children = search(client, f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
-    assert sorted(run.data.tags[SEED] for run in children) == ["1", "2"]
-    (seed,) = [run for run in children if run.data.tags[SEED] == "1"]
+    assert sorted(run.data.tags[SEED_TAG] for run in children) == ["1", "2"]
+    (seed,) = [run for run in children if run.data.tags[SEED_TAG] == "1"]
     assert (seed.info.start_time, seed.info.end_time) == (1000500, 1002500)
     losses = client.get_metric_history(seed.info.run_id, "train/loss")
     assert [(metric.step, metric.value) for metric in losses] == [(1, 0.7), (2, 0.5)]
@@ -260,15 +260,15 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
     assert client.get_run(parent.info.run_id).info.lifecycle_stage == "deleted"
 
     # A seed that somebody deleted comes back with its cell.
-    (seed, *_) = search(client, f"tags.`{LEVEL}` = 'seed' and tags.`{CELL}` = 'beta'")
+    (seed, *_) = search(client, f"tags.`{LEVEL_TAG}` = 'seed' and tags.`{CELL_TAG}` = 'beta'")
     client.delete_run(seed.info.run_id)
     assert import_runs(root, database) == {"kept": 2, "replaced": 1}
     assert len(search(client)) == 9
 
     # A parent without its key was interrupted.
-    (parent,) = search(client, f"tags.`{LEVEL}` = 'cell' and tags.`{CELL}` = 'gamma'")
+    (parent,) = search(client, f"tags.`{LEVEL_TAG}` = 'cell' and tags.`{CELL_TAG}` = 'gamma'")
     assert parent.data.metrics["test.f1:a-2b-"] == 66.666667
-    client.delete_tag(parent.info.run_id, KEY)
+    client.delete_tag(parent.info.run_id, KEY_TAG)
     assert import_runs(root, database) == {"kept": 2, "replaced": 1}
     assert not (root / "mlruns").exists()
 
@@ -278,5 +278,5 @@ def test_an_import_is_idempotent_and_replaces_what_changed(
     pretrain = client.get_experiment_by_name("pretrain")
     assert pretrain is not None
     whole, seed = client.search_runs([pretrain.experiment_id], order_by=["attributes.start_time"])
-    assert {whole.data.tags[LEVEL], seed.data.tags[LEVEL]} == {"cell", "seed"}
+    assert {whole.data.tags[LEVEL_TAG], seed.data.tags[LEVEL_TAG]} == {"cell", "seed"}
     assert whole.data.metrics["wikitext2.perplexity"] == 12.5

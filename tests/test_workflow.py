@@ -61,6 +61,12 @@ def test_snakemake_gives_the_bytes_of_dvc_and_then_nobody_works(
     assert UP_TO_DATE in fresh.run(*command).stderr
 
 
+def test_an_unknown_way_of_running_is_an_error(fresh: Project) -> None:
+    done = fresh.run(*SNAKEMAKE, "--config", "via=unknown")
+    assert done.returncode != 0
+    assert "--config via: found 'unknown', expected dvc or direct." in done.stderr
+
+
 def test_after_dvc_neither_engine_works(built: Project) -> None:
     assert built.build(*DVC) == []
     assert UP_TO_DATE in built.run(*SNAKEMAKE).stderr

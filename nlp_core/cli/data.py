@@ -20,7 +20,7 @@ from nlp_core.cli.program import add_action
 from nlp_core.config.dataset import DatasetConfig, FileConfig, read_dataset, read_registry
 from nlp_core.data.source import Places
 from nlp_core.errors import UsageError
-from nlp_core.files import write_text
+from nlp_core.files import MANIFEST, write_text
 
 GROUP = "look things up"
 PLACE = 1
@@ -114,7 +114,7 @@ def describe(name: str, dataset: DatasetConfig, data_dir: Path) -> dict[str, Any
         "from": [_name_origin(file) for file in dataset.files] or ["generated"],
         "labels_of_digests": _list_digest_labels(dataset),
         "present": {
-            folder: (data_dir / folder / name / "manifest.json").is_file()
+            folder: (data_dir / folder / name / MANIFEST).is_file()
             for folder in ("raw", "processed")
         },
     }

@@ -15,9 +15,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from nlp_core.cli.template import MULTIPLE_CHOICE, TEMPLATES, build_template
-from nlp_core.cli.training_files import change_guess, list_assignments
+from nlp_core.cli.training_files import change_guess, change_model, list_assignments
 from nlp_core.config.base import read_mapping
-from nlp_core.config.model import set_value
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.guess import Guess, count_rows, guess_data
 from nlp_core.data.kind_guess import KindGuess, guess_kind
@@ -104,8 +103,7 @@ def choose_model(options: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
         if labels >= MANY_LABELS and not is_few and "training.optimizer.lr" not in given:
             rates = {"lr": HEAD_LR, "encoder_lr_scale": ENCODER_LR / HEAD_LR}
             content["training"]["optimizer"] |= rates
-        for assignment in assignments:  # the steps that fit into the time depend on them
-            set_value(content, assignment)
+        change_model(content, assignments)  # the steps that fit into the time depend on it
         if "training.epochs" not in given:
             _fit_time(content, path, guess.data, rows, options.minutes or MINUTES)
         reason += "; few examples of a label, so it learns from pairs" if is_few else ""

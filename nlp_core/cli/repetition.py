@@ -19,6 +19,7 @@ from nlp_core.metrics import Predictions, measure
 from nlp_core.prediction.trained_folder import PREDICTIONS
 from nlp_core.report.cell import read_predictions
 from nlp_core.statistics import build_score, resample
+from nlp_core.training.processes import is_launched
 from nlp_core.training.user_run import UserRun
 
 MOST = 100
@@ -46,6 +47,11 @@ def check_repetition(options: argparse.Namespace) -> None:
             raise UsageError(
                 f"train: found {name} and --time-limit, expected one of them: only a single "
                 "training can be resumed by the same command."
+            )
+        if number is not None and is_launched():
+            raise UsageError(
+                f"train: found {name} in processes that something else launched, where only the "
+                "first would repeat the training; start the command without `accelerate launch`."
             )
     if seeds is not None and options.seed + seeds - 1 > LAST_SEED:
         raise UsageError(

@@ -3,7 +3,7 @@
 import argparse
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +87,12 @@ def list_assignments(options: argparse.Namespace) -> list[str]:
     return [*options.set, *shorthands]
 
 
+def change_model(model: Content, assignments: Iterable[str]) -> None:
+    """Change the content of a model file by `--set PATH=VALUE`."""
+    for assignment in assignments:
+        set_value(model, assignment)
+
+
 def change_guess(guess: Guess, assignments: Sequence[str], where: str) -> Guess:
     """Return a guess of how files are read with the values that `--set data.KEY=VALUE` gives.
 
@@ -94,9 +100,7 @@ def change_guess(guess: Guess, assignments: Sequence[str], where: str) -> Guess:
         ConfigError: there is no such key, or the value is wrong.
     """
     content: Content = {"data": guess.section}
-    for assignment in assignments:
-        if assignment.startswith("data."):
-            set_value(content, assignment)
+    change_model(content, (item for item in assignments if item.startswith("data.")))
     before, section = guess.section, content["data"]
     changed = {key for key, value in section.items() if before.get(key, ...) != value}
     return Guess(
@@ -147,8 +151,7 @@ def read_inputs(
         raise UsageError("found --init and --vectors, expected one of them.")
     plugins = load_plugins(options.plugin)
     model = read_model(options)
-    for assignment in list_assignments(options):
-        set_value(model, assignment)
+    change_model(model, list_assignments(options))
     start = find_start(options.init, options.plugin) if options.init else None
     init = find_encoder(options.init) if options.init and start is None else None
     files = {"train": options.train, "dev": options.dev, "test": options.test}

@@ -71,6 +71,8 @@ CELLS = "artifacts/cells/"
 """Where cells are: trained, pretrained or exported; below it a folder for each table."""
 CELL = "cell.json"
 """The description of a cell, written last."""
+HISTORY = "history.jsonl"
+"""What the training of a seed logged: steps, validations."""
 SEED = "seed-"
 """The folder of a seed of a cell, with its number."""
 CellFolder = Annotated[str, Field(pattern=rf"^{CELLS}[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]

@@ -23,7 +23,7 @@ from nlp_core.kinds import KINDS, SPAN_LABELS, Kind
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 RelativePath = Annotated[str, Field(pattern=rf"^{PATH_PART}(/{PATH_PART})*$")]
-HELD_OUT = "held_out"
+TRAIN, HELD_OUT = "train", "held_out"
 Searched = Literal["split", "all"]
 """Which passages the queries of a split are searched in: those of the split, or of all splits."""
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.augmentation import EdaConfig
+from nlp_core.config.dataset import TRAIN
 from nlp_core.config.recipe import RecipeConfig
 from nlp_core.config.teaching import AlterationConfig
-from nlp_core.data.soft_labels import TRAIN
 from nlp_core.data.split_column import RawText, TextColumn
 from nlp_core.data.task import Split, Task, draw_share
 from nlp_core.errors import DataError

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
-from nlp_core.config.dataset import CorpusConfig, CorpusHeldOutConfig
+from nlp_core.config.dataset import HELD_OUT, TRAIN, CorpusConfig, CorpusHeldOutConfig
 from nlp_core.data.readers.lines import Line, parse_json, read_lines, refuse
 from nlp_core.data.split_column import RawText
 from nlp_core.data.task import Split, Task, list_footnotes, read_task
@@ -26,7 +26,6 @@ from nlp_core.kinds import MASKED, MASKED_LANGUAGE_MODEL
 log = logging.getLogger(__name__)
 
 CORPUS = "corpus"
-TRAIN, HELD_OUT = "train", "held_out"
 SHARD_BYTES = 1 << 20
 HASH_BYTES = 8
 MEASURED_SHARDS = 16  # of a large held-out part

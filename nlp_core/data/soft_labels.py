@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nlp_core.config.base import read_mapping
+from nlp_core.config.dataset import TRAIN
 from nlp_core.data.batching import locate_rows
 from nlp_core.data.split_column import LabelColumn
 from nlp_core.data.task import Answers, Split, Task
@@ -25,7 +26,6 @@ from nlp_core.files import MANIFEST, digest_file, replacing, write_json
 from nlp_core.kinds import TAGS
 
 SOFT = "soft"
-TRAIN = "train"
 TRAIN_FILE = f"{TRAIN}.parquet"
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nlp_core.data.corpus import TRAIN, Corpus
+from nlp_core.config.dataset import TRAIN
+from nlp_core.data.corpus import Corpus
 from nlp_core.errors import ConfigError
 from reglue_runtime.windows import begin_words
 

@@ -23,7 +23,6 @@ from nlp_core.models.plan import ModelPlan
 
 MASKING = 5  # which generator of a step
 REPLACING = 1  # which generator of a window, besides that of its masking
-TRAIN = "train"
 MEASURED_WINDOWS = 1024
 """Windows of a text that are measured in full."""
 
@@ -158,8 +157,8 @@ def encode_split(featurizer: Featurizer, split: Split) -> EncodedSplit:
     assert isinstance(vocabulary, PieceVocabulary), type(vocabulary)
     pieces, length = read_pieces(vocabulary.tokenizer, plan.where), vocabulary.max_length
     documents = split.corpus.read_paragraphs(split.name)
-    if split.name == TRAIN:
-        text = cut_text(TRAIN, encode_documents(documents, pieces), pieces, length=length)
+    if split.name == "train":
+        text = cut_text(split.name, encode_documents(documents, pieces), pieces, length=length)
         return build_masked_split(plan, text, find_rule(plan))
     text = mask_text(split.name, documents, pieces, length=length)
     return build_masked_split(plan, text).thin(MEASURED_WINDOWS)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from nlp_core.config.base import name_folder
+from nlp_core.config.base import CELL, name_folder
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import CellConfig, ExperimentConfig, ExportConfig, Params
 from nlp_core.config.pretraining import EncoderConfig
@@ -64,7 +64,7 @@ def read_trained(name: str, item: CellConfig, params: Params, root: Path) -> Tra
     Raises:
         DataError: the cell is not finished, or the grid now describes another one.
     """
-    path = find_folder(name, item, root) / "cell.json"
+    path = find_folder(name, item, root) / CELL
     command = f"dvc repro {name_stage(name, item)}"
     if not path.exists():
         raise DataError(

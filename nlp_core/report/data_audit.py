@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from nlp_core.config.dataset import TRAIN
 from nlp_core.config.params import Params
 from nlp_core.data.audit.record import (
-    TRAIN,
     Shift,
     SplitAudit,
     TaskAudit,

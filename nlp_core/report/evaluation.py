@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from nlp_core.config.base import HISTORY
 from nlp_core.config.ensemble import EnsembleConfig
 from nlp_core.config.params import (
     EAGER,
@@ -166,15 +167,15 @@ def evaluate_cell(
     """
     item = params.experiments.get(name) or params.ensembles[name]
     cell = _add_metrics(read_trained(name, item, params, root), further_metrics)
-    folder = find_folder(name, item, root)
+    folder, stage = find_folder(name, item, root), name_stage(name, item)
     for seed in cell.seeds:
         for task, digest in cell.runs[str(seed)].predictions.items():
             path = folder / f"seed-{seed}" / "predictions" / f"{task}.parquet"
-            check_digest(path, digest, remedy=f"run `dvc repro --force {name_stage(name, item)}`")
-    runs = [measure_seed(folder / f"seed-{seed}", cell) for seed in cell.seeds]
+            check_digest(path, digest, remedy=f"run `dvc repro --force {stage}`")
+    runs = [measure_seed(folder / f"seed-{seed}", cell, stage) for seed in cell.seeds]
     selections = sorted({key for run in cell.runs.values() for key in run.epochs})
     epochs = {key: [cell.runs[str(seed)].epochs[key] for seed in cell.seeds] for key in selections}
-    return _build_result(cell, _summarise(runs, folder), epochs)
+    return _build_result(cell, _summarise(runs, folder, stage), epochs)
 
 
 def _time(
@@ -228,7 +229,7 @@ def _read_learning(folder: Path, cell: TrainedCell) -> Curves:
 
 
 def _read_validations(folder: Path) -> Iterator[Mapping[str, Any]]:
-    with (folder / "history.jsonl").open(encoding="utf-8") as lines:
+    with (folder / HISTORY).open(encoding="utf-8") as lines:
         yield from (event for line in lines if (event := json.loads(line))["event"] == "validate")
 
 
@@ -305,23 +306,23 @@ def _add_metrics(cell: TrainedCell, further: Sequence[str]) -> TrainedCell:
     return cell.model_copy(update={"tasks": tasks})
 
 
-def _summarise(runs: Sequence[Metrics], folder: Path) -> dict[str, Score]:
+def _summarise(runs: Sequence[Metrics], folder: Path, stage: str) -> dict[str, Score]:
     for run in runs:
         if set(run) != set(runs[0]):
             raise DataError(
                 f"{folder}: the seeds do not have the same metrics: found {sorted(run)} and "
-                f"{sorted(runs[0])}; train the cell again with `dvc repro --force "
-                f"finetune@{folder.name}`."
+                f"{sorted(runs[0])}; make the cell again with `dvc repro --force "
+                f"{stage}`."
             )
     return {key: summarise([run[key] for run in runs]) for key in sorted(runs[0])}
 
 
-def measure_seed(folder: Path, cell: TrainedCell) -> Metrics:
-    """Return the metrics of one seed from its predictions."""
+def measure_seed(folder: Path, cell: TrainedCell, stage: str) -> Metrics:
+    """Return the metrics of one seed from its predictions; errors name the stage to run."""
     metrics: Metrics = {}
     for name, task in sorted(cell.tasks.items()):
         path = folder / "predictions" / f"{name}.parquet"
-        found = _measure_task(path, task, f"finetune@{folder.parent.name}")
+        found = _measure_task(path, task, stage)
         prefix = f"{name}." if len(cell.tasks) > 1 else ""
         metrics |= {f"{prefix}{key}": value for key, value in found.items()}
     return metrics

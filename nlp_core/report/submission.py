@@ -15,7 +15,7 @@ from nlp_core.config.params import GRID, Params
 from nlp_core.data.corpus import CORPUS
 from nlp_core.data.task import Task, read_task
 from nlp_core.errors import ConfigError, DataError, UsageError, suggest
-from nlp_core.files import replacing
+from nlp_core.files import MANIFEST, replacing
 from nlp_core.prediction.split_prediction import predict
 from nlp_core.prediction.trained_model import TrainedModel
 from nlp_core.report.cell import read_trained
@@ -158,7 +158,7 @@ def _check_wanted(
             found = f"no cell that was named has the task '{task}' among others"
             raise UsageError(f"--task: {found}. {suggest(task, sorted(members & {*tasks}))}")
         if task not in tasks:
-            manifest = Path("data/processed") / task / "manifest.json"
+            manifest = Path("data/processed") / task / MANIFEST
             is_corpus = manifest.is_file() and read_mapping(manifest)["kind"] == CORPUS
             why = "a corpus, which has no predictions" if is_corpus else "no task of GLUE"
             raise UsageError(f"--task: found '{task}', {why}; expected one of {', '.join(tasks)}.")
@@ -242,7 +242,7 @@ def _fill(sheet: Sheet) -> Filled:
 
 def _choose_label(sheet: Sheet) -> tuple[str, str]:
     """Return the most frequent label of the training split, or the first one, and which it is."""
-    manifest = Path("data/processed") / sheet.trained_on / "manifest.json"
+    manifest = Path("data/processed") / sheet.trained_on / MANIFEST
     if not manifest.is_file():
         return sheet.answers[0], f"the first label, since {sheet.trained_on} is not processed"
     counts = read_mapping(manifest)["splits"]["train"]["labels"]

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from safetensors import safe_open
 
-from nlp_core.config.base import SEED, read_mapping
+from nlp_core.config.base import CELL, SEED, read_mapping
 from nlp_core.config.params import ExperimentConfig, Params, name_init_stage
 from nlp_core.config.pretraining import EncoderConfig
 from nlp_core.errors import ConfigError, DataError, suggest
@@ -233,13 +233,14 @@ def _retrain_cell(place: Place, params: Params, work: Path) -> Retrained:
     # a kept seed of other data or another recipe is not taken for this one
     folder = train_seed(cell, place.seed, work / place.table / place.cell / cell.key[:16])
     trained = TrainedCell.model_validate(describe_cell(cell, {place.seed: folder}))
-    digests, scores = trained.runs[str(place.seed)], measure_seed(folder, trained)
+    digests = trained.runs[str(place.seed)]
+    scores = measure_seed(folder, trained, f"finetune@{place.cell}")
     return Retrained(digests, scores, list_first(trained), trained.data, folder / WEIGHTS)
 
 
 def _retrain_encoder(place: Place, params: Params, work: Path) -> Retrained:
     folder = pretrain_encoder(read_encoder(place.cell, params), work, notes=None)
-    cell = TrainedCell.model_validate(read_mapping(folder / "cell.json"))
+    cell = TrainedCell.model_validate(read_mapping(folder / CELL))
     digests = cell.runs[str(place.seed)]
     return Retrained(digests, cell.metrics, [*cell.metrics], cell.data, folder / WEIGHTS)
 
@@ -249,10 +250,11 @@ def _average_again(place: Place, params: Params, work: Path) -> Retrained:
     folder = work / place.table / place.cell
     ensemble = read_ensemble(place.cell, params)
     make_ensemble(ensemble, folder)
-    cell = TrainedCell.model_validate(read_mapping(folder / "cell.json"))
+    cell = TrainedCell.model_validate(read_mapping(folder / CELL))
     seed = folder / f"{SEED}{place.seed}"
     weights = sorted(seed.rglob(WEIGHTS))[0]
-    digests, scores = cell.runs[str(place.seed)], measure_seed(seed, cell)
+    digests = cell.runs[str(place.seed)]
+    scores = measure_seed(seed, cell, f"ensemble_{place.cell}")
     return Retrained(digests, scores, list_first(cell), cell.data, weights)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import yaml
 from filelock import FileLock
 
+from nlp_core.config.base import CELL, HISTORY
 from nlp_core.config.params import GRID, read_params
 from nlp_core.errors import UsageError
 from nlp_core.files import digest_file, digest_json
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 # MLflow reads these when it is imported: it must not report to anybody.
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 BATCH = 500  # MLflow takes up to 1000 metrics in one call
-KEY, CELL, LEVEL, SEED = "reglue.key", "reglue.cell", "reglue.level", "reglue.seed"
+KEY_TAG, CELL_TAG, LEVEL_TAG, SEED_TAG = "reglue.key", "reglue.cell", "reglue.level", "reglue.seed"
 PARENT = "mlflow.parentRunId"
 SQLITE = b"SQLite format 3\0"
 """How its files begin."""
@@ -122,7 +123,7 @@ class Store:
         key was interrupted, and is added again.
         """
         experiment = self._find_experiment(cell.table)
-        runs = self._client.search_runs([experiment], f"tags.`{CELL}` = '{cell.cell}'")
+        runs = self._client.search_runs([experiment], f"tags.`{CELL_TAG}` = '{cell.cell}'")
         if any(self._is_whole(run, runs, cell) for run in runs):
             return "kept"
         for run in runs:
@@ -133,7 +134,7 @@ class Store:
     @staticmethod
     def _is_whole(run: "Run", runs: Sequence["Run"], cell: TrackedCell) -> bool:
         seeds = [item for item in runs if item.data.tags.get(PARENT) == run.info.run_id]
-        return run.data.tags.get(KEY) == cell.key and len(seeds) == len(cell.seeds)
+        return run.data.tags.get(KEY_TAG) == cell.key and len(seeds) == len(cell.seeds)
 
     def _find_experiment(self, table: str) -> str:
         found = self._client.get_experiment_by_name(table)
@@ -146,17 +147,17 @@ class Store:
     def _add(self, experiment: str, cell: TrackedCell) -> None:
         begin = min((_begin(seed) for seed in cell.seeds), default=_now())
         end = max((_end(seed) for seed in cell.seeds), default=_now())
-        tags = {CELL: cell.cell, LEVEL: "cell", **cell.tags}
+        tags = {CELL_TAG: cell.cell, LEVEL_TAG: "cell", **cell.tags}
         parent = self._create(experiment, cell.cell, begin, tags)
         self._log(parent, cell.params, _final(cell.metrics, end))
         for seed in cell.seeds:
             name = f"{cell.cell} seed {seed.seed}"
-            tags = {CELL: cell.cell, LEVEL: "seed", SEED: str(seed.seed), **seed.tags}
+            tags = {CELL_TAG: cell.cell, LEVEL_TAG: "seed", SEED_TAG: str(seed.seed), **seed.tags}
             run = self._create(experiment, name, _begin(seed), tags | {PARENT: parent})
             points = _build_metrics(seed.points, _begin(seed)) + _final(seed.metrics, _end(seed))
             self._log(run, cell.params | {"seed": str(seed.seed)}, points)
             self._client.set_terminated(run, "FINISHED", _end(seed))
-        self._client.set_tag(parent, KEY, cell.key)
+        self._client.set_tag(parent, KEY_TAG, cell.key)
         self._client.set_terminated(parent, "FINISHED", end)
 
     def _create(self, experiment: str, name: str, begin: int, tags: Mapping[str, str]) -> str:
@@ -308,7 +309,7 @@ def _build_cell(
             for name, value in ((key, score["mean"]), (f"{key}.sd", score["sd"]))
         },
         tags={
-            "cell.sha256": digest_file(folder / "cell.json"),
+            "cell.sha256": digest_file(folder / CELL),
             **flatten(note["fingerprint"], "fingerprint"),
             **_list_digests(stage),
         },
@@ -320,7 +321,7 @@ def _build_seed(
     root: Path, folder: Path, note: Plain, *, seed: int, values: dict[str, float]
 ) -> TrackedSeed:
     is_encoder = "metrics" in note  # whose weights and history are in the cell's own folder
-    history = (folder if is_encoder else folder / f"seed-{seed}") / "history.jsonl"
+    history = (folder if is_encoder else folder / f"seed-{seed}") / HISTORY
     run = _read_json(root / "runs" / note["table"] / note["cell"] / f"seed-{seed}.json")
     started, seconds = run.pop("started", None), run.pop("seconds", None)
     outcome = note["runs"][str(seed)]

@@ -11,7 +11,7 @@ from nlp_core.data.corpus import read_any_task
 from nlp_core.data.gazetteer import require_file
 from nlp_core.data.task import Task, list_footnotes
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_file, digest_json, write_json
+from nlp_core.files import MANIFEST, digest_file, digest_json, write_json
 from nlp_core.metrics import check_metrics, check_selecting_metric
 from nlp_core.models.plan import read_plan
 from nlp_core.models.saving import WEIGHTS
@@ -83,12 +83,12 @@ def read_cell(name: str, params: Params) -> Cell:
     experiment = params.experiments[name]
     start = read_start(name, params)
     init = start.init if start else Path(experiment.init)
-    if not (init / "manifest.json").exists():
+    if not (init / MANIFEST).exists():
         raise DataError(
             f"{init / 'manifest.json'}: no such file, so '{init}', the init of cell "
             f"'{name}', is not made yet; run `dvc repro {name_init_stage(init)}`."
         )
-    kind = read_mapping(init / "manifest.json")["kind"]
+    kind = read_mapping(init / MANIFEST)["kind"]
     if kind not in (VECTORS, ENCODER):
         raise ConfigError(
             f"{GRID}/{experiment.table}.yaml: experiments.{name}.init: found '{init}', which holds "
@@ -100,7 +100,7 @@ def read_cell(name: str, params: Params) -> Cell:
     members = params.list_tasks(experiment.data)
     tasks = [read_any_task(folder / member if is_group else folder) for member in members]
     for task in tasks:
-        where = str(task.folder / "manifest.json")
+        where = str(task.folder / MANIFEST)
         check_metrics(task.kind.name, task.metrics, labels=task.labels, where=where)
         check_selecting_metric(task.metrics[0], where=where)
     plan = read_plan(Path(experiment.model))
@@ -157,7 +157,7 @@ def describe_cell(cell: Cell, finished: Mapping[int, Path]) -> dict[str, Any]:
     experiment, init = cell.experiment, digest_init(cell.init)
     if cell.start is not None:
         init = digest_json([cell.name_seed(seed) for seed in experiment.seeds])
-    footnotes = list_footnotes(read_mapping(cell.init / "manifest.json").get("source", {}))
+    footnotes = list_footnotes(read_mapping(cell.init / MANIFEST).get("source", {}))
     return {
         "table": experiment.table,
         "cell": cell.name,

@@ -9,6 +9,7 @@ import logging
 import shutil
 from pathlib import Path
 
+from nlp_core.config.base import CELL
 from nlp_core.files import replacing_folder, write_json
 from nlp_core.training.cell import Cell, describe_cell
 from nlp_core.training.control import RunControl
@@ -44,7 +45,7 @@ def train_cell(cell: Cell, control: RunControl | None = None) -> Path:
         with replacing_folder(target) as folder:
             for seed, done in finished.items():
                 shutil.copytree(done, folder / f"seed-{seed}")
-            write_json(folder / "cell.json", describe_cell(cell, finished))
+            write_json(folder / CELL, describe_cell(cell, finished))
         for other in work.parent.iterdir():
             if other != work:
                 shutil.rmtree(other)

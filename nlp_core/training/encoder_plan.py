@@ -11,7 +11,7 @@ from nlp_core.data.corpus import CorpusTask, read_corpus_task
 from nlp_core.data.task import read_task
 from nlp_core.encoders.folder import read_architecture
 from nlp_core.errors import ConfigError, DataError, suggest
-from nlp_core.files import digest_json
+from nlp_core.files import MANIFEST, digest_json
 from nlp_core.training.determinism import describe_machine
 from nlp_core.training.start import digest_init
 
@@ -97,7 +97,7 @@ def _digest_init(name: str, config: EncoderConfig) -> str:
     init = Path(config.init)
     if config.begins_from_nothing:
         return digest_json(read_mapping(init))
-    path = init / "manifest.json"
+    path = init / MANIFEST
     if not path.exists():
         raise DataError(
             f"{path}: no such file, so '{init}', the init of encoder '{name}', is not "

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nlp_core.config.base import CELL, SEED, read_mapping
+from nlp_core.config.dataset import TRAIN
 from nlp_core.config.recipe import DistillationConfig
-from nlp_core.data.soft_labels import TRAIN, read_soft_labels, read_taught_split
+from nlp_core.data.soft_labels import read_soft_labels, read_taught_split
 from nlp_core.data.task import Split, Task
 from nlp_core.errors import DataError
 from nlp_core.files import digest_file, digest_json

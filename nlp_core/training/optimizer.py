@@ -223,7 +223,9 @@ def prune_weights(model: nn.Module, config: PruningConfig | None, done: float) -
         count = int(share * weight.numel())
         if count:
             size = weight.abs()
-            weight.masked_fill_(size <= size.flatten().kthvalue(count).values, 0.0)
+            # on the CPU, because a GPU has no deterministic kthvalue
+            largest = size.flatten().cpu().kthvalue(count).values.to(size.device)
+            weight.masked_fill_(size <= largest, 0.0)
 
 
 def list_matrices(model: nn.Module) -> Iterator[Tensor]:

@@ -10,11 +10,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import CELL, read_mapping
+from nlp_core.config.base import CELL, HISTORY, read_mapping
 from nlp_core.data.corpus import read_corpus
 from nlp_core.data.word_piece import learn_from_corpus
 from nlp_core.encoders.folder import ENCODER_FILES
 from nlp_core.files import (
+    MANIFEST,
     digest_file,
     digest_json,
     format_line,
@@ -66,7 +67,7 @@ def pretrain_encoder(
             return target
         with replacing_folder(target) as folder:
             _write_encoder(folder, plan, run.model, tokenizer)
-            write_text(folder / "history.jsonl", "".join(map(format_line, events)))
+            write_text(folder / HISTORY, "".join(map(format_line, events)))
             note = _describe_cell(folder, plan, run.model, events)
             write_json(folder / CELL, note, exact=True)
         for other in work.parent.iterdir():
@@ -103,9 +104,9 @@ def _write_encoder(
     made_of = [plan.task.folder, *([] if plan.config.begins_from_nothing else [plan.init])]
     source: dict[str, Any] = {}
     for origin in made_of:
-        source |= read_mapping(origin / "manifest.json").get("source", {})
+        source |= read_mapping(origin / MANIFEST).get("source", {})
     write_json(
-        folder / "manifest.json",
+        folder / MANIFEST,
         {
             "task": plan.name,
             "kind": "encoder",

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from nlp_core.data.corpus import HELD_OUT, TRAIN, read_corpus
+from nlp_core.config.dataset import HELD_OUT, TRAIN
+from nlp_core.data.corpus import read_corpus
 from nlp_core.data.masked_text import cut_text, mask_text, read_running_text
 from nlp_core.data.pieces import count_positions
 from nlp_core.data.window import encode_documents

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nlp_core.config.base import HISTORY
 from nlp_core.data.scope import OUT_OF_SCOPE
 from nlp_core.files import format_line, replacing_folder, write_text
 from nlp_core.kinds import LABEL
@@ -64,7 +65,7 @@ def train_run(
             trained, calibration = _calibrate(tasks[0], model, trained)
         save_model(folder, trained.states[HONEST], featurizers)
         history = "".join(format_line(event) for event in trained.progress.events)
-        write_text(folder / "history.jsonl", history)
+        write_text(folder / HISTORY, history)
         predictions = {item.task.name: _predict_splits(item, model, trained) for item in tasks}
         run.write_results(folder, FinishedSeed(model, trained.progress, predictions, calibration))
     checkpoint.unlink(missing_ok=True)

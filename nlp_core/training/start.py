@@ -167,7 +167,7 @@ def start_from_vectors(
             f"{path} would not be read; leave --vectors out."
         )
     if path.is_dir():
-        manifest = read_mapping(path / "manifest.json")
+        manifest = read_mapping(path / MANIFEST)
         if manifest.get("kind") != "vectors":
             raise ConfigError(f"{path}: holds no word vectors, expected a folder that does.")
         if any(layer.get("vectors") for layer in embeddings):
@@ -182,7 +182,7 @@ def start_from_vectors(
     else:
         words = list_texts() if path.is_file() and is_fasttext(path) else ()
         folder = convert_vectors(path, max_words, words)
-        manifest = read_mapping(folder / "manifest.json")
+        manifest = read_mapping(folder / MANIFEST)
     ((name, table),) = manifest["tables"].items()
     for layer in embeddings:
         layer |= {"vectors": name, "dim": table["dim"]}

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nlp_core.config.dataset import HELD_OUT, TRAIN
 from nlp_core.config.user_data import DataConfig
 from nlp_core.data.audit.key import NgramIndex, SplitKeys, read_text
-from nlp_core.data.audit.record import TRAIN, SplitAudit, TaskAudit
+from nlp_core.data.audit.record import SplitAudit, TaskAudit
 from nlp_core.data.audit.split_comparison import Finding, Reference, SplitComparison
 from nlp_core.data.audit.unit import (
     Row,
@@ -21,9 +22,9 @@ from nlp_core.data.audit.unit import (
     read_user_rows,
 )
 from nlp_core.data.task import read_task
+from nlp_core.files import MANIFEST
 from nlp_core.kinds import Kind
 
-HELD_OUT = "held_out"
 Splits = Mapping[str, Callable[[], Iterator[Row]]]
 """By name what reads the rows of a split, which may be called twice: train, then what was held out
 of it, then the others."""
@@ -75,7 +76,7 @@ def audit_task(folder: Path, *, shown: int = 0) -> Audit:
         DataError: it is not processed yet, or is not a task with examples.
     """
     task = read_task(folder)
-    names = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["splits"]
+    names = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["splits"]
     order = sorted(names, key=lambda name: (name != TRAIN, name != HELD_OUT, name))
     splits = {
         name: partial(read_processed_rows, folder / f"{name}.parquet", task.kind) for name in order

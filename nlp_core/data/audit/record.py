@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from nlp_core.errors import DataError
 
 FOLDER = Path("results/audit")
-TRAIN = "train"
 
 
 class _Record(BaseModel):
