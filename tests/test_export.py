@@ -26,7 +26,7 @@ from nlp_core.prediction.trained_model import TrainedModel
 from reglue_runtime import BundleError, load
 from tests.tiny import write_task, write_vectors
 from tests.tiny_encoder import write_encoder
-from tests.tiny_export import APART, JOINT, WORDS, export, make_trained, read_examples
+from tests.tiny_export import APART, JOINT, WINDOWS, WORDS, export, make_trained, read_examples
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = ["torch", "transformers", "pandas", "pyarrow", "pydantic", "nltk", "nlp_core", "onnx"]
@@ -217,22 +217,8 @@ def test_intents_slots_characters_and_pieces(tmp_path: Path) -> None:
 
 
 def test_an_encoder_reads_two_texts(tmp_path: Path) -> None:
-    graph = {
-        "inputs": {"words": "tokens.pieces"},
-        "layers": [
-            {
-                "name": "encoder",
-                "block": "pretrained_encoder",
-                "inputs": ["words"],
-                "dim": 8,
-                "max_length": 8,
-                "stride": 2,
-            }
-        ],
-        "heads": {"tags": {"head": "tagging", "inputs": ["encoder"]}},
-    }
     trained = make_trained(
-        tmp_path, write_task(tmp_path, "tagging"), write_encoder(tmp_path), graph
+        tmp_path, write_task(tmp_path, "tagging"), write_encoder(tmp_path), WINDOWS
     )
     export(trained, tmp_path / "bundle", variant="float32")
     (found,) = load(tmp_path / "bundle").predict([["good", "films"] * 7])

@@ -12,25 +12,11 @@ from reglue_runtime.session import Arrays
 from reglue_runtime.sizes import check_sizes, round_up
 from tests.tiny import write_task, write_vectors
 from tests.tiny_encoder import write_encoder
-from tests.tiny_export import APART, JOINT, WORDS, export, make_trained
+from tests.tiny_export import APART, JOINT, WINDOWS, WORDS, export, make_trained
 
 SIZES = [3, 8, 20]
 LONGEST = 16
 """The most pieces that the tiny encoder reads."""
-WINDOWS = {
-    "inputs": {"words": "tokens.pieces"},
-    "layers": [
-        {
-            "name": "encoder",
-            "block": "pretrained_encoder",
-            "inputs": ["words"],
-            "dim": 8,
-            "max_length": 8,
-            "stride": 2,
-        }
-    ],
-    "heads": {"tags": {"head": "tagging", "inputs": ["encoder"]}},
-}
 TEXTS = ["the good film is 42", "x", "good " * 11, "the awful unseenlongword"]
 PAIRS = [("good films", "the bad film"), ("x", "good films " * 9), ("a film", "a")]
 CASES: dict[str, tuple[str, dict[str, Any], list[Any]]] = {

@@ -55,6 +55,20 @@ JOINT: dict[str, Any] = {
         "slots": {"head": "crf_tagging", "inputs": ["gru"]},
     },
 }
+WINDOWS: dict[str, Any] = {
+    "inputs": {"words": "tokens.pieces"},
+    "layers": [
+        {
+            "name": "encoder",
+            "block": "pretrained_encoder",
+            "inputs": ["words"],
+            "dim": 8,
+            "max_length": 8,
+            "stride": 2,
+        }
+    ],
+    "heads": {"tags": {"head": "tagging", "inputs": ["encoder"]}},
+}
 APART: dict[str, Any] = {
     "inputs": {"first": "text_a", "second": "text_b", "both": "texts"},
     "layers": [
