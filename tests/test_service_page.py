@@ -94,7 +94,7 @@ def test_history_brings_back_inputs_and_answers(opened: Any) -> None:
 
 def test_an_answer_that_comes_after_its_model_was_left_is_not_shown(opened: Any) -> None:
     held: list[Any] = []
-    opened.route("**/predict", held.append)
+    opened.route("**/predict", lambda route: held.append(route))  # playwright marks its handlers
     with opened.expect_request("**/predict"):
         opened.get_by_role("button", name="Predict").click()
     opened.get_by_label("Model").select_option("joint")
