@@ -42,8 +42,18 @@ from nlp_core.training.user_model import check_model, read_training, read_user_r
 DEFAULT_FOLDER = Path("artifacts/search")
 STARTED, RESULT, BEST = "started.json", "search.json", "best"
 OF_MODEL_FILES = [
-    *("train", "dev", "test", "init", "vectors", "max_vectors"),
-    *("epochs", "batch_size", "lr", "out_of_scope", "plugin", "set"),
+    "train",
+    "dev",
+    "test",
+    "init",
+    "vectors",
+    "max_vectors",
+    "epochs",
+    "batch_size",
+    "lr",
+    "out_of_scope",
+    "plugin",
+    "set",
 ]
 """Options that a cell has no use for."""
 GROUP = "train on your own file"
