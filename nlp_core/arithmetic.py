@@ -16,8 +16,9 @@ processor's vendor: AMD and Intel machines get different last bits, and training
 
 LSTM layers, other convolutions, softmax, norms, gelu, sums and all random generators give the same
 bits for every vendor. Products of float16, bfloat16, integers and complex numbers keep torch's
-kernels. So do all GPU kernels. `torch.export` traces above this level, so an exported graph holds
-torch's operations.
+kernels. So do all GPU kernels, but products of float32 are not rounded to TF32, and attention is
+computed as on a CPU. `torch.export` traces above this level, so an exported graph holds torch's
+operations.
 
 Reglue does not call what still uses MKL: the solvers of torch.linalg (svd, solve, eigh and others)
 and convolutions in float64 that are dilated, transposed or three-dimensional.
@@ -83,7 +84,17 @@ def install() -> None:
         _replace("linalg_qr", _qr, _return)
         _replace("_slow_conv2d_forward", _convolve, _return)
         _replace("_slow_conv2d_backward.output_mask", _convolve_backward, _return)
+    _set_backends()
+
+
+def _set_backends() -> None:
+    """Compute attention from products, and the GPU's products and convolutions without TF32."""
     torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
+    for operations in (cuda.matmul, cudnn.conv, cudnn.rnn):  # type: ignore[attr-defined]
+        operations.fp32_precision = "ieee"  # type: ignore[union-attr]
 
 
 # Held here because torch removes the kernels of a library that is garbage-collected.

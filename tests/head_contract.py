@@ -83,8 +83,8 @@ class Speller:
 
     def rate(self, x: Tensor, mask: Tensor, before: Tensor, cache: object = None) -> Tensor:
         mean = (x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
-        own = self.weight[1].T[before.clamp(min=0)].to(x)
-        scores: Tensor = (mean.unsqueeze(1) + own) @ self.weight[0].to(x)
+        reading, own = self.weight.to(x)
+        scores: Tensor = (mean.unsqueeze(1) + own.T[before.clamp(min=0)]) @ reading
         return scores.log_softmax(-1)
 
 

@@ -31,13 +31,15 @@ def test_every_number_of_a_report_is_explained(table: str) -> None:
     for cell in cells:
         found = explain(comparison, cell, params, ROOT)
         commands = found["commands"]
-        first = next(iter(commands.values()))
+        result = comparison.results.cells.get(cell)
+        device = "REGLUE_DEVICE=cuda " if result is not None and result.is_of_gpu else ""
+        first = next(iter(commands.values())).removeprefix(device)
         assert first.removeprefix("dvc repro ") in stages
         assert commands["measure"] == f"snakemake --cores 2 reports/{table}.md"
         if cell in params.experiments:
             assert first == f"dvc repro finetune@{cell}"
             home = params.experiments[cell].table
-            assert commands["verify"] == f"reglue verify {home} {cell}"
+            assert commands["verify"] == f"{device}reglue verify {home} {cell}"
             assert found["recipe"]["values from"]
         assert sorted(set(found["data"]) & set(params.tasks))
         for file in found["model"]["file"].split(" + "):  # an ensemble may have several models

@@ -62,6 +62,9 @@ def test_a_table_with_a_cell_of_a_gpu_names_it(root: Path) -> None:
     text = "\n".join(write(root))
     assert "device NVIDIA X" in text
     assert "No cell ran on a GPU" not in text
+    (cell,) = re.findall(r"Trained on a GPU: (\w+)\.", text)
+    assert f"`REGLUE_DEVICE=cuda dvc repro finetune@{cell} && dvc repro report@trial`" in text
+    assert text.count("REGLUE_DEVICE") == 2  # by DVC and by Snakemake
 
 
 def test_the_summary_counts_each_way_of_choosing_apart(root: Path) -> None:

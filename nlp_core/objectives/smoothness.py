@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlp_core.blocks.random_state import get_random_state
 from nlp_core.config.adversarial import DivergenceName, ProximalConfig, SmartConfig, VatConfig
@@ -59,6 +59,10 @@ class Average:
         memo = {} if copies is None else copies
         memo |= {id(item): item for item in [*fixed, *model.buffers()]}
         self.model = copy.deepcopy(model, memo)
+        for module in self.model.modules():
+            if isinstance(module, nn.RNNBase):
+                # a GPU reads these weights from one block of memory, which the copy breaks up
+                module.flatten_parameters()
         trained = {name: item for name, item in self.model.named_parameters() if item.requires_grad}
         self.weights = {name: item.requires_grad_(False) for name, item in trained.items()}
         self.config = config

@@ -12,13 +12,12 @@ from pydantic import Field
 
 from nlp_core.config.params import Params
 from nlp_core.files import write_json
-from nlp_core.report.results import CellResult, Record, Results, read_record
+from nlp_core.report.results import CPU, CellResult, Record, Results, read_record
 
 WATTS_PER_CORE = 12.0
 """Of any processor, as the Green Algorithms calculator takes it (its file TDP_cpu.csv)."""
 POWER_USAGE_EFFECTIVENESS = 1.67
 """Worldwide average: power of a data centre over that of its computers (same source, 2021)."""
-CPU = "cpu"
 GIB = 2**30
 
 

@@ -13,7 +13,7 @@ from nlp_core.report.cell import match_cells, name_stage
 from nlp_core.report.comparison import Comparison
 from nlp_core.report.cost import describe_cost, measure_costs, read_costs
 from nlp_core.report.markdown import format_score, list_values
-from nlp_core.report.results import CellResult, Results
+from nlp_core.report.results import ON_GPU, CellResult, Results
 
 Facts = dict[str, str]
 DIGEST_LETTERS = 16
@@ -46,12 +46,13 @@ def explain(
         if has_commit:
             sections["commit"] = _find_commit(results.table, found, root)
     make = {ExportConfig: "export", EnsembleConfig: "average"}.get(type(item), "train")
+    device = f"{ON_GPU} " if found is not None and found.is_of_gpu else ""
     sections["commands"] = {
-        make: f"dvc repro {name_stage(name, item)}",
+        make: f"{device}dvc repro {name_stage(name, item)}",
         "measure": f"snakemake --cores 2 reports/{results.table}.md",
     }
     if isinstance(item, ExperimentConfig | EnsembleConfig):
-        sections["commands"]["verify"] = f"reglue verify {item.table} {cell}"
+        sections["commands"]["verify"] = f"{device}reglue verify {item.table} {cell}"
     return sections
 
 

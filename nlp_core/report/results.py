@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nlp_core.errors import DataError
 
+CPU, ON_GPU = "cpu", "REGLUE_DEVICE=cuda"
+"""The device of a fingerprint; what a command that trains on a GPU starts with."""
+
 
 class Record(BaseModel):
     """A frozen record of a file that a stage wrote; unknown keys are ignored."""
@@ -79,6 +82,10 @@ class Provenance(Record):
     def machine(self) -> str:
         """The fingerprint as text."""
         return ", ".join(f"{key} {value}" for key, value in sorted(self.fingerprint.items()))
+
+    @property
+    def is_of_gpu(self) -> bool:
+        return self.fingerprint["device"] != CPU
 
 
 MEAN_SPLIT = "reported"

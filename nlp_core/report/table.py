@@ -1,7 +1,7 @@
 """Write the report of a table: reports/<table>.md and .svg, from its results."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from nlp_core.config.recipe import RecipeConfig
 from nlp_core.files import replacing, write_text
 from nlp_core.report.cell import name_stage
 from nlp_core.report.comparison import Comparison, read_comparison
-from nlp_core.report.cost import CPU, measure_costs, read_costs, render_cost
+from nlp_core.report.cost import measure_costs, read_costs, render_cost
 from nlp_core.report.data_audit import render_audits
 from nlp_core.report.figure import draw_figure
 from nlp_core.report.markdown import (
@@ -23,7 +23,7 @@ from nlp_core.report.markdown import (
     render_rows,
     summarise_outcomes,
 )
-from nlp_core.report.results import CellResult
+from nlp_core.report.results import ON_GPU, CellResult
 from nlp_core.report.significance import find_differences, render_differences
 
 log = logging.getLogger(__name__)
@@ -57,9 +57,15 @@ def write_report(table: str, root: Path) -> None:
         for name, item in params.list_cells(table).items()
         if name in cells or (timed and isinstance(item, ExportConfig))
     }
+    on_gpu = [name for name, cell in cells.items() if cell.is_of_gpu]
     differences = render_differences(find_differences(comparison, root))
     audits = render_audits(cells, params, root)
-    sections = [differences, *audits, *made, _render_commands(table, stages, is_timed=timed)]
+    sections = [
+        differences,
+        *audits,
+        *made,
+        _render_commands(table, stages, on_gpu, is_timed=timed),
+    ]
     folder, first = root / "reports", parts[0]
     with replacing(folder / f"{table}.svg") as temporary:
         temporary.write_bytes(first.svg)
@@ -185,7 +191,14 @@ def _render_machines(cells: Mapping[str, CellResult]) -> str:
             "",
             *(f"- {facts}: {', '.join(names)}" for facts, names in machines.items()),
         ]
-    if all(cell.fingerprint["device"] == CPU for cell in cells.values()):
+    on_gpu = [name for name, cell in cells.items() if cell.is_of_gpu]
+    if on_gpu:
+        lines += [
+            "",
+            f"Trained on a GPU: {', '.join(on_gpu)}. Only the same GPU with the same torch "
+            "repeats their scores exactly.",
+        ]
+    else:
         lines += ["", "No cell ran on a GPU."]
     if older:
         lines += ["", f"Trained by code before numerics {newest}: {', '.join(older)}."]
@@ -193,12 +206,17 @@ def _render_machines(cells: Mapping[str, CellResult]) -> str:
 
 
 def _render_commands(
-    table: str, stages: Mapping[str, tuple[str, str]], *, is_timed: bool = False
+    table: str,
+    stages: Mapping[str, tuple[str, str]],
+    on_gpu: Collection[str],
+    *,
+    is_timed: bool = False,
 ) -> str:
     """Return the commands that regenerate the table and each of its cells.
 
     Args:
         stages: by cell: the stage that makes it, and its folder.
+        on_gpu: the cells that a GPU trained.
     """
     sections = [
         "## How to reproduce it",
@@ -209,8 +227,8 @@ def _render_commands(
         rows = [
             [
                 cell,
-                f"`dvc repro {stage} report@{table}`",
-                f"`snakemake --cores 2 {folder} reports/{table}.md`",
+                f"`{_join('dvc repro', stage, f'report@{table}', cell in on_gpu)}`",
+                f"`{_join('snakemake --cores 2', folder, f'reports/{table}.md', cell in on_gpu)}`",
             ]
             for cell, (stage, folder) in stages.items()
         ]
@@ -229,3 +247,10 @@ def _render_commands(
             f"evaluate@{table}` takes them again."
         )
     return "\n\n".join(sections)
+
+
+def _join(engine: str, cell: str, report: str, is_on_gpu: bool) -> str:
+    """Return the command for a cell and its table; only the cell itself is trained on a GPU."""
+    if is_on_gpu:
+        return f"{ON_GPU} {engine} {cell} && {engine} {report}"
+    return f"{engine} {cell} {report}"
