@@ -92,9 +92,9 @@ def _set_backends() -> None:
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
-    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
-    for operations in (cuda.matmul, cudnn.conv, cudnn.rnn):  # type: ignore[attr-defined]
-        operations.fp32_precision = "ieee"  # type: ignore[union-attr]
+    # not by `fp32_precision`, after which torch.export fails, since it reads these
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
 
 
 # Held here because torch removes the kernels of a library that is garbage-collected.
