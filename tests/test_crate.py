@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nlp_core.cli import main
 from nlp_core.report.crate import METADATA, PROFILES
@@ -119,18 +120,33 @@ def test_the_crate_meets_what_its_profile_requires(crate: Path) -> None:
     assert [issue.message for issue in services.validate(settings).get_issues()] == []
 
 
-def test_a_citation_without_a_key_that_the_crate_names_is_one_paragraph(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("version", None, "CITATION.cff: version: found none"),
+        ("authors", None, "CITATION.cff: authors: found none"),
+        ("authors", "A. Person", "CITATION.cff: authors: expected a list"),
+        ("authors", ["A. Person"], "CITATION.cff: authors: expected a list"),
+        ("authors", [{"email": "a@example.org"}], "CITATION.cff: authors: expected a list"),
+    ],
+)
+def test_a_citation_that_cannot_describe_the_crate_is_one_paragraph(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+    value: object,
+    message: str,
 ) -> None:
     for path in ROOT.iterdir():
         if path.name not in (".git", "CITATION.cff"):
             (tmp_path / path.name).symlink_to(path)
-    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("version:")]
-    (tmp_path / "CITATION.cff").write_text("\n".join(lines) + "\n")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changed = {name: item for name, item in (citation | {key: value}).items() if item is not None}
+    (tmp_path / "CITATION.cff").write_text(yaml.safe_dump(changed))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as caught:
         main(["crate", "sample", "-o", str(tmp_path / "crate")])
     assert caught.value.code == 2
-    assert "CITATION.cff: version: found none" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "crate").exists()

@@ -11,12 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from nlp_core.config.base import read_mapping
 from nlp_core.config.dataset import DatasetConfig, read_dataset
 from nlp_core.config.params import Params
 from nlp_core.config.published import read_published
 from nlp_core.errors import ConfigError
 from nlp_core.files import ask_git, digest_file, replacing_folder, write_json
+from nlp_core.report.citation import read_citation
 from nlp_core.report.cost import CellCost, find_costs, measure_costs, read_costs
 from nlp_core.report.examples import find_examples
 from nlp_core.report.results import Results, find_results, read_results
@@ -77,27 +77,16 @@ class _Crate:
         self._entities: dict[str, Entity] = {}
         self.files: list[str] = []
         self._costs = measure_costs(results, params, read_costs(self._table, root))
-        self._citation = read_mapping(self._require("CITATION.cff"))
-        address = self._citation.get("repository-code") or self._citation.get("url")
-        commit = ask_git(root, "rev-parse", "HEAD")
-        number = f"{self._read_citation('version')}{f' ({commit})' if commit else ''}"
-        self._release = {"version": number, "url": address}
-        authors = ", ".join(
-            author.get("name")
-            or " ".join(author[key] for key in ("given-names", "family-names") if key in author)
-            for author in self._read_citation("authors")
+        self._citation = read_citation(self._require("CITATION.cff"))
+        commit, url = ask_git(root, "rev-parse", "HEAD"), self._citation.url
+        number = f"{self._citation.version}{f' ({commit})' if commit else ''}"
+        self._release = {"version": number, "url": url}
+        self._publisher = self._add(
+            "#publisher", "Organization", name=self._citation.authors, url=url
         )
-        self._publisher = self._add("#publisher", "Organization", name=authors, url=address)
         self._agent = self._publisher
         if agent is not None:
             self._agent = self._add(f"#agent-{_slug(agent)}", "Person", name=agent)
-
-    def _read_citation(self, key: str) -> Any:  # Any: YAML
-        if key not in self._citation:
-            raise ConfigError(
-                f"CITATION.cff: {key}: found none, expected the one that the crate names; add it."
-            )
-        return self._citation[key]
 
     def build(self) -> list[Entity]:
         """Return all entities, the description of the crate first."""
@@ -189,7 +178,7 @@ class _Crate:
         return self._add(place, "PropertyValue", name=name, propertyID=name, value=value)
 
     def _add_licence(self) -> Entity:
-        name = str(self._read_citation("license"))
+        name = self._citation.licence
         address = f"https://spdx.org/licenses/{name}"
         text = "Of code, configuration, results and reports; each source has its own."
         return self._add(address, "CreativeWork", name=name, identifier=name, description=text)
